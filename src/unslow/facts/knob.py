@@ -1,0 +1,32 @@
+"""Settings by meaning; each runtime spells them in its own way."""
+
+from enum import StrEnum
+
+import msgspec
+
+Setting = int | float | str | bool | None
+
+
+class Knob(StrEnum):
+    """A setting that a fix can change; the value is its id."""
+
+    GPU_LAYERS = "gpu_layers"
+    CONTEXT_LENGTH = "context_length"
+    KV_CACHE_TYPE = "kv_cache_type"
+    THREADS = "threads"
+    FIT = "fit"
+    QUANT = "quant"
+    GPU_BACKEND = "gpu_backend"
+    OTHER_PROCESS = "other_process"
+
+    def to(self, value: Setting, why: str = "") -> "Change":
+        """This knob set to a value."""
+        return Change(self, value, why)
+
+
+class Change(msgspec.Struct, frozen=True):
+    """One knob, the value to give it, and a word for the person who turns it."""
+
+    knob: Knob
+    value: Setting
+    why: str = ""

@@ -1,0 +1,147 @@
+"""What a machine has and how it is doing right now."""
+
+from typing import Literal
+
+import msgspec
+
+from unslow.facts.values import NOT_LOOKED, Amount, Bytes, Count, Degrees, Fact, Fraction
+
+
+class Facts(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """A group of facts; what nobody looked for is left out of the JSON."""
+
+
+class Cpu(Facts):
+    """The processor, and what this process may use of it."""
+
+    model: Fact[str] = NOT_LOOKED
+    sockets: Fact[Count] = NOT_LOOKED
+    physical_cores: Fact[Count] = NOT_LOOKED
+    logical_cpus: Fact[Count] = NOT_LOOKED
+    threads_per_core: Fact[Count] = NOT_LOOKED
+    performance_cores: Fact[Count] = NOT_LOOKED
+    efficiency_cores: Fact[Count] = NOT_LOOKED
+    instruction_sets: Fact[list[str]] = NOT_LOOKED
+    governor: Fact[str] = NOT_LOOKED
+    frequency_hz: Fact[Amount] = NOT_LOOKED
+    frequency_max_hz: Fact[Amount] = NOT_LOOKED
+    allowed_cpus: Fact[Count] = NOT_LOOKED
+    quota_cpus: Fact[Amount] = NOT_LOOKED
+    throttled_s: Fact[Amount] = NOT_LOOKED
+    throttled_periods: Fact[Count] = NOT_LOOKED
+    periods: Fact[Count] = NOT_LOOKED
+
+
+class BusyProcess(Facts):
+    """A process that uses CPU time, averaged over the look."""
+
+    pid: Count
+    name: str
+    cpus: Amount
+
+
+class Load(Facts):
+    """How busy the machine is, apart from this program."""
+
+    busy_cpus: Fact[Amount] = NOT_LOOKED
+    busiest: Fact[list[BusyProcess]] = NOT_LOOKED
+    average_1min: Fact[Amount] = NOT_LOOKED
+    cpu_pressure: Fact[Fraction] = NOT_LOOKED
+    memory_pressure: Fact[Fraction] = NOT_LOOKED
+    io_pressure: Fact[Fraction] = NOT_LOOKED
+
+
+class Memory(Facts):
+    """System memory."""
+
+    total_bytes: Fact[Bytes] = NOT_LOOKED
+    available_bytes: Fact[Bytes] = NOT_LOOKED
+    swap_total_bytes: Fact[Bytes] = NOT_LOOKED
+    swap_used_bytes: Fact[Bytes] = NOT_LOOKED
+    limit_bytes: Fact[Bytes] = NOT_LOOKED
+    numa_nodes: Fact[Count] = NOT_LOOKED
+    read_bytes_per_s: Fact[Amount] = NOT_LOOKED
+    read_one_core_bytes_per_s: Fact[Amount] = NOT_LOOKED
+    read_now_bytes_per_s: Fact[Amount] = NOT_LOOKED
+
+
+class Disk(Facts):
+    """What lies under a path."""
+
+    path: str
+    kind: Fact[Literal["nvme", "ssd", "hdd", "network", "memory", "virtual", "other"]] = NOT_LOOKED
+    device: Fact[str] = NOT_LOOKED
+    filesystem: Fact[str] = NOT_LOOKED
+    free_bytes: Fact[Bytes] = NOT_LOOKED
+
+
+class GpuProcess(Facts):
+    """A process that holds memory on a GPU."""
+
+    pid: Count
+    name: Fact[str] = NOT_LOOKED
+    vram_bytes: Fact[Bytes] = NOT_LOOKED
+
+
+class Gpu(Facts):
+    """One GPU, as its driver describes it now."""
+
+    index: Count
+    vendor: Fact[str] = NOT_LOOKED
+    name: Fact[str] = NOT_LOOKED
+    driver: Fact[str] = NOT_LOOKED
+    bus_id: Fact[str] = NOT_LOOKED
+    compute_capability: Fact[str] = NOT_LOOKED
+    vram_total_bytes: Fact[Bytes] = NOT_LOOKED
+    vram_used_bytes: Fact[Bytes] = NOT_LOOKED
+    vram_free_bytes: Fact[Bytes] = NOT_LOOKED
+    vram_reserved_bytes: Fact[Bytes] = NOT_LOOKED
+    memory_bus_bits: Fact[Count] = NOT_LOOKED
+    busy: Fact[Fraction] = NOT_LOOKED
+    memory_busy: Fact[Fraction] = NOT_LOOKED
+    clock_hz: Fact[Amount] = NOT_LOOKED
+    clock_max_hz: Fact[Amount] = NOT_LOOKED
+    memory_clock_hz: Fact[Amount] = NOT_LOOKED
+    memory_clock_max_hz: Fact[Amount] = NOT_LOOKED
+    performance_state: Fact[str] = NOT_LOOKED
+    temperature_c: Fact[Degrees] = NOT_LOOKED
+    memory_temperature_c: Fact[Degrees] = NOT_LOOKED
+    temperature_slowdown_c: Fact[Degrees] = NOT_LOOKED
+    temperature_shutdown_c: Fact[Degrees] = NOT_LOOKED
+    temperature_margin_c: Fact[Degrees] = NOT_LOOKED
+    power_w: Fact[Amount] = NOT_LOOKED
+    power_limit_w: Fact[Amount] = NOT_LOOKED
+    power_limit_default_w: Fact[Amount] = NOT_LOOKED
+    event_reasons: Fact[list[str]] = NOT_LOOKED
+    event_reason_bits: Fact[Count] = NOT_LOOKED
+    pcie_generation: Fact[Count] = NOT_LOOKED
+    pcie_generation_max: Fact[Count] = NOT_LOOKED
+    pcie_width: Fact[Count] = NOT_LOOKED
+    pcie_width_max: Fact[Count] = NOT_LOOKED
+    pcie_transmit_bytes_per_s: Fact[Amount] = NOT_LOOKED
+    pcie_receive_bytes_per_s: Fact[Amount] = NOT_LOOKED
+    nvlinks_active: Fact[Count] = NOT_LOOKED
+    ecc: Fact[bool] = NOT_LOOKED
+    mig: Fact[bool] = NOT_LOOKED
+    processes: Fact[list[GpuProcess]] = NOT_LOOKED
+
+
+class System(Facts):
+    """The operating system around the runtime."""
+
+    name: Fact[str] = NOT_LOOKED
+    kernel: Fact[str] = NOT_LOOKED
+    container: Fact[str] = NOT_LOOKED
+    wsl: Fact[bool] = NOT_LOOKED
+    hypervisor: Fact[str] = NOT_LOOKED
+
+
+class Machine(Facts):
+    """One machine at one moment."""
+
+    system: System = System()
+    cpu: Cpu = Cpu()
+    load: Load = Load()
+    memory: Memory = Memory()
+    disks: tuple[Disk, ...] = ()
+    gpus: Fact[tuple[Gpu, ...]] = NOT_LOOKED

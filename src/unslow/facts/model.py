@@ -1,0 +1,29 @@
+"""What a model is: its shape and its bytes, never its weights."""
+
+from unslow.facts.machine import Facts
+from unslow.facts.values import NOT_LOOKED, Bytes, Count, Fact
+
+
+class Model(Facts):
+    """One model as a file or a runtime describes it."""
+
+    name: Fact[str] = NOT_LOOKED
+    path: Fact[str] = NOT_LOOKED
+    architecture: Fact[str] = NOT_LOOKED
+    quant: Fact[str] = NOT_LOOKED
+    parameters: Fact[Count] = NOT_LOOKED
+    weights_bytes: Fact[Bytes] = NOT_LOOKED
+    layers: Fact[Count] = NOT_LOOKED
+    context_trained: Fact[Count] = NOT_LOOKED
+    width: Fact[Count] = NOT_LOOKED
+    heads: Fact[Count] = NOT_LOOKED
+    kv_heads: Fact[Count] = NOT_LOOKED
+    key_length: Fact[Count] = NOT_LOOKED
+    value_length: Fact[Count] = NOT_LOOKED
+    vocabulary: Fact[Count] = NOT_LOOKED
+    experts: Fact[Count] = NOT_LOOKED
+    experts_used: Fact[Count] = NOT_LOOKED
+    expert_bytes: Fact[Bytes] = NOT_LOOKED
+    token_table_bytes: Fact[Bytes] = NOT_LOOKED
+    output_bytes: Fact[Bytes] = NOT_LOOKED
+    made_up: Fact[bool] = NOT_LOOKED

@@ -1,0 +1,51 @@
+"""A measurement: what was asked, how long each part took, what the machine did meanwhile."""
+
+from unslow.facts.machine import BusyProcess, Facts
+from unslow.facts.values import NOT_LOOKED, Amount, Bytes, Count, Fact, Fraction
+
+
+class Completion(Facts):
+    """One request: the server's own timings and the client's, kept apart."""
+
+    prompt_tokens: Count
+    cached_tokens: Count = 0
+    generated_tokens: Count
+    prefill_s: Amount
+    decode_s: Amount
+    client_first_token_s: Amount | None = None
+    client_total_s: Amount | None = None
+    waited_s: Amount | None = None
+
+
+class GpuUnderLoad(Facts):
+    """A GPU while tokens were generated: means, except where the name says otherwise."""
+
+    index: Count
+    samples: Count
+    busy: Fact[Fraction] = NOT_LOOKED
+    memory_busy: Fact[Fraction] = NOT_LOOKED
+    clock_hz: Fact[Amount] = NOT_LOOKED
+    temperature_max_c: Fact[Amount] = NOT_LOOKED
+    power_max_w: Fact[Amount] = NOT_LOOKED
+    vram_used_max_bytes: Fact[Bytes] = NOT_LOOKED
+    event_reasons: Fact[list[str]] = NOT_LOOKED
+    pcie_generation_max_seen: Fact[Count] = NOT_LOOKED
+    pcie_width_max_seen: Fact[Count] = NOT_LOOKED
+
+
+class Run(Facts):
+    """The standard measurement on one runtime and model."""
+
+    completions: Fact[tuple[Completion, ...]] = NOT_LOOKED
+    decode_tokens_per_s: Fact[Amount] = NOT_LOOKED
+    prefill_tokens_per_s: Fact[Amount] = NOT_LOOKED
+    time_to_first_token_s: Fact[Amount] = NOT_LOOKED
+    client_decode_tokens_per_s: Fact[Amount] = NOT_LOOKED
+    load_s: Fact[Amount] = NOT_LOOKED
+    depth_tokens: Fact[Count] = NOT_LOOKED
+    own_cpus: Fact[Amount] = NOT_LOOKED
+    others_cpus: Fact[Amount] = NOT_LOOKED
+    busiest_others: Fact[list[BusyProcess]] = NOT_LOOKED
+    waiting_for_cpu_s_per_token: Fact[Amount] = NOT_LOOKED
+    cpu_throttled_fraction: Fact[Fraction] = NOT_LOOKED
+    gpus: Fact[tuple[GpuUnderLoad, ...]] = NOT_LOOKED

@@ -1,0 +1,123 @@
+"""The one file between looking and thinking."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Facts, Machine
+from unslow.facts.model import Model
+from unslow.facts.run import Run
+from unslow.facts.runtime import Runtime
+from unslow.facts.values import NOT_LOOKED, Amount, Count, Fact
+
+SCHEMA = "unslow.snapshot/1"
+LARGEST_SNAPSHOT_BYTES = 32 * 1024**2
+
+
+class ProbeOutcome(Facts):
+    """How one probe went; a probe that fails is a fact."""
+
+    name: str
+    seconds: Amount
+    error: str = ""
+
+
+class Subject(Facts):
+    """One runtime with one model, and what was measured on them."""
+
+    runtime: Runtime = Runtime()
+    model: Model = Model()
+    run: Run = Run()
+
+
+class Wish(Facts):
+    """What the user said they want; nothing here was seen."""
+
+    context_tokens: Fact[Count] = NOT_LOOKED
+    tokens_per_s: Fact[Amount] = NOT_LOOKED
+
+
+class Snapshot(Facts):
+    """Everything that was seen of one machine at one moment."""
+
+    schema: str = SCHEMA
+    unslow_version: str
+    taken_at: str = ""
+    machine: Machine = Machine()
+    subjects: tuple[Subject, ...] = ()
+    wish: Wish = Wish()
+    probes: tuple[ProbeOutcome, ...] = ()
+    kept: dict[str, Any] = {}
+    """Fields that this version does not know, kept for the one that does."""
+
+    def cases(self) -> Iterator["Case"]:
+        """One case for each subject."""
+        for subject in self.subjects:
+            yield Case(
+                machine=self.machine, runtime=subject.runtime, model=subject.model, run=subject.run, wish=self.wish
+            )
+
+
+class Case(Facts):
+    """What the causes look at: one subject on its machine."""
+
+    machine: Machine = Machine()
+    runtime: Runtime = Runtime()
+    model: Model = Model()
+    run: Run = Run()
+    wish: Wish = Wish()
+
+
+def parse_snapshot(data: bytes, where: str = "the snapshot") -> Snapshot:
+    """Read a snapshot; a wrong one is a UserError that names the field."""
+    if len(data) > LARGEST_SNAPSHOT_BYTES:
+        raise UserError(
+            f"{where} is larger than {LARGEST_SNAPSHOT_BYTES >> 20} MiB, so it is not a snapshot",
+            "a snapshot is written by `unslow collect -o FILE`",
+        )
+    try:
+        raw = msgspec.json.decode(data)
+        _check_schema(raw, where)
+        snapshot = msgspec.convert(raw, Snapshot)
+        known = msgspec.to_builtins(snapshot)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        text = str(error) or type(error).__name__
+        raise UserError(f"{where} is not a snapshot: {text}", "was it cut short, or edited by hand?") from error
+    return msgspec.structs.replace(snapshot, kept=_missing(raw, known))
+
+
+def _check_schema(raw: Any, where: str) -> None:
+    schema = raw.get("schema") if isinstance(raw, dict) else None
+    if not isinstance(schema, str) or not schema.startswith("unslow.snapshot/"):
+        raise UserError(f"{where} is not a snapshot: no `schema` field", "write one with `unslow collect -o FILE`")
+    if schema != SCHEMA:
+        raise UserError(f"{where} has the schema {schema}; this version reads {SCHEMA}", "use a newer unslow")
+
+
+def dump_snapshot(snapshot: Snapshot) -> bytes:
+    """The snapshot as JSON, with the unknown fields that it was read with."""
+    known = msgspec.to_builtins(msgspec.structs.replace(snapshot, kept={}))
+    merged = _merged(snapshot.kept, known)
+    merged["schema"] = snapshot.schema
+    return msgspec.json.format(msgspec.json.encode(merged), indent=1)
+
+
+def _missing(raw: Any, known: Any) -> Any:
+    """What is in `raw` and not in `known`, in the same shape."""
+    if isinstance(raw, dict) and isinstance(known, dict):
+        pairs = ((k, v if k not in known else _missing(v, known[k])) for k, v in raw.items())
+        return {k: v for k, v in pairs if v not in ({}, [])}
+    if isinstance(raw, list) and isinstance(known, list) and len(raw) == len(known):
+        rest = [_missing(a, b) for a, b in zip(raw, known, strict=True)]
+        return rest if any(r not in ({}, []) for r in rest) else {}
+    return {}
+
+
+def _merged(kept: Any, known: Any) -> Any:
+    if isinstance(kept, dict) and isinstance(known, dict):
+        return {**kept, **{k: _merged(kept.get(k, {}), v) for k, v in known.items()}}
+    if isinstance(kept, list) and isinstance(known, list) and len(kept) == len(known):
+        return [_merged(a, b) for a, b in zip(kept, known, strict=True)]
+    return known

@@ -1,0 +1,116 @@
+"""A value with its origin, or the reason why it is missing."""
+
+from enum import StrEnum
+from typing import Annotated, Any, Generic, NoReturn, TypeAlias, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+# Bounded so that a hostile snapshot can't hand physics a negative size or an endless one.
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**60)]
+Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
+Degrees: TypeAlias = Annotated[float, msgspec.Meta(ge=-300, le=1000)]
+Fraction: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class Origin(StrEnum):
+    """Where a value comes from; the predictor widens its interval by it."""
+
+    MEASURED = "measured"
+    REPORTED = "reported"
+    DATASHEET = "datasheet"
+    ESTIMATED = "estimated"
+
+
+class Absence(StrEnum):
+    """Why a value is missing: four answers that must never be taken for one another."""
+
+    NOT_LOOKED = "not_looked"
+    NOT_FOUND = "not_found"
+    NOT_SUPPORTED = "not_supported"
+    FAILED = "failed"
+
+
+class MissingFactError(Exception):
+    """A value was needed and is not known; whoever asked turns it into "cannot tell"."""
+
+    def __init__(self, unknown: "Unknown") -> None:
+        super().__init__(unknown.why)
+        self.unknown = unknown
+
+
+class Known(msgspec.Struct, Generic[T], frozen=True, tag_field="is", tag="known"):
+    """A value, how it was learned and from where."""
+
+    value: T
+    origin: Origin
+    source: str
+
+    def need(self) -> T:
+        """The value."""
+        return self.value
+
+    def value_or(self, default: Any) -> T:  # noqa: ARG002 (the same call on Unknown uses it)
+        """The value."""
+        return self.value
+
+
+class Unknown(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="is", tag="unknown"):
+    """Why a value is missing, and how a person could get it."""
+
+    why: str
+    how_to_get: str = ""
+    absence: Absence = Absence.NOT_FOUND
+
+    def need(self) -> NoReturn:
+        """Raise: there is no value."""
+        raise MissingFactError(self)
+
+    def value_or(self, default: Any) -> Any:
+        """The default: there is no value."""
+        return default
+
+
+Fact: TypeAlias = Known[T] | Unknown
+NOT_LOOKED = Unknown("nobody looked", absence=Absence.NOT_LOOKED)
+
+
+def measured(value: T, source: str) -> Known[T]:
+    """A value that this program timed or counted itself."""
+    return Known(value, Origin.MEASURED, source)
+
+
+def reported(value: T, source: str) -> Known[T]:
+    """A value that the system, a driver, a runtime or a log states."""
+    return Known(value, Origin.REPORTED, source)
+
+
+def estimated(value: T, source: str) -> Known[T]:
+    """A value worked out from others."""
+    return Known(value, Origin.ESTIMATED, source)
+
+
+def not_found(why: str, how_to_get: str = "") -> Unknown:
+    """Looked, and there is nothing."""
+    return Unknown(why, how_to_get, Absence.NOT_FOUND)
+
+
+def not_supported(why: str, how_to_get: str = "") -> Unknown:
+    """This system, driver or version can't say."""
+    return Unknown(why, how_to_get, Absence.NOT_SUPPORTED)
+
+
+def failed(why: str, how_to_get: str = "") -> Unknown:
+    """Looked, and looking failed."""
+    return Unknown(why, how_to_get, Absence.FAILED)
+
+
+def first_known(*facts: Fact[T]) -> Fact[T]:
+    """The first fact with a value; with none, the first that tells more than "nobody looked"."""
+    for fact in facts:
+        if isinstance(fact, Known):
+            return fact
+    telling = [f for f in facts if isinstance(f, Unknown) and f.absence is not Absence.NOT_LOOKED]
+    return telling[0] if telling else NOT_LOOKED

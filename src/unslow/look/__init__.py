@@ -1,0 +1,1 @@
+"""The only code that reads the world. It reports, and holds no opinion."""

@@ -1,0 +1,1 @@
+"""Measurements: what is timed, and what the machine did meanwhile."""

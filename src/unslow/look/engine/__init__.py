@@ -1,0 +1,1 @@
+"""The embedded engine and the made-up models that it serves."""

@@ -1,0 +1,36 @@
+"""One file for each source of truth about the machine.
+
+A probe is a module with `read(system) -> Machine`: it fills in the facts that its source knows and leaves the others alone.
+`read_*` touches the system, `parse_*` is pure. Modules are found by presence; each one fails alone and is timed.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+
+from unslow.facts.machine import Machine
+from unslow.facts.merge import overlaid
+from unslow.facts.snapshot import ProbeOutcome
+from unslow.look.system import LookError, System
+
+
+def all_probes() -> Iterator[tuple[str, Callable[[System], Machine]]]:
+    """Every probe by name, in alphabetical order."""
+    for info in pkgutil.iter_modules(__path__):
+        module = importlib.import_module(f"{__name__}.{info.name}")
+        yield info.name, module.read
+
+
+def read_machine(system: System) -> tuple[Machine, tuple[ProbeOutcome, ...]]:
+    """The machine as all probes see it, and how each of them went."""
+    machine, outcomes = Machine(), []
+    for name, read in all_probes():
+        start, error = system.clock(), ""
+        try:
+            machine = overlaid(machine, read(system))
+        except LookError as failure:
+            error = failure.why
+        except Exception as bug:  # noqa: BLE001 (one broken probe must not cost the others; the snapshot shows it)
+            error = f"{type(bug).__name__}: {bug}"
+        outcomes.append(ProbeOutcome(name=name, seconds=round(system.clock() - start, 4), error=error))
+    return machine, tuple(outcomes)

@@ -1,0 +1,104 @@
+"""The real machine."""
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from unslow.facts.values import Absence
+from unslow.look.system import http
+from unslow.look.system.door import (
+    COMMAND_LIMIT_BYTES,
+    COMMAND_TIMEOUT_S,
+    FILE_LIMIT_BYTES,
+    HTTP_TIMEOUT_S,
+    Answer,
+    Finished,
+    Line,
+    LookError,
+)
+
+
+class LiveSystem:
+    """Reads this machine; talks only to loopback and to the hosts that the user named."""
+
+    def __init__(self, named_hosts: Sequence[str] = ()) -> None:
+        self._named_hosts = frozenset(named_hosts)
+
+    def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
+        try:
+            with open(path, "rb") as file:
+                data = file.read(limit + 1)
+        except OSError as error:
+            raise _look_error(path, error) from error
+        if len(data) > limit:
+            raise LookError(f"{path}: more than {limit} bytes")
+        return data
+
+    def read_tail(self, path: str, limit: int) -> bytes:
+        try:
+            with open(path, "rb") as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - limit))
+                return file.read(limit)
+        except OSError as error:
+            raise _look_error(path, error) from error
+
+    def list_dir(self, path: str) -> list[str]:
+        try:
+            return sorted(os.listdir(path))
+        except OSError as error:
+            raise _look_error(path, error) from error
+
+    def read_link(self, path: str) -> str:
+        try:
+            return os.path.realpath(path, strict=True)
+        except OSError as error:
+            raise _look_error(path, error) from error
+
+    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
+        environment = {**os.environ, "LC_ALL": "C"}
+        try:
+            done = subprocess.run(
+                command, capture_output=True, timeout=timeout_s, check=False, env=environment, stdin=subprocess.DEVNULL
+            )
+        except subprocess.TimeoutExpired as error:
+            raise LookError(f"{command[0]}: no answer in {timeout_s:g} s") from error
+        except OSError as error:
+            raise _look_error(command[0], error) from error
+        out, err = (s[:COMMAND_LIMIT_BYTES].decode("utf-8", "replace") for s in (done.stdout, done.stderr))
+        return Finished(done.returncode, out, err)
+
+    def request(
+        self, method: str, url: str, body: Any = None, headers: Mapping[str, str] | None = None,
+        timeout_s: float = HTTP_TIMEOUT_S,
+    ) -> Answer:
+        http.check_host(url, self._named_hosts)
+        return http.request(method, url, body, headers or {}, timeout_s)
+
+    def stream(
+        self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 120.0
+    ) -> Iterator[Line]:
+        http.check_host(url, self._named_hosts)
+        return http.stream(url, body, headers or {}, timeout_s)
+
+    def ask(self, name: str, question: Callable[[], Any]) -> Any:  # noqa: ARG002 (the recorder uses the name)
+        return question()
+
+    def now(self) -> str:
+        return datetime.now(UTC).isoformat(timespec="seconds")
+
+    def clock(self) -> float:
+        return time.monotonic()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+def _look_error(what: str, error: OSError) -> LookError:
+    if isinstance(error, FileNotFoundError | NotADirectoryError | ProcessLookupError):
+        return LookError(f"{what}: not there", Absence.NOT_FOUND)
+    if isinstance(error, PermissionError):
+        return LookError(f"{what}: permission denied", Absence.FAILED, "run as the user who owns it")
+    return LookError(f"{what}: {error.strerror or error}")

@@ -1,0 +1,231 @@
+"""The same door over a recording, and the recorder that makes one.
+
+A recording is a folder with `recording.jsonl`: one answer of the world a line, in the order in which it was given. A question
+asked twice is answered twice; after the last answer that one stays.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unslow.facts.errors import UserError
+from unslow.facts.masking import masked_command, masked_text
+from unslow.facts.values import Absence
+from unslow.look.system.door import (
+    COMMAND_TIMEOUT_S,
+    FILE_LIMIT_BYTES,
+    HTTP_TIMEOUT_S,
+    Answer,
+    Finished,
+    Line,
+    LookError,
+    System,
+)
+
+INDEX = "recording.jsonl"
+LARGEST_RECORDING_BYTES = 256 * 1024**2
+KEPT_VARIABLES = ("LLAMA_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_", "OLLAMA_", "OMP_", "GOMP_", "VLLM_")
+
+
+class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One answer of the world, or why there was none."""
+
+    question: str
+    answer: Any = None
+    error: str = ""
+    absence: Absence = Absence.FAILED
+
+
+class RecordedSystem:
+    """Answers from a recording; what was never asked was never seen."""
+
+    def __init__(self, folder: Path) -> None:
+        self._answers: dict[str, deque[Entry]] = defaultdict(deque)
+        for entry in _entries(folder / INDEX):
+            self._answers[entry.question].append(entry)
+
+    def _next(self, question: str) -> Any:
+        queue = self._answers.get(question)
+        if not queue:
+            raise LookError(f"not in the recording: {question}", Absence.NOT_LOOKED)
+        entry = queue.popleft() if len(queue) > 1 else queue[0]
+        if entry.error:
+            raise LookError(entry.error, entry.absence)
+        return entry.answer
+
+    def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:  # noqa: ARG002 (held when recorded)
+        return _bytes(self._next(f"file {path}"))
+
+    def read_tail(self, path: str, limit: int) -> bytes:  # noqa: ARG002 (held when recorded)
+        return _bytes(self._next(f"tail {path}"))
+
+    def list_dir(self, path: str) -> list[str]:
+        return _as(list[str], self._next(f"folder {path}"))
+
+    def read_link(self, path: str) -> str:
+        return _as(str, self._next(f"link {path}"))
+
+    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:  # noqa: ARG002
+        return _as(Finished, self._next(f"command {' '.join(command)}"))
+
+    def request(
+        self, method: str, url: str, body: Any = None, headers: Mapping[str, str] | None = None,  # noqa: ARG002
+        timeout_s: float = HTTP_TIMEOUT_S,  # noqa: ARG002 (same signature as the live door)
+    ) -> Answer:
+        status, text, content_type = _as(tuple[int, str, str], self._next(f"http {method} {url}"))
+        return Answer(status, text.encode(), content_type)
+
+    def stream(
+        self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 120.0  # noqa: ARG002
+    ) -> Iterator[Line]:
+        lines = _as(list[tuple[float, str]], self._next(f"stream {url}"))
+        return (Line(seconds, text) for seconds, text in lines)
+
+    def ask(self, name: str, question: Callable[[], Any]) -> Any:  # noqa: ARG002 (the recording answers)
+        return self._next(f"ask {name}")
+
+    def now(self) -> str:
+        return _as(str, self._next("now"))
+
+    def clock(self) -> float:
+        return _as(float, self._next("clock"))
+
+    def sleep(self, seconds: float) -> None:
+        """No need to wait for what has already happened."""
+
+
+class Recorder:
+    """A door that writes down every answer, masked, as it passes."""
+
+    def __init__(self, system: System, folder: Path) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._system = system
+        self._file = (folder / INDEX).open("wb")
+
+    def close(self) -> None:
+        """End the recording."""
+        self._file.close()
+
+    def _write(self, entry: Entry) -> None:
+        self._file.write(msgspec.json.encode(entry) + b"\n")
+
+    def _keep(self, question: str, get: Callable[[], Any], form: Callable[[Any], Any] = lambda x: x) -> Any:
+        try:
+            answer = get()
+        except LookError as error:
+            self._write(Entry(masked_text(question), error=masked_text(error.why), absence=error.absence))
+            raise
+        self._write(Entry(masked_text(question), form(answer)))
+        return answer
+
+    def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
+        form = _variables if path.endswith("/environ") else _words if path.endswith("/cmdline") else _text
+        return _as(bytes, self._keep(f"file {path}", lambda: self._system.read_bytes(path, limit), form))
+
+    def read_tail(self, path: str, limit: int) -> bytes:
+        return _as(bytes, self._keep(f"tail {path}", lambda: self._system.read_tail(path, limit), _text))
+
+    def list_dir(self, path: str) -> list[str]:
+        return _as(list[str], self._keep(f"folder {path}", lambda: self._system.list_dir(path)))
+
+    def read_link(self, path: str) -> str:
+        return _as(str, self._keep(f"link {path}", lambda: self._system.read_link(path), masked_text))
+
+    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
+        def form(done: Finished) -> Any:
+            return {"status": done.status, "stdout": masked_text(done.stdout), "stderr": masked_text(done.stderr)}
+
+        return _as(Finished, self._keep(f"command {' '.join(command)}", lambda: self._system.run(command, timeout_s), form))
+
+    def request(
+        self, method: str, url: str, body: Any = None, headers: Mapping[str, str] | None = None,
+        timeout_s: float = HTTP_TIMEOUT_S,
+    ) -> Answer:
+        def form(answer: Answer) -> Any:
+            return [answer.status, _text(answer.body), answer.content_type]
+
+        def get() -> Answer:
+            return self._system.request(method, url, body, headers, timeout_s)
+
+        return _as(Answer, self._keep(f"http {method} {url}", get, form))
+
+    def stream(
+        self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 120.0
+    ) -> Iterator[Line]:
+        lines = []
+        try:
+            for line in self._system.stream(url, body, headers, timeout_s):
+                lines.append((line.seconds, masked_text(line.text)))
+                yield line
+        except LookError as error:
+            self._write(Entry(f"stream {url}", error=masked_text(error.why), absence=error.absence))
+            raise
+        self._write(Entry(f"stream {url}", lines))
+
+    def ask(self, name: str, question: Callable[[], Any]) -> Any:
+        return self._keep(f"ask {name}", lambda: self._system.ask(name, question), _masked_json)
+
+    def now(self) -> str:
+        return _as(str, self._keep("now", self._system.now))
+
+    def clock(self) -> float:
+        return _as(float, self._keep("clock", self._system.clock))
+
+    def sleep(self, seconds: float) -> None:
+        self._system.sleep(seconds)
+
+
+def is_recording(folder: Path) -> bool:
+    """Whether `unslow collect --record` wrote this folder."""
+    return (folder / INDEX).is_file()
+
+
+def _entries(path: Path) -> Iterator[Entry]:
+    if path.stat().st_size > LARGEST_RECORDING_BYTES:
+        raise UserError(f"{path} is larger than {LARGEST_RECORDING_BYTES >> 20} MiB", "record again with less log")
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            try:
+                yield msgspec.json.decode(line, type=Entry)
+            except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+                raise UserError(f"{path}, line {number}: {error}", "was the recording cut short?") from error
+
+
+def _as(kind: Any, value: Any) -> Any:
+    """The value as `kind`; a recording edited by hand can hold anything."""
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise LookError(f"the recording does not fit: {error}") from error
+
+
+def _bytes(value: Any) -> bytes:
+    return str(_as(str, value)).encode("utf-8", "surrogateescape")
+
+
+def _text(data: bytes) -> str:
+    return masked_text(data.decode("utf-8", "replace"))
+
+
+def _words(data: bytes) -> str:
+    return "\0".join(masked_command(data.decode("utf-8", "replace").split("\0")))
+
+
+def _variables(data: bytes) -> str:
+    words = data.decode("utf-8", "replace").split("\0")
+    return "\0".join(masked_text(w) for w in words if w.startswith(KEPT_VARIABLES))
+
+
+def _masked_json(value: Any) -> Any:
+    match value:
+        case str():
+            return masked_text(value)
+        case list() | tuple():
+            return [_masked_json(v) for v in value]
+        case dict():
+            return {k: _masked_json(v) for k, v in value.items()}
+        case _:
+            return value
