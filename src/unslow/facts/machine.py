@@ -11,7 +11,7 @@ class Facts(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A group of facts; what nobody looked for is left out of the JSON."""
 
 
-class Cpu(Facts):
+class Cpu(Facts, frozen=True, kw_only=True):
     """The processor, and what this process may use of it."""
 
     model: Fact[str] = NOT_LOOKED
@@ -32,7 +32,7 @@ class Cpu(Facts):
     periods: Fact[Count] = NOT_LOOKED
 
 
-class BusyProcess(Facts):
+class BusyProcess(Facts, frozen=True, kw_only=True):
     """A process that uses CPU time, averaged over the look."""
 
     pid: Count
@@ -40,7 +40,7 @@ class BusyProcess(Facts):
     cpus: Amount
 
 
-class Load(Facts):
+class Load(Facts, frozen=True, kw_only=True):
     """How busy the machine is, apart from this program."""
 
     busy_cpus: Fact[Amount] = NOT_LOOKED
@@ -51,7 +51,7 @@ class Load(Facts):
     io_pressure: Fact[Fraction] = NOT_LOOKED
 
 
-class Memory(Facts):
+class Memory(Facts, frozen=True, kw_only=True):
     """System memory."""
 
     total_bytes: Fact[Bytes] = NOT_LOOKED
@@ -65,7 +65,7 @@ class Memory(Facts):
     read_now_bytes_per_s: Fact[Amount] = NOT_LOOKED
 
 
-class Disk(Facts):
+class Disk(Facts, frozen=True, kw_only=True):
     """What lies under a path."""
 
     path: str
@@ -75,7 +75,7 @@ class Disk(Facts):
     free_bytes: Fact[Bytes] = NOT_LOOKED
 
 
-class GpuProcess(Facts):
+class GpuProcess(Facts, frozen=True, kw_only=True):
     """A process that holds memory on a GPU."""
 
     pid: Count
@@ -83,7 +83,7 @@ class GpuProcess(Facts):
     vram_bytes: Fact[Bytes] = NOT_LOOKED
 
 
-class Gpu(Facts):
+class Gpu(Facts, frozen=True, kw_only=True):
     """One GPU, as its driver describes it now."""
 
     index: Count
@@ -126,7 +126,7 @@ class Gpu(Facts):
     processes: Fact[list[GpuProcess]] = NOT_LOOKED
 
 
-class System(Facts):
+class System(Facts, frozen=True, kw_only=True):
     """The operating system around the runtime."""
 
     name: Fact[str] = NOT_LOOKED
@@ -136,7 +136,7 @@ class System(Facts):
     hypervisor: Fact[str] = NOT_LOOKED
 
 
-class Machine(Facts):
+class Machine(Facts, frozen=True, kw_only=True):
     """One machine at one moment."""
 
     system: System = System()

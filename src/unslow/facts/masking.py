@@ -7,7 +7,17 @@ import msgspec
 
 from unslow.facts.snapshot import Snapshot
 
-_SECRET_FLAGS = ("--api-key", "--hf-token", "-hft", "--ssl-key-file", "--api-key-file", "-p", "--prompt", "--system-prompt", "-sys")
+_SECRET_FLAGS = (
+    "--api-key",
+    "--hf-token",
+    "-hft",
+    "--ssl-key-file",
+    "--api-key-file",
+    "-p",
+    "--prompt",
+    "--system-prompt",
+    "-sys",
+)
 _SECRET_NAMES = re.compile(r"(?i)(key|token|secret|passw|auth|cookie|credential)")
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"(?i)(?<![\w.])((?:/home|/Users|/var/home|/export/home)/)[^/\s\"':]+"), r"\1user"),

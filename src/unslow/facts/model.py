@@ -4,7 +4,7 @@ from unslow.facts.machine import Facts
 from unslow.facts.values import NOT_LOOKED, Bytes, Count, Fact
 
 
-class Model(Facts):
+class Model(Facts, frozen=True, kw_only=True):
     """One model as a file or a runtime describes it."""
 
     name: Fact[str] = NOT_LOOKED
@@ -23,7 +23,9 @@ class Model(Facts):
     vocabulary: Fact[Count] = NOT_LOOKED
     experts: Fact[Count] = NOT_LOOKED
     experts_used: Fact[Count] = NOT_LOOKED
+    expert_width: Fact[Count] = NOT_LOOKED
     expert_bytes: Fact[Bytes] = NOT_LOOKED
     token_table_bytes: Fact[Bytes] = NOT_LOOKED
     output_bytes: Fact[Bytes] = NOT_LOOKED
+    output_tied: Fact[bool] = NOT_LOOKED
     made_up: Fact[bool] = NOT_LOOKED

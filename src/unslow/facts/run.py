@@ -4,7 +4,7 @@ from unslow.facts.machine import BusyProcess, Facts
 from unslow.facts.values import NOT_LOOKED, Amount, Bytes, Count, Fact, Fraction
 
 
-class Completion(Facts):
+class Completion(Facts, frozen=True, kw_only=True):
     """One request: the server's own timings and the client's, kept apart."""
 
     prompt_tokens: Count
@@ -17,7 +17,7 @@ class Completion(Facts):
     waited_s: Amount | None = None
 
 
-class GpuUnderLoad(Facts):
+class GpuUnderLoad(Facts, frozen=True, kw_only=True):
     """A GPU while tokens were generated: means, except where the name says otherwise."""
 
     index: Count
@@ -33,7 +33,7 @@ class GpuUnderLoad(Facts):
     pcie_width_max_seen: Fact[Count] = NOT_LOOKED
 
 
-class Run(Facts):
+class Run(Facts, frozen=True, kw_only=True):
     """The standard measurement on one runtime and model."""
 
     completions: Fact[tuple[Completion, ...]] = NOT_LOOKED

@@ -6,7 +6,7 @@ from unslow.facts.machine import Facts
 from unslow.facts.values import NOT_LOOKED, Amount, Bytes, Count, Fact
 
 
-class Buffer(Facts):
+class Buffer(Facts, frozen=True, kw_only=True):
     """Memory that the runtime says it allocated; `device` is the runtime's own name, such as CUDA0 or CPU_Mapped."""
 
     device: str
@@ -15,7 +15,7 @@ class Buffer(Facts):
     on_gpu: bool
 
 
-class SeenDevice(Facts):
+class SeenDevice(Facts, frozen=True, kw_only=True):
     """A device as the runtime saw it before it loaded the model."""
 
     name: str
@@ -24,7 +24,7 @@ class SeenDevice(Facts):
     free_bytes: Fact[Bytes] = NOT_LOOKED
 
 
-class AllocationFailure(Facts):
+class AllocationFailure(Facts, frozen=True, kw_only=True):
     """The allocation that ended a load."""
 
     device: str
@@ -33,7 +33,7 @@ class AllocationFailure(Facts):
     message: str
 
 
-class Runtime(Facts):
+class Runtime(Facts, frozen=True, kw_only=True):
     """One running (or failed) runtime with one model."""
 
     name: Fact[str] = NOT_LOOKED

@@ -16,7 +16,7 @@ SCHEMA = "unslow.snapshot/1"
 LARGEST_SNAPSHOT_BYTES = 32 * 1024**2
 
 
-class ProbeOutcome(Facts):
+class ProbeOutcome(Facts, frozen=True, kw_only=True):
     """How one probe went; a probe that fails is a fact."""
 
     name: str
@@ -24,7 +24,7 @@ class ProbeOutcome(Facts):
     error: str = ""
 
 
-class Subject(Facts):
+class Subject(Facts, frozen=True, kw_only=True):
     """One runtime with one model, and what was measured on them."""
 
     runtime: Runtime = Runtime()
@@ -32,14 +32,14 @@ class Subject(Facts):
     run: Run = Run()
 
 
-class Wish(Facts):
+class Wish(Facts, frozen=True, kw_only=True):
     """What the user said they want; nothing here was seen."""
 
     context_tokens: Fact[Count] = NOT_LOOKED
     tokens_per_s: Fact[Amount] = NOT_LOOKED
 
 
-class Snapshot(Facts):
+class Snapshot(Facts, frozen=True, kw_only=True):
     """Everything that was seen of one machine at one moment."""
 
     schema: str = SCHEMA
@@ -49,7 +49,7 @@ class Snapshot(Facts):
     subjects: tuple[Subject, ...] = ()
     wish: Wish = Wish()
     probes: tuple[ProbeOutcome, ...] = ()
-    kept: dict[str, Any] = {}
+    kept: dict[str, Any] = msgspec.field(default_factory=dict)
     """Fields that this version does not know, kept for the one that does."""
 
     def cases(self) -> Iterator["Case"]:
@@ -60,7 +60,7 @@ class Snapshot(Facts):
             )
 
 
-class Case(Facts):
+class Case(Facts, frozen=True, kw_only=True):
     """What the causes look at: one subject on its machine."""
 
     machine: Machine = Machine()

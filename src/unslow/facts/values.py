@@ -36,9 +36,10 @@ class Absence(StrEnum):
 class MissingFactError(Exception):
     """A value was needed and is not known; whoever asked turns it into "cannot tell"."""
 
-    def __init__(self, unknown: "Unknown") -> None:
+    def __init__(self, unknown: "Unknown", path: str = "") -> None:
         super().__init__(unknown.why)
         self.unknown = unknown
+        self.path = path
 
 
 class Known(msgspec.Struct, Generic[T], frozen=True, tag_field="is", tag="known"):

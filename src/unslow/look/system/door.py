@@ -66,6 +66,10 @@ class System(Protocol):
         """The whole file; more than `limit` is an error."""
         ...
 
+    def read_head(self, path: str, limit: int) -> bytes:
+        """The first `limit` bytes of a regular file of any size; pipes and devices are an error."""
+        ...
+
     def read_tail(self, path: str, limit: int) -> bytes:
         """The last `limit` bytes of a file of any size."""
         ...
@@ -83,7 +87,11 @@ class System(Protocol):
         ...
 
     def request(
-        self, method: str, url: str, body: Any = None, headers: Mapping[str, str] | None = None,
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
         timeout_s: float = HTTP_TIMEOUT_S,
     ) -> Answer:
         """One HTTP exchange; redirects are not followed."""

@@ -1,6 +1,7 @@
 """The real machine."""
 
 import os
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -37,6 +38,17 @@ class LiveSystem:
             raise LookError(f"{path}: more than {limit} bytes")
         return data
 
+    def read_head(self, path: str, limit: int) -> bytes:
+        try:
+            # opening a pipe would wait for its writer, and a terminal for its user
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+            with open(descriptor, "rb") as file:
+                if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                    raise LookError(f"{path}: not a regular file", Absence.NOT_SUPPORTED)
+                return file.read(limit)
+        except OSError as error:
+            raise _look_error(path, error) from error
+
     def read_tail(self, path: str, limit: int) -> bytes:
         try:
             with open(path, "rb") as file:
@@ -71,7 +83,11 @@ class LiveSystem:
         return Finished(done.returncode, out, err)
 
     def request(
-        self, method: str, url: str, body: Any = None, headers: Mapping[str, str] | None = None,
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
         timeout_s: float = HTTP_TIMEOUT_S,
     ) -> Answer:
         http.check_host(url, self._named_hosts)

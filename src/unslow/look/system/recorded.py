@@ -1,13 +1,13 @@
 """The same door over a recording, and the recorder that makes one.
 
-A recording is a folder with `recording.jsonl`: one answer of the world a line, in the order in which it was given. A question
-asked twice is answered twice; after the last answer that one stays.
+A recording is a folder with `recording.jsonl`: one answer of the world a line, in the order in which it was given. A
+question asked twice is answered twice; after the last answer that one stays.
 """
 
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from unslow.look.system.door import (
     LookError,
     System,
 )
+
+T = TypeVar("T")
 
 INDEX = "recording.jsonl"
 LARGEST_RECORDING_BYTES = 256 * 1024**2
@@ -59,6 +61,9 @@ class RecordedSystem:
     def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:  # noqa: ARG002 (held when recorded)
         return _bytes(self._next(f"file {path}"))
 
+    def read_head(self, path: str, limit: int) -> bytes:  # noqa: ARG002 (held when recorded)
+        return _bytes(self._next(f"head {path}"))
+
     def read_tail(self, path: str, limit: int) -> bytes:  # noqa: ARG002 (held when recorded)
         return _bytes(self._next(f"tail {path}"))
 
@@ -72,14 +77,22 @@ class RecordedSystem:
         return _as(Finished, self._next(f"command {' '.join(command)}"))
 
     def request(
-        self, method: str, url: str, body: Any = None, headers: Mapping[str, str] | None = None,  # noqa: ARG002
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,  # noqa: ARG002
         timeout_s: float = HTTP_TIMEOUT_S,  # noqa: ARG002 (same signature as the live door)
     ) -> Answer:
         status, text, content_type = _as(tuple[int, str, str], self._next(f"http {method} {url}"))
         return Answer(status, text.encode(), content_type)
 
     def stream(
-        self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 120.0  # noqa: ARG002
+        self,
+        url: str,
+        body: Any,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = 120.0,  # noqa: ARG002
     ) -> Iterator[Line]:
         lines = _as(list[tuple[float, str]], self._next(f"stream {url}"))
         return (Line(seconds, text) for seconds, text in lines)
@@ -112,7 +125,7 @@ class Recorder:
     def _write(self, entry: Entry) -> None:
         self._file.write(msgspec.json.encode(entry) + b"\n")
 
-    def _keep(self, question: str, get: Callable[[], Any], form: Callable[[Any], Any] = lambda x: x) -> Any:
+    def _keep(self, question: str, get: Callable[[], T], form: Callable[[T], Any] = lambda x: x) -> T:
         try:
             answer = get()
         except LookError as error:
@@ -123,25 +136,32 @@ class Recorder:
 
     def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
         form = _variables if path.endswith("/environ") else _words if path.endswith("/cmdline") else _text
-        return _as(bytes, self._keep(f"file {path}", lambda: self._system.read_bytes(path, limit), form))
+        return self._keep(f"file {path}", lambda: self._system.read_bytes(path, limit), form)
+
+    def read_head(self, path: str, limit: int) -> bytes:
+        return self._keep(f"head {path}", lambda: self._system.read_head(path, limit), _text)
 
     def read_tail(self, path: str, limit: int) -> bytes:
-        return _as(bytes, self._keep(f"tail {path}", lambda: self._system.read_tail(path, limit), _text))
+        return self._keep(f"tail {path}", lambda: self._system.read_tail(path, limit), _text)
 
     def list_dir(self, path: str) -> list[str]:
-        return _as(list[str], self._keep(f"folder {path}", lambda: self._system.list_dir(path)))
+        return self._keep(f"folder {path}", lambda: self._system.list_dir(path))
 
     def read_link(self, path: str) -> str:
-        return _as(str, self._keep(f"link {path}", lambda: self._system.read_link(path), masked_text))
+        return self._keep(f"link {path}", lambda: self._system.read_link(path), masked_text)
 
     def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
         def form(done: Finished) -> Any:
             return {"status": done.status, "stdout": masked_text(done.stdout), "stderr": masked_text(done.stderr)}
 
-        return _as(Finished, self._keep(f"command {' '.join(command)}", lambda: self._system.run(command, timeout_s), form))
+        return self._keep(f"command {' '.join(command)}", lambda: self._system.run(command, timeout_s), form)
 
     def request(
-        self, method: str, url: str, body: Any = None, headers: Mapping[str, str] | None = None,
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
         timeout_s: float = HTTP_TIMEOUT_S,
     ) -> Answer:
         def form(answer: Answer) -> Any:
@@ -150,7 +170,7 @@ class Recorder:
         def get() -> Answer:
             return self._system.request(method, url, body, headers, timeout_s)
 
-        return _as(Answer, self._keep(f"http {method} {url}", get, form))
+        return self._keep(f"http {method} {url}", get, form)
 
     def stream(
         self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 120.0
@@ -169,10 +189,10 @@ class Recorder:
         return self._keep(f"ask {name}", lambda: self._system.ask(name, question), _masked_json)
 
     def now(self) -> str:
-        return _as(str, self._keep("now", self._system.now))
+        return self._keep("now", self._system.now)
 
     def clock(self) -> float:
-        return _as(float, self._keep("clock", self._system.clock))
+        return self._keep("clock", self._system.clock)
 
     def sleep(self, seconds: float) -> None:
         self._system.sleep(seconds)
@@ -194,7 +214,7 @@ def _entries(path: Path) -> Iterator[Entry]:
                 raise UserError(f"{path}, line {number}: {error}", "was the recording cut short?") from error
 
 
-def _as(kind: Any, value: Any) -> Any:
+def _as(kind: type[T], value: Any) -> T:
     """The value as `kind`; a recording edited by hand can hold anything."""
     try:
         return msgspec.convert(value, kind)
@@ -203,7 +223,7 @@ def _as(kind: Any, value: Any) -> Any:
 
 
 def _bytes(value: Any) -> bytes:
-    return str(_as(str, value)).encode("utf-8", "surrogateescape")
+    return _as(str, value).encode("utf-8", "surrogateescape")
 
 
 def _text(data: bytes) -> str:

@@ -1,0 +1,41 @@
+# Everything is set up in .venv by the first target that needs it; nothing outside the folder is touched but the user's cache.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: run test test-real check docs bench clean
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "unslow needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
+	@echo "setting up $(VENV) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[engine]' \
+		coverage hypothesis import-linter mypy pytest pytest-cov ruff
+	@touch $@
+
+run: $(READY)  ## diagnose this machine; something found (1) or not told (3) is a result too
+	@$(BIN)/unslow $(ARGS); status=$$?; [ $$status -eq 1 ] || [ $$status -eq 3 ] || exit $$status
+
+test: $(READY)  ## the default suite
+	$(BIN)/pytest --cov --cov-report= -m "not real"
+	$(BIN)/coverage report --include='src/unslow/facts/*,src/unslow/think/*' --fail-under=90
+
+test-real: $(READY)  ## the slower suite: real engine, minutes
+	$(BIN)/pytest -m real
+
+check: $(READY)  ## style, types, layers, generated docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python docs/generate.py --check
+
+docs: $(READY)  ## write the generated reference
+	$(BIN)/python docs/generate.py
+
+bench: $(READY)  ## what the program itself costs, in ratios
+	$(BIN)/python benchmarks/startup.py
+
+clean:
+	rm -rf $(VENV) .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

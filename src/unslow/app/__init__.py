@@ -1,0 +1,1 @@
+"""Wiring only: what is looked at, what thinks about it, what is shown."""

@@ -1,0 +1,95 @@
+"""Looks at the machine and at what runs on it, and writes the snapshot."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from unslow import __version__
+from unslow.app.progress import Progress
+from unslow.app.read_target import is_live, read_stored
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Machine
+from unslow.facts.masking import masked
+from unslow.facts.merge import overlaid
+from unslow.facts.snapshot import ProbeOutcome, Snapshot, Subject, dump_snapshot
+from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
+from unslow.look.probes import read_machine
+from unslow.look.runtimes import llama_cpp
+from unslow.look.system import LookError, System
+from unslow.look.system.live import LiveSystem
+from unslow.look.system.recorded import Recorder
+
+
+def collect(system: System, *, bandwidth: bool) -> Snapshot:
+    """Everything that can be seen without sending traffic to a runtime."""
+    taken_at = system.now()
+    machine, outcomes = read_machine(system)
+    if bandwidth:
+        machine = overlaid(machine, Machine(memory=read_ram_bandwidth(system)))
+    subjects, outcome = read_runtimes(system)
+    return Snapshot(
+        unslow_version=__version__,
+        taken_at=taken_at,
+        machine=machine,
+        subjects=subjects,
+        probes=(*outcomes, outcome),
+    )
+
+
+def read_runtimes(system: System) -> tuple[tuple[Subject, ...], ProbeOutcome]:
+    """Every llama.cpp server that runs here, and how looking for them went."""
+    start, error, subjects = system.clock(), "", ()
+    try:
+        subjects = tuple(llama_cpp.read_server(system, found) for found in llama_cpp.find(system))
+    except LookError as failure:
+        error = failure.why
+    return subjects, ProbeOutcome(name="llama_cpp", seconds=round(system.clock() - start, 4), error=error)
+
+
+def write_snapshot(output: str, target: str | None, record: str | None, *, bandwidth: bool, progress: Progress) -> None:
+    """Collect, live or from a stored target, and write the masked snapshot."""
+    if target is not None and not is_live(target):
+        save(read_stored(target), output, progress)
+        return
+    if target is not None:
+        raise UserError("collect looks at this machine or at a recording", "for one server: unslow diagnose URL --save FILE")
+    progress.step("looking at the machine", 0.3)
+    live: System = LiveSystem()
+    recorder = _recorder(live, record) if record else None
+    try:
+        snapshot = collect(recorder or live, bandwidth=bandwidth)
+    finally:
+        if recorder:
+            recorder.close()
+    save(snapshot, output, progress)
+    if record:
+        progress.say(f"wrote the recording {record}")
+
+
+def _recorder(system: System, folder: str) -> Recorder:
+    try:
+        return Recorder(system, Path(folder))
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror or error}", "name a folder that can be written") from error
+
+
+def save(snapshot: Snapshot, output: str, progress: Progress) -> None:
+    """Write the snapshot, masked, whole or not at all."""
+    text = dump_snapshot(masked(snapshot)) + b"\n"
+    if output == "-":
+        sys.stdout.buffer.write(text)
+        return
+    path = Path(output)
+    part = path.with_name(f".{path.name}.part")
+    try:
+        part.write_bytes(text)
+        part.replace(path)
+    except OSError as error:
+        raise UserError(f"{output}: {error.strerror or error}", "name a file that can be written") from error
+    progress.say(f"wrote {output}")
+
+
+def with_subjects(snapshot: Snapshot, subjects: tuple[Subject, ...]) -> Snapshot:
+    """The snapshot with other subjects."""
+    return msgspec.structs.replace(snapshot, subjects=subjects)

@@ -1,0 +1,124 @@
+"""The main job: look, measure, judge, spell the fixes."""
+
+import os
+from typing import Any, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from unslow.app.collect import collect, save, with_subjects
+from unslow.app.embedded import embedded_subject
+from unslow.app.measure import Manners, measured_subject
+from unslow.app.progress import Progress
+from unslow.app.read_target import check_url, is_live, read_stored
+from unslow.app.spell import spelled
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Machine
+from unslow.facts.snapshot import Snapshot, Subject, Wish
+from unslow.facts.values import NOT_LOOKED, not_supported, reported
+from unslow.look.runtimes import llama_cpp
+from unslow.look.system import LookError, System
+from unslow.look.system.http import is_loopback
+from unslow.look.system.live import LiveSystem
+from unslow.think.judge import diagnose
+from unslow.think.report import Report
+
+
+class Request(NamedTuple):
+    """What the user asked for."""
+
+    target: str | None = None
+    manners: Manners = Manners()
+    goal: float | None = None
+    context: int | None = None
+    log: str | None = None
+    shape: str | None = None
+    save: str | None = None
+
+    @classmethod
+    def from_flags(cls, flags: dict[str, Any]) -> "Request":
+        """The request that the flags of the command line mean."""
+        for name in ("goal", "context"):
+            if flags[name] is not None and not 0 < flags[name] < 1e9:  # noqa: PLR2004 (any sane number)
+                raise UserError(f"--{name} {flags[name]:g} makes no sense", "give a positive number")
+        key = flags["api_key"] or os.environ.get("UNSLOW_API_KEY")
+        manners = Manners(flags["passive"], flags["quick"], flags["evict"], key)
+        return cls(
+            flags["target"], manners, flags["goal"], flags["context"], flags["log"], flags["model"], flags["save"]
+        )
+
+    @property
+    def wish(self) -> Wish:
+        """What the user wants, as facts."""
+        return Wish(
+            context_tokens=NOT_LOOKED if self.context is None else reported(self.context, "--context"),
+            tokens_per_s=NOT_LOOKED if self.goal is None else reported(self.goal, "--goal"),
+        )
+
+
+def diagnose_target(request: Request, progress: Progress) -> Report:
+    """The report on whatever the request names."""
+    live = is_live(request.target)
+    snapshot = look(request, progress) if live else read_stored(str(request.target))
+    if request.goal is not None or request.context is not None:
+        snapshot = msgspec.structs.replace(snapshot, wish=request.wish)
+    if request.save:
+        save(snapshot, request.save, progress)
+    try:
+        report = diagnose(snapshot)
+    except Exception as bug:
+        keep = request.save or "unslow-bug.json"
+        save(snapshot, keep, progress)
+        bug.add_note(f"This is a bug in unslow. Please report it and attach {keep}, which holds what was seen, masked.")
+        raise
+    return spelled(report, snapshot)
+
+
+def look(request: Request, progress: Progress) -> Snapshot:
+    """The snapshot of what runs: one server, one process, or this whole machine."""
+    url = check_url(request.target) if request.target and "://" in request.target else None
+    host = urlsplit(url).hostname or "" if url else ""
+    system = LiveSystem([host] if host else [])
+    if url and not is_loopback(host):
+        return _look_afar(system, url, request, progress)
+    progress.step("looking at the machine", 0.2)
+    seen = collect(system, bandwidth=not request.manners.passive)
+    subjects = _chosen(system, seen, url, request)
+    if not subjects and request.target is None and not request.manners.passive:
+        return with_subjects(seen, (embedded_subject(system, request.shape, request.manners, progress),))
+    if not subjects:
+        raise UserError("no running runtime was found", "start a llama-server, give its URL, or leave out --passive")
+    return with_subjects(seen, tuple(measured_subject(system, s, request.manners, progress) for s in subjects))
+
+
+def _chosen(system: System, seen: Snapshot, url: str | None, request: Request) -> tuple[Subject, ...]:
+    """The subjects that the target means."""
+    if url:
+        mine = [s for s in seen.subjects if s.runtime.url.value_or("") == url]
+        return tuple(mine) or (_at(system, url, request),)
+    if request.target is None:
+        return seen.subjects
+    pid = int(request.target)
+    mine = [s for s in seen.subjects if s.runtime.pid.value_or(None) == pid]
+    if not mine:
+        raise UserError(f"process {pid} is no llama-server that can be seen", "`unslow` alone finds the running ones")
+    return tuple(mine)
+
+
+def _at(system: System, url: str, request: Request) -> Subject:
+    try:
+        return llama_cpp.read_url(system, url, request.manners.api_key, request.log)
+    except LookError as error:
+        raise UserError(error.why, error.how_to_get or "is a llama-server running there?") from error
+
+
+def _look_afar(system: System, url: str, request: Request, progress: Progress) -> Snapshot:
+    """A server elsewhere: its machine can't be seen from here."""
+    from unslow import __version__  # noqa: PLC0415
+
+    progress.say(f"{url} is another machine: only the server itself can be seen from here")
+    subject = measured_subject(system, _at(system, url, request), request.manners, progress)
+    why = not_supported("the server runs on another machine", "run unslow there")
+    return Snapshot(
+        unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why), subjects=(subject,)
+    )

@@ -1,0 +1,72 @@
+"""Decides whether a server may be measured, says so, and measures it."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.app.progress import Progress
+from unslow.facts.run import Run
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Known, Unknown, not_found
+from unslow.look.bench.completions import COMPLETIONS, MOST_TOKENS, Plan, Target, measure
+from unslow.look.runtimes import llama_cpp
+from unslow.look.system import System
+
+
+class Manners(NamedTuple):
+    """What the user allows."""
+
+    passive: bool = False
+    quick: bool = False
+    evict: bool = False
+    api_key: str | None = None
+
+
+QUICK_S, USUAL_S = 1.5, 6.0
+
+
+def measured_subject(system: System, subject: Subject, manners: Manners, progress: Progress) -> Subject:
+    """The subject with its measurement, or with the reason why there is none."""
+    refusal = _refusal(subject, manners)
+    if refusal:
+        progress.say(f"{subject.runtime.url.value_or('the server')}: {refusal.why}; only observed")
+        return _unmeasured(subject, refusal)
+    url = subject.runtime.url.need()
+    slot = None if subject.runtime.embedded else llama_cpp.unused_slot(system, url, manners.api_key)
+    if slot is None and not subject.runtime.embedded and not manners.evict:
+        refusal = not_found("every slot holds a conversation that a measurement would push out", "measure with --evict")
+        progress.say(f"{url}: {refusal.why}; only observed")
+        return _unmeasured(subject, refusal)
+    if not subject.runtime.embedded:
+        progress.say(f"sending {COMPLETIONS + 1} requests of up to {MOST_TOKENS} tokens to {url} (--passive sends none)")
+    plan = Plan(QUICK_S if manners.quick else USUAL_S, slot)
+    target = Target(url, llama_cpp.headers(manners.api_key), subject.runtime.pid.value_or(None))
+    run = measure(system, target, plan, progress.step)
+    if isinstance(run.decode_tokens_per_s, Unknown):
+        progress.say(f"{url}: could not be measured: {run.decode_tokens_per_s.why}")
+    return msgspec.structs.replace(subject, run=_with_load(run, subject.run))
+
+
+def _refusal(subject: Subject, manners: Manners) -> Unknown | None:
+    runtime = subject.runtime
+    if manners.passive:
+        return not_found("--passive was given", "run without --passive")
+    if not isinstance(runtime.url, Known):
+        return not_found("its address is not known", "give its URL as TARGET")
+    if runtime.state.value_or("loaded") != "loaded":
+        return not_found(f"its model is {runtime.state.value_or('')}", "try again when it is loaded")
+    busy = runtime.busy_slots.value_or(0)
+    if busy:
+        return not_found(f"it is busy with {busy} request{'s' if busy > 1 else ''}", "try again when it is idle")
+    if isinstance(runtime.busy_slots, Unknown) and not runtime.embedded:
+        return not_found("it does not say whether it is busy", "start it with --slots, or look when it is idle")
+    return None
+
+
+def _unmeasured(subject: Subject, why: Unknown) -> Subject:
+    run = msgspec.structs.replace(subject.run, decode_tokens_per_s=why)
+    return msgspec.structs.replace(subject, run=run)
+
+
+def _with_load(run: Run, before: Run) -> Run:
+    return run if isinstance(run.load_s, Known) else msgspec.structs.replace(run, load_s=before.load_s)

@@ -1,0 +1,61 @@
+"""What a TARGET is: a snapshot, a recording, a folder of raw files, a URL, a process."""
+
+import os
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from unslow.facts.errors import UserError
+from unslow.facts.snapshot import LARGEST_SNAPSHOT_BYTES, Snapshot, parse_snapshot
+from unslow.look.plain_folder import is_plain_folder, read_plain_folder
+from unslow.look.system.recorded import RecordedSystem, is_recording
+
+_HINT = "a TARGET is a URL, a process id, a snapshot file or a recording folder"
+
+
+def is_live(target: str | None) -> bool:
+    """Whether the target is something that runs: nothing, a URL or a process id."""
+    return target is None or "://" in target or (target.isdecimal() and not Path(target).exists())
+
+
+def check_url(url: str) -> str:
+    """The base of a URL; UserError where it is none."""
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError as error:
+        raise UserError(f"{url!r} is not a URL: {error}", "such as http://127.0.0.1:8080") from error
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise UserError(f"{url!r} is not a URL that can be asked", "such as http://127.0.0.1:8080")
+    host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    path = parts.path.rstrip("/").removesuffix("/v1")
+    return f"{parts.scheme}://{host}" + (f":{port}" if port else "") + path
+
+
+def read_stored(target: str) -> Snapshot:
+    """The snapshot in a file, or built from a folder."""
+    path = Path(target)
+    if path.is_dir():
+        return _read_folder(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(LARGEST_SNAPSHOT_BYTES + 1)
+    except FileNotFoundError as error:
+        raise UserError(f"{target}: no such file or folder", _HINT) from error
+    except OSError as error:
+        raise UserError(f"{target}: {error.strerror or error}", _HINT) from error
+    return parse_snapshot(data, target)
+
+
+def _read_folder(folder: Path) -> Snapshot:
+    from unslow.app.collect import collect  # noqa: PLC0415 (collect reads targets too)
+
+    try:
+        if is_recording(folder):
+            return collect(RecordedSystem(folder), bandwidth=True)
+        if is_plain_folder(folder):
+            return read_plain_folder(folder)
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror or error}", _HINT) from error
+    seen = ", ".join(sorted(os.listdir(folder))[:5]) or "nothing"
+    hint = "a recording is written by `unslow collect --record DIR`; or it holds server.log, run.json, ..."
+    raise UserError(f"{folder} is not a recorded machine: it holds {seen}", hint)

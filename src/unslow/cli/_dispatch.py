@@ -1,0 +1,84 @@
+"""Finds the command, parses its arguments, and turns a UserError into a line and a hint."""
+
+import argparse
+import difflib
+import importlib
+import os
+import pkgutil
+import sys
+from types import ModuleType
+
+from unslow.facts.errors import UserError
+
+COULD_NOT_RUN, INTERRUPTED = 2, 130
+_EPILOG = """examples:
+  unslow                         diagnose what runs here; with nothing running, measure the embedded engine
+  unslow http://127.0.0.1:8080   diagnose one llama-server
+  unslow collect -o seen.json    look only, and write what was seen
+  unslow diagnose seen.json      diagnose what was seen, here or elsewhere
+  unslow explain                 every cause that it knows
+
+exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""
+
+
+def commands() -> dict[str, ModuleType]:
+    """Every command by name, found by presence."""
+    package = importlib.import_module("unslow.cli")
+    names = [info.name for info in pkgutil.iter_modules(package.__path__) if not info.name.startswith("_")]
+    return {name: importlib.import_module(f"unslow.cli.{name}") for name in names}
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    from unslow import __version__  # noqa: PLC0415
+
+    top = argparse.ArgumentParser(
+        prog="unslow",
+        description="Says why local LLM inference is slow, proves it, and says what this hardware should give.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("-V", "--version", action="version", version=f"unslow {__version__}")
+    choices = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    for name, module in commands().items():
+        doc = (module.__doc__ or "").strip()
+        sub = choices.add_parser(
+            name, help=doc.splitlines()[0], description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+        )
+        module.add_arguments(sub)
+        sub.set_defaults(run=module.run)
+    return top
+
+
+def with_command(words: list[str]) -> list[str]:
+    """The words with the command spelled out: `unslow` alone, flags alone or a target mean `diagnose`."""
+    known = list(commands())
+    if words and (words[0] in known or words[0] in ("-h", "--help")):
+        return words
+    first = next((w for w in words if not w.startswith("-")), None)
+    if words and words[0] == first and not _is_target(first):
+        near = difflib.get_close_matches(first, known, 1)
+        hint = f"did you mean `unslow {near[0]}`?" if near else "`unslow --help` lists the commands"
+        raise UserError(f"{first!r} is no command, file, folder, process id or URL", hint)
+    return ["diagnose", *words]
+
+
+def _is_target(word: str) -> bool:
+    return word == "-" or word.isdecimal() or "://" in word or "/" in word or os.path.exists(word)  # noqa: PTH110
+
+
+def dispatch(words: list[str]) -> int:
+    """Run the command that the words name."""
+    try:
+        args = parser().parse_args(with_command(words))
+        status: int = args.run(args)
+    except UserError as error:
+        sys.stderr.write(f"unslow: {error.message}\n" + (f"  hint: {error.hint}\n" if error.hint else ""))
+        return COULD_NOT_RUN
+    except KeyboardInterrupt:
+        sys.stderr.write("\nunslow: stopped\n")
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    return status

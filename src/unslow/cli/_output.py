@@ -1,0 +1,86 @@
+"""Where a command writes: the report to standard output, what it is doing to standard error."""
+
+import argparse
+import os
+import shutil
+import sys
+from types import TracebackType
+from typing import Any
+
+_FALLBACK_WIDTH = 100
+
+
+def add_format_arguments(parser: argparse.ArgumentParser) -> None:
+    """The flags of every command that shows a report."""
+    parser.add_argument("--json", dest="format", action="store_const", const="json", help="same as --format json")
+    parser.add_argument("--format", default="terminal", metavar="FORMAT", help="terminal (default) or json")
+
+
+def write(text: str) -> None:
+    """Write to standard output."""
+    try:
+        sys.stdout.write(text + "\n")
+    except UnicodeEncodeError:  # a terminal or pipe without UTF-8
+        sys.stdout.write(text.encode("ascii", "replace").decode() + "\n")
+    sys.stdout.flush()
+
+
+def width() -> int:
+    """Columns of the terminal; a pipe gets a hundred."""
+    return min(120, shutil.get_terminal_size((_FALLBACK_WIDTH, 24)).columns) if sys.stdout.isatty() else _FALLBACK_WIDTH
+
+
+def color() -> bool:
+    """Whether standard output shows colours; NO_COLOR is respected."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+class Progress:
+    """Says what is being done: a bar on a terminal, a line each elsewhere."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> "Progress":
+        if sys.stderr.isatty() and not self._quiet:
+            from rich.console import Console  # noqa: PLC0415 (only where a bar is shown)
+            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+            from rich.progress import Progress as Bar  # noqa: PLC0415
+
+            columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TimeElapsedColumn())
+            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        if self._quiet:
+            return
+        if self._bar is not None:
+            self._bar.console.print(text, highlight=False)
+        else:
+            sys.stderr.write(text + "\n")
+
+    def step(self, text: str, share: float) -> None:
+        """What is being done now, and how much of it is done."""
+        if self._quiet:
+            return
+        if self._bar is None:
+            self._plain(text, share)
+            return
+        if self._task is None:
+            self._task = self._bar.add_task(text, total=1.0)
+        self._bar.update(self._task, description=text, completed=share)
+
+    def _plain(self, text: str, share: float) -> None:
+        if text != self._task:  # one line for each thing done, not for each percent of it
+            self._task = text
+            sys.stderr.write(f"{text} ...\n" if share < 1 else f"{text}\n")

@@ -1,0 +1,48 @@
+"""Find the running runtimes, measure them, and say why they are slow.
+
+TARGET is a URL, a process id, a snapshot file or a recording folder; without one, this machine. With no runtime running, the
+embedded engine is measured on a made-up model. A busy server is only observed.
+
+examples:
+  unslow
+  unslow http://127.0.0.1:8080 --goal 20
+  unslow 4242 --passive
+  unslow diagnose seen.json --json
+"""
+
+import argparse
+
+EXIT = {"normal": 0, "slow": 1, "failed": 1, "cannot_tell": 3}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of this command."""
+    from unslow.cli._output import add_format_arguments  # noqa: PLC0415
+
+    parser.add_argument("target", nargs="?", metavar="TARGET", help="URL, process id, snapshot or recording folder")
+    add_format_arguments(parser)
+    parser.add_argument("--passive", action="store_true", help="send nothing to any runtime, and start none")
+    parser.add_argument("--quick", action="store_true", help="measure for seconds, not for half a minute")
+    parser.add_argument("--goal", type=float, metavar="TOK_S", help="the speed that you want, in tokens per second")
+    parser.add_argument("--context", type=int, metavar="TOKENS", help="the context length that you need")
+    parser.add_argument("--api-key", metavar="KEY", help="for a server that asks for one (or UNSLOW_API_KEY)")
+    parser.add_argument("--log", metavar="FILE", help="the server's log, where it can't be found")
+    parser.add_argument("--evict", action="store_true", help="measure even if that costs a conversation its prompt cache")
+    parser.add_argument("--model", metavar="SHAPE", help="the made-up model for the embedded engine, such as llama_1b")
+    parser.add_argument("--save", metavar="FILE", help="also write the snapshot, masked")
+    parser.add_argument("--all", action="store_true", help="show everything that was ruled out")
+    parser.add_argument("-q", "--quiet", action="store_true", help="don't say what is being done")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Diagnose and show."""
+    from unslow.app.diagnose import Request, diagnose_target  # noqa: PLC0415 (imported when used: --help stays quick)
+    from unslow.cli._output import Progress, color, width, write  # noqa: PLC0415
+    from unslow.show import check_format, render  # noqa: PLC0415
+
+    check_format(args.format)
+    with Progress(quiet=args.quiet) as progress:
+        report = diagnose_target(Request.from_flags(vars(args)), progress)
+    write(render(report, args.format, width=width(), color=color(), everything=args.all))
+    worst = report.subjects[0].verdict if report.subjects else "cannot_tell"
+    return EXIT[worst]

@@ -1,0 +1,180 @@
+"""How fast this machine's processors can read its memory, in less than half a second.
+
+Three figures: what one core reads, what all read together when nothing is in their way (the capability, which limits
+tokens per second on the CPU), and what they get now. A neighbour that takes time slices lowers only the last one: the
+capability is taken from the moments in which the threads really ran at the same time. Adding up each thread's bytes per
+second of its own processor time would be simpler and too high on a busy machine: threads that take turns each find the
+memory to themselves.
+"""
+
+import math
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.machine import Memory
+from unslow.facts.units import GIB, MIB
+from unslow.facts.values import Amount, Bytes, Count, Known, estimated, failed, measured
+from unslow.look.bench.memory_scan import PIECE_BYTES, Piece, Scan, scan_memory
+from unslow.look.kernel.caches import read_last_level_cache_bytes
+from unslow.look.probes import cgroup, meminfo
+from unslow.look.system import LookError, System, unknown
+
+MOST_THREADS = 64
+MOST_BYTES = 2 * GIB
+MOST_BYTES_EACH = 192 * MIB  # filled in about 0.1 s
+CACHES_OVER = 4  # the buffers are this many times larger than the caches, where time and memory allow
+LEAST_BYTES_EACH = 8 * MIB
+SHARE_OF_FREE = 0.25
+LONG_ENOUGH_S = 0.005
+BREAK = 1.3  # a piece that took this much longer than its processor time was interrupted
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """What was measured, in bytes per second, and with what."""
+
+    threads: Count
+    buffer_bytes: Bytes
+    one_core: Amount
+    together: Amount
+    at_once: Count
+    now: Amount
+
+
+class Level(NamedTuple):
+    """The time in which a number of threads ran at once, and what they read in it."""
+
+    threads: int
+    seconds: float
+    bytes: float
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The rate of all of them together."""
+        return self.bytes / self.seconds if self.seconds else 0.0
+
+
+def read_ram_bandwidth(system: System) -> Memory:
+    """Measure it; only memory of this process is touched, and it is given back at once."""
+    cache_bytes = _read_cache_bytes(system)
+    try:
+        threads = _read_threads(system)
+        each = _bytes_each(threads, cache_bytes, _read_free_bytes(system))
+        answer = system.ask("ram_bandwidth", lambda: msgspec.to_builtins(_measure(threads, each)))
+    except LookError as error:
+        why = unknown(error)
+        return Memory(read_bytes_per_s=why, read_one_core_bytes_per_s=why, read_now_bytes_per_s=why)
+    return parse_ram_bandwidth(answer, cache_bytes)
+
+
+def parse_ram_bandwidth(answer: Any, cache_bytes: int) -> Memory:
+    """The measurement as facts; the source says where they are to be taken with care."""
+    try:
+        reading = msgspec.convert(answer, Reading)
+    except msgspec.ValidationError as error:
+        why = failed(f"the measurement of memory is not one: {error}")
+        return Memory(read_bytes_per_s=why, read_one_core_bytes_per_s=why, read_now_bytes_per_s=why)
+    source = f"memchr over {reading.buffer_bytes // MIB} MiB, {reading.threads} threads{_caution(reading, cache_bytes)}"
+    origin = measured if reading.at_once == reading.threads else estimated
+    return Memory(
+        read_bytes_per_s=origin(reading.together, source),
+        read_one_core_bytes_per_s=measured(reading.one_core, source),
+        read_now_bytes_per_s=measured(reading.now, source),
+    )
+
+
+def _caution(reading: Reading, cache_bytes: int) -> str:
+    """What makes the figure less sure."""
+    words = ""
+    if reading.at_once < reading.threads:
+        words += f" of which {reading.at_once} ran at once (other processes held the rest)"
+    if not cache_bytes:
+        words += ", caches of unknown size"
+    elif reading.buffer_bytes < 2 * cache_bytes:
+        words += f", caches of {cache_bytes // MIB} MiB may have answered a part"
+    return words
+
+
+def _read_cache_bytes(system: System) -> int:
+    try:
+        return read_last_level_cache_bytes(system)
+    except LookError:
+        return 0
+
+
+def _read_threads(system: System) -> int:
+    """One for each processor that this process may keep busy."""
+    cpu = cgroup.read_limits(system).cpu
+    allowed = cpu.allowed_cpus.value_or(os.cpu_count() or 1)
+    return max(1, min(allowed, math.ceil(cpu.quota_cpus.value_or(allowed)), MOST_THREADS))
+
+
+def _read_free_bytes(system: System) -> int:
+    available = meminfo.read(system).memory.available_bytes
+    limit = cgroup.read_limits(system).memory.limit_bytes
+    known = [fact.value for fact in (available, limit) if isinstance(fact, Known)]
+    return min(known, default=GIB)
+
+
+def _bytes_each(threads: int, cache_bytes: int, free_bytes: int) -> int:
+    """The size of one thread's buffer, in whole pieces."""
+    wanted = min(CACHES_OVER * cache_bytes or MOST_BYTES, MOST_BYTES, int(free_bytes * SHARE_OF_FREE))
+    each = min(max(wanted // threads, LEAST_BYTES_EACH), MOST_BYTES_EACH)
+    if each * threads > free_bytes * SHARE_OF_FREE:
+        raise LookError(f"too little free memory to measure: {free_bytes // MIB} MiB")
+    return each // PIECE_BYTES * PIECE_BYTES
+
+
+def _measure(threads: int, bytes_each: int) -> Reading:
+    return reading_of(scan_memory(threads, bytes_each), bytes_each)
+
+
+def reading_of(scan: Scan, bytes_each: int) -> Reading:
+    """The three figures that a scan holds."""
+    threads = len(scan.together)
+    one_core = len(scan.alone) * PIECE_BYTES / max(sum(piece.cpu_s for piece in scan.alone), 1e-9)
+    pieces = [piece for thread in scan.together for piece in thread]
+    wall_s = max(piece.end_s for piece in pieces) - min(piece.start_s for piece in pieces)
+    level = _fullest(levels(pieces))
+    return Reading(
+        threads=threads,
+        buffer_bytes=threads * bytes_each,
+        one_core=one_core,
+        together=_with_all(threads, level, one_core),
+        at_once=level.threads,
+        now=len(pieces) * PIECE_BYTES / max(wall_s, 1e-9),
+    )
+
+
+def levels(pieces: Iterable[Piece]) -> list[Level]:
+    """For each number of threads: how long so many ran at once, and the bytes they read."""
+    steps = []
+    for start, end, cpu in pieces:
+        if 0 < end - start <= BREAK * cpu:
+            rate = PIECE_BYTES / (end - start)
+            steps += [(start, 1, rate), (end, -1, -rate)]
+    seconds, read = defaultdict[int, float](float), defaultdict[int, float](float)
+    running, rate_now, since = 0, 0.0, 0.0
+    for moment, change, rate in sorted(steps):
+        seconds[running] += moment - since
+        read[running] += rate_now * (moment - since)
+        running, rate_now, since = running + change, rate_now + rate, moment
+    return [Level(count, seconds[count], read[count]) for count in sorted(seconds) if count]
+
+
+def _fullest(found: list[Level]) -> Level:
+    """The level with most threads that lasted long enough to count; if none did, the one that lasted longest."""
+    long = [level for level in found if level.seconds >= LONG_ENOUGH_S]
+    return long[-1] if long else max(found, key=lambda level: level.seconds, default=Level(0, 0.0, 0.0))
+
+
+def _with_all(threads: int, level: Level, one_core: float) -> float:
+    """The rate with all threads: as read where all ran at once, else carried on by the same power of their number."""
+    if level.threads in (0, threads) or one_core <= 0:
+        return level.bytes_per_s
+    gain = level.bytes_per_s / one_core
+    power = math.log(gain) / math.log(level.threads) if level.threads > 1 and gain > 0 else 1.0
+    return level.bytes_per_s * math.pow(threads / level.threads, min(max(power, 0.0), 1.0))

@@ -1,0 +1,137 @@
+"""Who used the processors between two moments: /proc/stat for all, /proc/PID/stat for each."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from unslow.facts.machine import BusyProcess
+from unslow.look.kernel.files import parse_whole
+from unslow.look.system import LookError, System
+from unslow.look.system.door import read_text
+
+TICKS_PER_S = 100  # USER_HZ, the same on every architecture that can run a model
+MOST_PROCESSES = 32768
+MOST_THREADS = 4096
+BUSIEST = 5
+LEAST_CPUS = 0.01
+STEAL_NAME = "steal: other virtual machines on this host"
+_BUSY_COLUMNS = (1, 2, 3, 6, 7)  # user, nice, system, irq, softirq; guests are counted in user
+_STEAL_COLUMN = 8
+# Places after the command name in /proc/PID/stat, proc_pid_stat(5): utime, stime, starttime.
+_UTIME, _STIME, _STARTTIME = 11, 12, 19
+
+
+class ProcessTime(NamedTuple):
+    """What one process has used since it started."""
+
+    name: str
+    ticks: int
+    started_ticks: int
+
+
+class CpuSample(NamedTuple):
+    """Processor time used so far, at one moment."""
+
+    seconds: float
+    busy_ticks: int
+    steal_ticks: int
+    processes: dict[int, ProcessTime]
+
+
+class CpuUse(NamedTuple):
+    """Processors in use on average between two samples, without the processes left out."""
+
+    busy_cpus: float
+    excluded_cpus: float
+    steal_cpus: float
+    busiest: list[BusyProcess]
+
+
+def read_cpu_sample(system: System) -> CpuSample:
+    """The counters now; LookError where /proc can't be read, while processes that vanish are passed over."""
+    busy, steal = parse_busy_ticks(read_text(system, "/proc/stat"))
+    processes = {}
+    for name in [name for name in system.list_dir("/proc") if name.isdecimal()][:MOST_PROCESSES]:
+        try:
+            process = parse_process_time(read_text(system, f"/proc/{name}/stat"))
+        except LookError:
+            continue
+        if process:
+            processes[int(name)] = process
+    return CpuSample(system.clock(), busy, steal, processes)
+
+
+def read_own_pid(system: System) -> int:
+    """The number of this process as /proc has it."""
+    word = read_text(system, "/proc/self/stat").partition(" ")[0]
+    pid = parse_whole(word)
+    if pid is None:
+        raise LookError("/proc/self/stat: begins with no process number")
+    return pid
+
+
+def read_run_delay(system: System, pid: int | str) -> float:
+    """Seconds that a process's threads have waited for a processor, all together, since they started."""
+    threads = system.list_dir(f"/proc/{pid}/task")[:MOST_THREADS]
+    waits = [wait for thread in threads if (wait := _read_wait_ns(system, f"/proc/{pid}/task/{thread}")) is not None]
+    if not waits:
+        raise LookError(f"/proc/{pid}/task/*/schedstat: none could be read")
+    return sum(waits) / 1e9
+
+
+def _read_wait_ns(system: System, folder: str) -> int | None:
+    try:
+        return parse_wait_ns(read_text(system, f"{folder}/schedstat"))
+    except LookError:
+        return None
+
+
+def parse_wait_ns(text: str) -> int | None:
+    """The second number of a schedstat: nanoseconds spent runnable and not running."""
+    words = text.split(maxsplit=2)
+    return parse_whole(words[1]) if len(words) > 1 else None
+
+
+def parse_busy_ticks(text: str) -> tuple[int, int]:
+    """Ticks of work on all processors, and ticks that the hypervisor gave to others; LookError on another text."""
+    for line in text.splitlines():
+        words = line.split()
+        if words[:1] == ["cpu"] and len(words) > _STEAL_COLUMN:
+            return sum(parse_whole(words[i]) or 0 for i in _BUSY_COLUMNS), parse_whole(words[_STEAL_COLUMN]) or 0
+    raise LookError("/proc/stat: no line for all processors")
+
+
+def parse_process_time(text: str) -> ProcessTime | None:
+    """A line of /proc/PID/stat; the name stands in brackets and may hold brackets and blanks itself."""
+    head, _, tail = text.rpartition(")")
+    fields = tail.split()
+    try:
+        used, started = int(fields[_UTIME]) + int(fields[_STIME]), int(fields[_STARTTIME])
+    except (IndexError, ValueError):
+        return None
+    return ProcessTime(head.partition("(")[2][:64], used, started)
+
+
+def cpus_between(before: CpuSample, after: CpuSample, exclude_pids: Collection[int] = ()) -> CpuUse:
+    """What others used, by name; stolen time counts as used by others."""
+    ticks = max(after.seconds - before.seconds, 1e-6) * TICKS_PER_S
+    used = {pid: _ticks_used(before, pid, process) / ticks for pid, process in after.processes.items()}
+    excluded = sum(cpus for pid, cpus in used.items() if pid in exclude_pids)
+    steal = max(0, after.steal_ticks - before.steal_ticks) / ticks
+    busy = max(0.0, (after.busy_ticks - before.busy_ticks) / ticks - excluded) + steal
+    others = [
+        BusyProcess(pid=pid, name=after.processes[pid].name, cpus=round(cpus, 3))
+        for pid, cpus in used.items()
+        if pid not in exclude_pids
+    ]
+    others.append(BusyProcess(pid=0, name=STEAL_NAME, cpus=round(steal, 3)))
+    busiest = sorted((p for p in others if p.cpus >= LEAST_CPUS), key=lambda p: (-p.cpus, p.pid))[:BUSIEST]
+    return CpuUse(round(busy, 3), round(excluded, 3), round(steal, 3), busiest)
+
+
+def _ticks_used(before: CpuSample, pid: int, process: ProcessTime) -> int:
+    """Ticks since the first sample; a number can be given to a new process, whose time then all falls in between."""
+    earlier = before.processes.get(pid)
+    if earlier and earlier.started_ticks == process.started_ticks:
+        return max(0, process.ticks - earlier.ticks)
+    newest = max((p.started_ticks for p in before.processes.values()), default=process.started_ticks)
+    return process.ticks if process.started_ticks > newest else 0

@@ -1,0 +1,176 @@
+"""What a process may use: control groups of version 1 and 2, from its own up to the root, and its CPU affinity."""
+
+import re
+from contextlib import suppress
+from typing import NamedTuple
+
+from unslow.facts.machine import Cpu, Machine, Memory
+from unslow.facts.merge import overlaid
+from unslow.facts.values import Absence, Bytes, Count, Fact, not_found, reported
+from unslow.look.kernel.cpu_lists import parse_cpu_list
+from unslow.look.kernel.files import parse_numbers, parse_whole, read_number, read_word
+from unslow.look.kernel.mounts import MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES, Mount, parse_mounts
+from unslow.look.system import LookError, System, unknown
+from unslow.look.system.door import read_text
+
+ONLINE = "/sys/devices/system/cpu/online"
+MOST_LEVELS = 64
+NO_LIMIT_FROM_BYTES = 2**60  # version 1 writes "no limit" as the largest multiple of a page below 2**63
+_ALLOWED = re.compile(r"^Cpus_allowed_list:[ \t]*([\d,-]+)", re.MULTILINE)
+_QUOTA = re.compile(r"(\d{1,15}) (\d{1,15})")
+
+
+class Group(NamedTuple):
+    """A control group: the folder of the process and those above it, the nearest first."""
+
+    version: int
+    folders: tuple[str, ...]
+
+
+class Quota(NamedTuple):
+    """A limit of CPU time, and the folder that sets it."""
+
+    cpus: float
+    folder: str
+
+
+def read(system: System) -> Machine:
+    """The limits of this process, which the user's other processes often share."""
+    return read_limits(system)
+
+
+def read_limits(system: System, pid: int | str = "self") -> Machine:
+    """The limits of a process: the tightest on the way up; none at all is an Unknown that says so."""
+    cpu = Cpu(allowed_cpus=_read_allowed_cpus(system, pid))
+    return Machine(
+        cpu=overlaid(cpu, _read_cpu(system, pid)), memory=Memory(limit_bytes=_read_memory_limit(system, pid))
+    )
+
+
+def _read_cpu(system: System, pid: int | str) -> Cpu:
+    """The quota, and how often it was hit."""
+    try:
+        group = _read_group(system, pid, "cpu")
+        quotas = [quota for folder in group.folders if (quota := _read_quota(system, group.version, folder))]
+    except LookError as error:
+        why = unknown(error)
+        return Cpu(quota_cpus=why, throttled_s=why, throttled_periods=why, periods=why)
+    if not quotas:
+        none = not_found("no CPU quota set")
+        return overlaid(Cpu(quota_cpus=none), _read_throttling(system, group.folders[0]))
+    tightest = min(quotas)
+    return overlaid(
+        Cpu(quota_cpus=reported(tightest.cpus, tightest.folder)), _read_throttling(system, tightest.folder)
+    )
+
+
+def _read_group(system: System, pid: int | str, controller: str) -> Group:
+    """Where a controller keeps the process; version 1 wins where both are mounted, for it then owns the controller."""
+    membership = parse_membership(read_text(system, f"/proc/{pid}/cgroup"))
+    mounts = parse_mounts(read_text(system, MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES))
+    for mount in mounts:
+        if mount.filesystem == "cgroup" and controller in mount.options.split(",") and controller in membership:
+            return Group(1, _folders(mount, membership[controller]))
+    for mount in mounts:
+        if mount.filesystem == "cgroup2" and "" in membership:
+            return Group(2, _folders(mount, membership[""]))
+    raise LookError(f"no control group with the {controller} controller is mounted", Absence.NOT_FOUND)
+
+
+def parse_membership(text: str) -> dict[str, str]:
+    """The group's path by controller; that of version 2 stands under the empty name."""
+    rows = (line.split(":", 2) for line in text.splitlines())
+    return {name: row[2] for row in rows if len(row) == 3 for name in row[1].split(",")}  # noqa: PLR2004 (id:names:path)
+
+
+def _folders(mount: Mount, path: str) -> tuple[str, ...]:
+    """The folders from the group up to the mount point, which in a container shows only a part of the tree."""
+    root = mount.root.rstrip("/")
+    if ".." in path.split("/") or not f"{path}/".startswith(f"{root}/"):
+        raise LookError(f"the control group {path} can't be seen from here", Absence.NOT_SUPPORTED)
+    parts = [part for part in path[len(root) :].split("/") if part][:MOST_LEVELS]
+    point = mount.point.rstrip("/")
+    return tuple("/".join([point, *parts[:depth]]) for depth in range(len(parts), -1, -1))
+
+
+def _read_quota(system: System, version: int, folder: str) -> Quota | None:
+    """The group's own quota; the root of the tree has no such file, and no quota."""
+    try:
+        if version == 1:
+            quota, period = (read_number(system, f"{folder}/cpu.cfs_{name}_us") for name in ("quota", "period"))
+            return Quota(quota / period, folder) if quota > 0 and period > 0 else None
+        return parse_cpu_max(read_word(system, f"{folder}/cpu.max"), folder)
+    except LookError as error:
+        if error.absence is Absence.NOT_FOUND:
+            return None
+        raise
+
+
+def parse_cpu_max(text: str, folder: str) -> Quota | None:
+    """Version 2: "200000 100000" is two CPUs, "max 100000" is no limit."""
+    match = _QUOTA.match(text)
+    return Quota(int(match[1]) / int(match[2]), folder) if match and int(match[1]) and int(match[2]) else None
+
+
+def _read_throttling(system: System, folder: str) -> Cpu:
+    try:
+        return parse_throttling(read_text(system, f"{folder}/cpu.stat"), f"{folder}/cpu.stat")
+    except LookError as error:
+        why = unknown(error)
+        return Cpu(throttled_s=why, throttled_periods=why, periods=why)
+
+
+def parse_throttling(text: str, source: str) -> Cpu:
+    """Enforcement periods so far, those in which the quota ran out, and the time lost by it."""
+    numbers = parse_numbers(text)
+    lost_s = (
+        numbers["throttled_usec"] / 1e6 if "throttled_usec" in numbers else numbers.get("throttled_time", -1) / 1e9
+    )
+    if lost_s < 0 or not {"nr_periods", "nr_throttled"} <= numbers.keys():
+        why = not_found(f"{source} counts no throttling")
+        return Cpu(throttled_s=why, throttled_periods=why, periods=why)
+    return Cpu(
+        throttled_s=reported(lost_s, source),
+        throttled_periods=reported(numbers["nr_throttled"], source),
+        periods=reported(numbers["nr_periods"], source),
+    )
+
+
+def _read_allowed_cpus(system: System, pid: int | str) -> Fact[Count]:
+    """The affinity mask also names CPUs that the machine could have and has not, so only those online count."""
+    path = f"/proc/{pid}/status"
+    try:
+        allowed = parse_allowed_cpus(read_text(system, path))
+    except LookError as error:
+        return unknown(error)
+    with suppress(LookError):
+        allowed &= parse_cpu_list(read_text(system, ONLINE)) or allowed
+    return reported(len(allowed), path) if allowed else not_found(f"{path} names no allowed CPUs")
+
+
+def parse_allowed_cpus(text: str) -> frozenset[int]:
+    """The CPUs that cpusets and affinity leave to the process; empty where the text does not say."""
+    match = _ALLOWED.search(text)
+    return parse_cpu_list(match[1]) if match else frozenset()
+
+
+def _read_memory_limit(system: System, pid: int | str) -> Fact[Bytes]:
+    try:
+        group = _read_group(system, pid, "memory")
+        name = "memory.limit_in_bytes" if group.version == 1 else "memory.max"
+        limits = [limit for folder in group.folders if (limit := _read_limit(system, f"{folder}/{name}"))]
+    except LookError as error:
+        return unknown(error)
+    return reported(*min(limits)) if limits else not_found("no memory limit set")
+
+
+def _read_limit(system: System, path: str) -> tuple[int, str] | None:
+    """A limit and its file; None where there is none."""
+    try:
+        word = read_word(system, path)
+    except LookError as error:
+        if error.absence is Absence.NOT_FOUND:
+            return None
+        raise
+    limit = parse_whole(word)
+    return (limit, path) if limit is not None and limit < NO_LIMIT_FROM_BYTES else None

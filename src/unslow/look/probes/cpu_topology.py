@@ -1,0 +1,125 @@
+"""The processor: what it is from /proc/cpuinfo, how its cores are laid out from /sys/devices/system/cpu."""
+
+import re
+from collections.abc import Callable
+
+from unslow.facts.machine import Cpu, Machine
+from unslow.facts.merge import overlaid
+from unslow.facts.values import Known, Unknown, estimated, not_found, reported
+from unslow.look.kernel.cpu_flags import parse_instruction_sets
+from unslow.look.kernel.cpu_lists import parse_cpu_list
+from unslow.look.kernel.files import read_number
+from unslow.look.logs import lscpu
+from unslow.look.system import LookError, System, unknown
+from unslow.look.system.door import read_text
+
+CPUINFO = "/proc/cpuinfo"
+CPUS = "/sys/devices/system/cpu"
+FAST_CORES = "/sys/devices/cpu_core/cpus"  # there only on Intel's hybrid processors
+CPUINFO_LIMIT_BYTES = 16 * 1024**2  # 2 KB for each CPU
+EFFICIENCY_BELOW = 0.75  # of the fastest core's rating; cores of one kind differ by less
+_MODEL = re.compile(r"^(?:model name|Model|cpu model|cpu)[ \t]*:[ \t]*(\S[^\n]{0,200})$", re.MULTILINE)
+_FLAGS = re.compile(r"^(?:flags|Features)[ \t]*:[ \t]*(\S.*)$", re.MULTILINE)
+_PROCESSOR = re.compile(r"^processor[ \t]*:[ \t]*\d", re.MULTILINE)
+
+Group = frozenset[int]
+
+
+def read(system: System) -> Machine:
+    """The processor; `lscpu` fills in what the kernel's files leave open."""
+    cpu = overlaid(read_cpuinfo(system), read_layout(system))
+    if Unknown in map(type, (cpu.model, cpu.physical_cores, cpu.instruction_sets)):
+        cpu = overlaid(_read_lscpu(system), cpu)
+    return Machine(cpu=cpu)
+
+
+def read_cpuinfo(system: System) -> Cpu:
+    """What the processor is called and can do."""
+    try:
+        return parse_cpuinfo(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES))
+    except LookError as error:
+        why = unknown(error)
+        return Cpu(model=why, logical_cpus=why, instruction_sets=why)
+
+
+def parse_cpuinfo(text: str) -> Cpu:
+    """Model and instruction sets of the first CPU listed, and how many are listed."""
+    model, flags, listed = _model(text), _FLAGS.search(text), len(_PROCESSOR.findall(text))
+    return Cpu(
+        model=reported(model, CPUINFO) if model else not_found(f"{CPUINFO} names no model"),
+        logical_cpus=reported(listed, CPUINFO) if listed else not_found(f"{CPUINFO} lists no processor"),
+        instruction_sets=reported(parse_instruction_sets(flags[1]), CPUINFO)
+        if flags
+        else not_found(f"{CPUINFO} lists no flags"),
+    )
+
+
+def _model(text: str) -> str:
+    """On x86 "model" alone is a number, and only "model name" is the name."""
+    return next((match[1].strip() for match in _MODEL.finditer(text) if not match[1].strip().isdigit()), "")
+
+
+def read_layout(system: System) -> Cpu:
+    """Sockets, cores and threads; one read for each core and each socket, not for each CPU and question."""
+    try:
+        online = parse_cpu_list(read_text(system, f"{CPUS}/online"))
+        cores = _read_groups(system, online, "thread_siblings_list")
+        sockets = _read_groups(system, online, "core_siblings_list")
+    except LookError as error:
+        why = unknown(error)
+        return Cpu(
+            sockets=why, physical_cores=why, threads_per_core=why, performance_cores=why, efficiency_cores=why
+        )
+    layout = Cpu(
+        logical_cpus=reported(len(online), f"{CPUS}/online"),
+        physical_cores=reported(len(cores), f"{CPUS}/cpu*/topology"),
+        sockets=reported(len(sockets), f"{CPUS}/cpu*/topology"),
+        threads_per_core=reported(max(map(len, cores), default=1), f"{CPUS}/cpu*/topology"),
+    )
+    return overlaid(layout, _read_kinds(system, cores))
+
+
+def _read_groups(system: System, cpus: frozenset[int], name: str) -> list[Group]:
+    """The distinct sets of CPUs that share something."""
+    if not cpus:
+        raise LookError(f"{CPUS}/online: names no CPU")
+    groups, left = [], set(cpus)
+    for cpu in sorted(cpus):
+        if cpu in left:
+            together = parse_cpu_list(read_text(system, f"{CPUS}/cpu{cpu}/topology/{name}"))
+            groups.append(frozenset(together & left | {cpu}))
+            left -= groups[-1]
+    return groups
+
+
+def _read_kinds(system: System, cores: list[Group]) -> Cpu:
+    """How many cores are built for speed and how many for thrift."""
+    try:
+        fast = parse_cpu_list(read_text(system, FAST_CORES))
+        return _kinds(sum(1 for core in cores if core & fast), len(cores), reported, FAST_CORES)
+    except LookError:
+        capacities = _read_capacities(system, cores)
+    if len(set(capacities)) == 1:
+        return _kinds(len(cores), len(cores), reported, f"{CPUS}: one kind of core")
+    fastest = sum(1 for capacity in capacities if capacity >= EFFICIENCY_BELOW * max(capacities))
+    return _kinds(fastest, len(cores), estimated, f"{CPUS}/cpu*/cpu_capacity")
+
+
+def _kinds(fast: int, cores: int, fact: Callable[[int, str], Known[int]], source: str) -> Cpu:
+    return Cpu(performance_cores=fact(fast, source), efficiency_cores=fact(cores - fast, source))
+
+
+def _read_capacities(system: System, cores: list[Group]) -> list[int]:
+    """Each core's speed as the scheduler rates it; the same for all where it keeps no rating."""
+    try:
+        return [read_number(system, f"{CPUS}/cpu{min(core)}/cpu_capacity") for core in cores]
+    except LookError:
+        return [1] * len(cores)
+
+
+def _read_lscpu(system: System) -> Cpu:
+    try:
+        done = system.run(["lscpu"])
+    except LookError as error:
+        return Cpu(model=unknown(error))
+    return lscpu.parse_cpu(done.stdout) if done.status == 0 else Cpu()

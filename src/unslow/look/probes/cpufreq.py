@@ -1,0 +1,107 @@
+"""Clocks: /sys/devices/system/cpu/cpufreq, and where there is none, what /proc/cpuinfo says."""
+
+import re
+
+from unslow.facts.machine import Cpu, Machine
+from unslow.facts.units import MHZ
+from unslow.facts.values import Amount, Fact, estimated, not_supported, reported
+from unslow.look.kernel.files import parse_whole
+from unslow.look.system import LookError, System, unknown
+from unslow.look.system.door import read_text
+
+POLICIES = "/sys/devices/system/cpu/cpufreq"
+CPUINFO = "/proc/cpuinfo"
+CPUINFO_LIMIT_BYTES = 16 * 1024**2
+MOST_POLICIES = 16  # kernels before 5.18 can sleep 10 ms in each read of a current frequency
+KHZ = 10**3
+NO_CPUFREQ = not_supported("no cpufreq here: a virtual machine, or a kernel without a driver for this processor")
+_MHZ = re.compile(r"^cpu MHz[ \t]*:[ \t]*(\d{1,6}(?:\.\d{1,6})?)", re.MULTILINE)
+_VIRTUAL = re.compile(r"^flags[ \t]*:[^\n]*\bhypervisor\b", re.MULTILINE)
+
+
+def read(system: System) -> Machine:
+    """The governor, the mean frequency now and the highest one, from some CPUs spread over all."""
+    policies = _read_policies(system)
+    if not policies:
+        nominal = _read_cpuinfo_mhz(system)
+        return Machine(cpu=Cpu(governor=NO_CPUFREQ, frequency_max_hz=NO_CPUFREQ, frequency_hz=nominal))
+    return Machine(
+        cpu=Cpu(
+            governor=_read_governor(system, policies),
+            frequency_hz=_read_frequency(system, policies),
+            frequency_max_hz=_read_highest(system, policies),
+        )
+    )
+
+
+def _read_policies(system: System) -> list[str]:
+    try:
+        names = [name for name in system.list_dir(POLICIES) if name.startswith("policy")]
+    except LookError:
+        return []
+    return names[:: -(-len(names) // MOST_POLICIES) or 1]
+
+
+def _read_each(system: System, policies: list[str], name: str) -> list[str]:
+    """The words in one file of each policy; an offline CPU's is empty or gone, so LookError only where all are."""
+    words, first_error = [], LookError(f"{POLICIES}/*/{name}: empty")
+    for policy in policies:
+        try:
+            words.append(read_text(system, f"{POLICIES}/{policy}/{name}").strip())
+        except LookError as error:
+            first_error = error
+    words = [word for word in words if word]
+    if not words:
+        raise first_error
+    return words
+
+
+def _read_kilohertz(system: System, policies: list[str], name: str) -> list[int]:
+    numbers = [parse_whole(word) for word in _read_each(system, policies, name)]
+    positive = [number for number in numbers if number and number > 0]
+    if not positive:
+        raise LookError(f"{POLICIES}/*/{name}: no number in it")
+    return positive
+
+
+def _read_governor(system: System, policies: list[str]) -> Fact[str]:
+    """One name, or all of them where CPUs differ."""
+    try:
+        words = _read_each(system, policies, "scaling_governor")
+    except LookError as error:
+        return unknown(error)
+    return reported(", ".join(sorted(set(words))), f"{POLICIES}/policy*/scaling_governor")
+
+
+def _read_frequency(system: System, policies: list[str]) -> Fact[Amount]:
+    try:
+        numbers = _read_kilohertz(system, policies, "scaling_cur_freq")
+    except LookError:
+        return _read_cpuinfo_mhz(system)
+    return reported(sum(numbers) / len(numbers) * KHZ, f"{POLICIES}/policy*/scaling_cur_freq, mean of {len(numbers)}")
+
+
+def _read_highest(system: System, policies: list[str]) -> Fact[Amount]:
+    try:
+        numbers = _read_kilohertz(system, policies, "cpuinfo_max_freq")
+    except LookError as error:
+        return unknown(error)
+    return reported(float(max(numbers) * KHZ), f"{POLICIES}/policy*/cpuinfo_max_freq")
+
+
+def _read_cpuinfo_mhz(system: System) -> Fact[Amount]:
+    try:
+        return parse_cpuinfo_mhz(read_text(system, CPUINFO, CPUINFO_LIMIT_BYTES))
+    except LookError as error:
+        return unknown(error)
+
+
+def parse_cpuinfo_mhz(text: str) -> Fact[Amount]:
+    """The mean of "cpu MHz"; inside a virtual machine that is the nominal clock, whatever the real one does."""
+    numbers = [float(number) for number in _MHZ.findall(text)]
+    if not numbers:
+        return not_supported(f"{CPUINFO} states no clock on this kind of processor")
+    mean_hz = sum(numbers) / len(numbers) * MHZ
+    if _VIRTUAL.search(text):
+        return estimated(mean_hz, f"{CPUINFO}, the nominal clock of a virtual machine")
+    return reported(mean_hz, f"{CPUINFO}, mean of {len(numbers)}")

@@ -1,0 +1,177 @@
+"""llama.cpp's server: how it is found, how its settings are read, how it spells each knob."""
+
+from typing import Any
+
+import msgspec
+
+from unslow.facts.merge import overlaid
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import NOT_LOOKED, Fact, Known, Origin, Unknown, first_known, not_found, reported
+from unslow.look.logs.llama_cpp import LlamaLog, parse_head_and_tail, parse_log
+from unslow.look.runtimes.llama_cpp_answers import subject_of
+from unslow.look.runtimes.llama_cpp_arguments import Setting, told
+from unslow.look.runtimes.llama_cpp_http import Answers, read_answers
+from unslow.look.runtimes.llama_cpp_knobs import changed_command, spell
+from unslow.look.runtimes.llama_cpp_process import FoundServer, absolute, find, find_one
+from unslow.look.system import LookError, System, unknown
+
+__all__ = ["FoundServer", "changed_command", "find", "find_one", "read_log", "read_server", "spell"]
+
+HEAD_BYTES = 8 * 1024**2
+TAIL_BYTES = 2 * 1024**2
+_TOLD = ("gpu_layers_set", "context_set", "fit", "fit_margin_bytes", "tensor_overrides", "device_set")
+_CURRENT = ("state", "version", "slots", "context_per_slot")
+
+
+def read_server(system: System, target: FoundServer | str, api_key: str = "") -> Subject:
+    """Everything that can be seen of a server, by its process or by its URL alone."""
+    if isinstance(target, str):
+        answers = read_answers(system, target.rstrip("/"), api_key)
+        return _with_file(system, _subject(answers, target.rstrip("/")), target="")
+    settings = target.settings()
+    url = url_of(settings)
+    key = api_key or settings.get("api_key", Setting("", "")).value.split(",")[0]
+    answers = read_answers(system, url.value, key) if isinstance(url, Known) else Answers(url, url, url, url, url)
+    http = _own(_subject(answers, url.value_or("")), settings)
+    path, log = _read_own_log(system, target, settings)
+    model = overlaid(_exact(http.model, log.model), Model(path=_model_path(target, settings, log)))
+    subject = Subject(runtime=_settled(target, http.runtime, log.runtime, path), model=model)
+    return _with_file(system, _without_false_table(subject), f"/proc/{target.pid}/root")
+
+
+def url_of(settings: dict[str, Setting]) -> Fact[str]:
+    """Where the server listens, seen from this machine."""
+    host, port = settings.get("host", Setting("127.0.0.1", "")).value, settings.get("port", Setting("8080", "")).value
+    if host.endswith(".sock"):
+        return Unknown(f"it listens on the socket {host}", "give it a port with --port")
+    if host in ("0.0.0.0", "::", ""):  # noqa: S104 (read, not bound)
+        host = "127.0.0.1"
+    scheme = "https" if "certificate" in settings else "http"
+    prefix = settings.get("api_prefix", Setting("", "")).value.strip("/")
+    url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    return reported(f"{url}/{prefix}" if prefix else url, settings.get("port", Setting("", "default port")).source)
+
+
+def _subject(answers: Answers, url: str) -> Subject:
+    paths = {"health": "/health", "props": "/props", "models": "/v1/models", "slots": "/slots", "metrics": "/metrics"}
+    subject = subject_of(answers, {name: url + path for name, path in paths.items()})
+    runtime = msgspec.structs.replace(subject.runtime, url=reported(url, f"{url}/health") if url else answers.health)
+    return msgspec.structs.replace(subject, runtime=runtime)
+
+
+def _own(http: Subject, settings: dict[str, Setting]) -> Subject:
+    """Nothing, where the model that answers is not the model that was started: another network has the same port."""
+    started, answers = settings.get("model"), http.model.path
+    if started is None or isinstance(answers, Unknown) or _name(started.value) == _name(answers.value):
+        return http
+    why = not_found(f"another server, with {answers.value}, answers at {http.runtime.url.value_or('this port')}")
+    return Subject(runtime=Runtime(url=why, state=why))
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _settled(found: FoundServer, http: Runtime, log: Runtime, log_path: Fact[str]) -> Runtime:
+    """The log tells what was decided, the running server what holds now, the command line what was asked for."""
+    asked = told(found.settings(), complete=isinstance(found.environment, Known))
+    runtime = overlaid(overlaid(asked, http), log)
+    changes: dict[str, Any] = {name: first_known(getattr(http, name), getattr(log, name)) for name in _CURRENT}
+    for name in _TOLD:
+        changes[name] = first_known(getattr(asked, name), getattr(log, name))
+    return msgspec.structs.replace(
+        runtime,
+        name=reported("llama.cpp", f"/proc/{found.pid}/comm"),
+        pid=reported(found.pid, "/proc"),
+        url=http.url,
+        command=found.command,
+        environment=found.environment,
+        log_path=log_path,
+        resident_bytes=found.resident_bytes,
+        **changes,
+    )
+
+
+def _exact(base: Model, over: Model) -> Model:
+    """`over` on top, except where it only estimates what `base` was told."""
+    keep = {
+        name: getattr(base, name)
+        for name in over.__struct_fields__
+        if _origin(getattr(over, name)) is Origin.ESTIMATED and isinstance(getattr(base, name), Known)
+    }
+    return msgspec.structs.replace(overlaid(base, over), **keep)
+
+
+def _origin(fact: Fact[Any]) -> Origin | None:
+    return fact.origin if isinstance(fact, Known) else None
+
+
+def _without_false_table(subject: Subject) -> Subject:
+    """With tensors sent to the host by name, what lies there is more than the token table."""
+    if not subject.runtime.tensor_overrides.value_or([]):
+        return subject
+    model = msgspec.structs.replace(subject.model, token_table_bytes=NOT_LOOKED)
+    return msgspec.structs.replace(subject, model=model)
+
+
+def read_log(system: System, path: str) -> LlamaLog:
+    """A log of any size: its load lines are at the start, its last requests (and a later load) at the end."""
+    head = system.read_head(path, HEAD_BYTES)
+    name = _name(path)
+    if len(head) < HEAD_BYTES:
+        return parse_log(head.decode("utf-8", "replace").split("\n"), name)
+    tail = system.read_tail(path, TAIL_BYTES)
+    return parse_head_and_tail(head.decode("utf-8", "replace"), tail.decode("utf-8", "replace"), name)
+
+
+def _read_own_log(system: System, found: FoundServer, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog]:
+    """The first log that can be read: the file it was told to write, else where its output goes."""
+    why: Unknown = not_found("the server writes no log file", "start it with --log-file FILE -lv 4")
+    for path in _log_paths(system, found, settings):
+        for root in (f"/proc/{found.pid}/root", ""):  # a container has files of its own
+            try:
+                return reported(path, f"/proc/{found.pid}"), read_log(system, root + path)
+            except LookError as error:
+                why = unknown(error, why.how_to_get)
+    return why, LlamaLog()
+
+
+def _log_paths(system: System, found: FoundServer, settings: dict[str, Setting]) -> list[str]:
+    paths = []
+    if "log_file" in settings:
+        paths.append(absolute(settings["log_file"].value, found.folder).value_or(""))
+    for descriptor in (1, 2):
+        try:
+            paths.append(system.read_link(f"/proc/{found.pid}/fd/{descriptor}"))
+        except LookError:
+            continue  # a pipe, or not ours to see
+    return [path for path in dict.fromkeys(paths) if path.startswith("/") and not path.startswith(("/dev/", "/proc/"))]
+
+
+def _model_path(found: FoundServer, settings: dict[str, Setting], log: LlamaLog) -> Fact[str]:
+    path = settings.get("model", Setting(log.model.path.value_or(""), "")).value
+    return absolute(path, found.folder) if path else not_found("the command line names no model file")
+
+
+def _with_file(system: System, subject: Subject, target: str) -> Subject:
+    """The header of the model file has the last word on the model."""
+    path = subject.model.path
+    if isinstance(path, Unknown) or not path.value.startswith("/"):
+        return subject
+    for root in dict.fromkeys((target, "")):
+        model = _model_from_file(system, root + path.value)
+        if model is not None:
+            model = msgspec.structs.replace(model, path=path)
+            return msgspec.structs.replace(subject, model=overlaid(subject.model, model))
+    return subject
+
+
+def _model_from_file(system: System, path: str) -> Model | None:
+    try:
+        from unslow.look.models.gguf import model_facts, read_gguf  # noqa: PLC0415 (only where there is a file)
+
+        return model_facts(read_gguf(system, path), path)
+    except (ImportError, LookError):
+        return None

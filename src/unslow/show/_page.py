@@ -1,0 +1,62 @@
+"""Documentation pages for a terminal: the text of `unslow explain`."""
+
+import io
+from typing import Protocol
+
+import msgspec
+from rich.console import Console
+from rich.markdown import Markdown
+from rich.table import Table
+
+
+class Page(Protocol):
+    """What a page must have to be shown."""
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def title(self) -> str: ...
+    @property
+    def phase(self) -> str: ...
+    @property
+    def needs(self) -> tuple[str, ...]: ...
+    @property
+    def explains(self) -> tuple[str, ...]: ...
+    @property
+    def text(self) -> str: ...
+
+
+def page_markdown(page: Page) -> str:
+    """A page in Markdown: the docstring, and what decides it."""
+    lines = [f"# {page.title}", "", f"`{page.id}` · phase: {page.phase}", "", page.text.strip()]
+    if page.needs:
+        lines += ["", "## What decides it", *(f"- `{n}`" for n in page.needs)]
+    if page.explains:
+        lines += ["", "Where it is found, it also explains: " + ", ".join(f"`{e}`" for e in page.explains) + "."]
+    return "\n".join(lines)
+
+
+def page_text(page: Page, *, width: int, color: bool) -> str:
+    """A page for a terminal."""
+    out = io.StringIO()
+    console = Console(file=out, width=width, force_terminal=color, no_color=not color)
+    console.print(Markdown(page_markdown(page)))
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def list_text(pages: list[Page], *, width: int) -> str:
+    """All pages, a line each."""
+    out = io.StringIO()
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for page in pages:
+        table.add_row(page.id, page.title)
+    Console(file=out, width=width, no_color=True).print(table)
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def page_json(pages: list[Page]) -> str:
+    """The pages as JSON."""
+    rows = [{"id": p.id, "title": p.title, "phase": p.phase, "needs": p.needs, "explains": p.explains, "text": p.text} for p in pages]  # fmt: skip
+    return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()

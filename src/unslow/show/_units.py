@@ -1,0 +1,35 @@
+"""Units as people read them: GiB for memory, GB/s for bandwidth, ms for a token."""
+
+GIB, MIB, GB = 1024**3, 1024**2, 10**9
+
+
+def size(count: float) -> str:
+    """Bytes in binary units."""
+    return f"{count / GIB:,.1f} GiB" if count >= GIB else f"{count / MIB:,.0f} MiB"
+
+
+def rate(tokens_per_s: float) -> str:
+    """Tokens per second with three digits."""
+    digits = 0 if tokens_per_s >= 100 else 1 if tokens_per_s >= 10 else 2  # noqa: PLR2004 (three digits)
+    return f"{tokens_per_s:,.{digits}f}"
+
+
+def span(seconds: float) -> str:
+    """Seconds, milliseconds or microseconds."""
+    for limit, factor, unit in ((1.0, 1, "s"), (1e-3, 1e3, "ms")):
+        if seconds >= limit:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds * 1e6:.3g} µs"
+
+
+def fact_value(fact: str, value: str | float) -> str:
+    """A value in the unit that its name carries."""
+    if isinstance(value, bool | str):
+        return str(value)
+    if fact.endswith("_bytes_per_s"):
+        return f"{value / GB:.1f} GB/s"
+    if fact.endswith("_bytes"):
+        return size(value)
+    if fact.endswith(("_s", "_s_per_token")):
+        return span(value)
+    return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"

@@ -1,0 +1,147 @@
+"""The report for a person at a terminal: the verdict first, then the proof."""
+
+import io
+
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.show._units import fact_value, rate, span
+from unslow.think.report import BudgetPart, Finding, Range, Report, SubjectReport
+
+_STYLE = {"slow": "bold white on red", "failed": "bold white on red", "normal": "bold black on green", "cannot_tell": "bold black on yellow"}  # fmt: skip
+_WORD = {"slow": " SLOW ", "failed": " FAILED ", "normal": " NORMAL ", "cannot_tell": " CAN'T TELL "}
+_MARK = {"ok": ("✓", "green"), "bad": ("✗", "red"), "unknown": ("?", "yellow")}
+_SHADES = ("cyan", "magenta", "blue", "yellow", "green", "red")
+_DECODE = "decode_tokens_per_s"
+_NARROWEST, _BAR = 40, 60
+
+
+def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
+    """The report as text, with colours where the terminal has them."""
+    out = io.StringIO()
+    console = Console(
+        file=out, width=max(_NARROWEST, width), force_terminal=color, no_color=not color, highlight=False, emoji=False
+    )
+    for note in report.notes:
+        console.print(Text(note, style="italic"))
+    for subject in report.subjects:
+        console.print(_subject(subject, everything=everything))
+    if not report.subjects:
+        console.print("Nothing was found to diagnose.")
+    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def _subject(subject: SubjectReport, *, everything: bool) -> RenderableType:
+    parts: list[RenderableType] = [_head(subject), "", Padding(Text(subject.summary), (0, 0, 1, 2)), _speed(subject)]
+    if subject.budget:
+        parts += ["", _budget(subject.budget)]
+    if subject.findings:
+        parts += ["", Text("Why", style="bold"), *(_finding(i, f) for i, f in enumerate(subject.findings, 1))]
+    parts += ["", *_checklist(subject)]
+    if subject.ruled_out:
+        parts += ["", *_ruled_out(subject, everything=everything)]
+    if subject.cannot_tell:
+        parts += ["", *_untold(subject)]
+    parts += [Text(note, style="italic") for note in subject.notes]
+    return Group(*parts, "")
+
+
+def _head(subject: SubjectReport) -> Text:
+    head = Text(_WORD[subject.verdict], style=_STYLE[subject.verdict])
+    return head.append(f"  {subject.runtime} · {subject.model} · {subject.devices[0]}", style="bold not reverse")
+
+
+def _pair_grid() -> Table:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    return grid
+
+
+def _speed(subject: SubjectReport) -> RenderableType:
+    grid = _pair_grid()
+    measured, expected = subject.measured, subject.expected
+    if _DECODE in measured:
+        grid.add_row("  measured", Text(f"{rate(measured[_DECODE])} tok/s", style="bold"))
+    for name, ranges in (("as configured", expected.as_configured), ("achievable", expected.achievable)):
+        if _DECODE in ranges:
+            grid.add_row(f"  {name}", _interval(ranges[_DECODE]))
+    if expected.ceiling_tokens_per_s:
+        share = f", {measured[_DECODE] / expected.ceiling_tokens_per_s:.0%} reached" if _DECODE in measured else ""
+        grid.add_row("  ceiling", f"{rate(expected.ceiling_tokens_per_s)} tok/s by memory bandwidth alone{share}")
+    if expected.because and not expected.achievable:
+        grid.add_row("  expected", f"no prediction: {expected.because}")
+    for key, label, unit in (
+        ("prefill_tokens_per_s", "prompt", "tok/s"), ("time_to_first_token_s", "first token", "s"), ("load_s", "load", "s"),
+    ):  # fmt: skip
+        if key in measured:
+            value = f"{rate(measured[key])} {unit}" if unit != "s" else span(measured[key])
+            grid.add_row(f"  {label}", value)
+    return grid
+
+
+def _interval(value: Range) -> str:
+    return f"{rate(value.mid)} tok/s expected, {rate(value.low)} to {rate(value.high)} in 8 of 10 cases"
+
+
+def _budget(budget: tuple[BudgetPart, ...]) -> RenderableType:
+    total = sum(b.seconds for b in budget) or 1.0
+    bar, legend = Text("  "), _pair_grid()
+    for part, shade in zip(budget, _SHADES * 3, strict=False):
+        style = "dim" if part.part == "unexplained" else shade
+        bar.append(("░" if part.part == "unexplained" else "█") * round(_BAR * part.seconds / total), style=style)
+        mark = Text("  ■ " if part.part != "unexplained" else "  ░ ", style=style).append(part.part, style="default")
+        legend.add_row(mark, f"{span(part.seconds):>8}  {part.seconds / total:4.0%}")
+    return Group(Text(f"Where the {span(total)} of a token go", style="bold"), bar, legend)
+
+
+def _finding(number: int, finding: Finding) -> RenderableType:
+    gain = f"  {finding.speedup:.1f}× faster without it" if finding.speedup and finding.speedup > 1 else ""
+    head = Text(f"  {number}. {finding.title}", style="bold").append(gain, style="green")
+    head.append(f"  ({finding.cause}, {finding.confidence:.0%} sure)", style="dim")
+    grid = _pair_grid()
+    grid.add_row("     because", finding.because)
+    for evidence in finding.evidence:
+        against = f" against {evidence.reference}" if evidence.reference else ""
+        source = f"  [{evidence.origin}: {evidence.source}]"
+        text = Text(f"{evidence.fact} = {fact_value(evidence.fact, evidence.value)}{against}").append(source, style="dim")
+        grid.add_row("     evidence", text)
+    for fix in finding.fixes:
+        then = fix.predicted.get(_DECODE)
+        gives = f" → about {rate(then)} tok/s" if then else ""
+        risk = f" (mind: {fix.risk})" if fix.risk else ""
+        grid.add_row("     fix", Text(f"{fix.why}{gives}{risk}"))
+        for command in fix.commands:
+            grid.add_row("", Text(command, style="cyan"))
+    if finding.explains:
+        grid.add_row("     explains", ", ".join(finding.explains))
+    return Group(head, grid)
+
+
+def _checklist(subject: SubjectReport) -> list[RenderableType]:
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for item in subject.checklist:
+        mark, style = _MARK[item.state]
+        grid.add_row(Text(f"  {mark}", style=style), Text(item.item).append(f"  {item.because}", style="dim"))
+    return [Text("Checklist", style="bold"), grid]
+
+
+def _ruled_out(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
+    shown = subject.ruled_out if everything else subject.ruled_out[:12]
+    grid = _pair_grid()
+    for item in shown:
+        grid.add_row(f"  {item.cause}", item.because)
+    more = [Text(f"  and {len(subject.ruled_out) - len(shown)} more: --all", style="dim")] if len(shown) < len(subject.ruled_out) else []  # fmt: skip
+    return [Text("Ruled out", style="bold"), grid, *more]
+
+
+def _untold(subject: SubjectReport) -> list[RenderableType]:
+    grid = _pair_grid()
+    for item in subject.cannot_tell:
+        how = f"; to find out: {item.how_to_get}" if item.how_to_get else ""
+        grid.add_row(f"  {item.cause}", f"{item.because} ({item.missing}){how}" if item.because != item.missing else f"{item.because}{how}")
+    return [Text("Could not tell", style="bold"), grid]

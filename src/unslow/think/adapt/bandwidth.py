@@ -1,0 +1,115 @@
+"""How fast the memories of a case are read, and by which backend."""
+
+from unslow.catalog.backends import Learned, learned
+from unslow.catalog.devices import find_device
+from unslow.facts.machine import Gpu
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GB
+from unslow.facts.values import Known, MissingFactError, Origin, Unknown, not_found
+from unslow.think.adapt.placement import gpus_of
+from unslow.think.adapt.shape import missing
+from unslow.think.physics.decode import Backend, Side
+from unslow.think.physics.interval import SPREAD
+
+CORE_READ_BYTES_PER_S = 4 * GB
+HOST_READ_CAP_BYTES_PER_S = 64 * GB
+"""A core turning quantised blocks into products, where nobody measured: 13.3 tok/s of 4.6 GB on 16 cores (H200 host)."""
+
+
+def cores_of(case: Case) -> float:
+    """Cores that the runtime may use at once: physical, within the cpuset and the quota."""
+    cpu = case.machine.cpu
+    limits = (cpu.physical_cores, cpu.allowed_cpus, cpu.quota_cpus)
+    known = [f.value for f in limits if isinstance(f, Known) and f.value > 0]
+    if not known:
+        raise MissingFactError(cpu.physical_cores if isinstance(cpu.physical_cores, Unknown) else not_found("no cores"))
+    return min(known)
+
+
+def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
+    """Bytes per second of a GPU's memory and how far off that may be: the bus as the driver reports it, else the catalogue."""
+    if (
+        isinstance(gpu.memory_bus_bits, Known)
+        and isinstance(gpu.memory_clock_max_hz, Known)
+        and gpu.memory_bus_bits.value
+    ):
+        # Every memory of a GPU moves two bits per pin and reported clock (HBM, GDDR6, GDDR6X alike).
+        return gpu.memory_clock_max_hz.value * 2 * gpu.memory_bus_bits.value / 8, SPREAD[Origin.REPORTED]
+    device = find_device(gpu.name.need(), int(gpu.vram_total_bytes.value_or(0)))
+    if device is None:
+        raise missing(f"the memory bandwidth of {gpu.name.need()}: not in the catalogue")
+    return device.memory_bytes_per_s, SPREAD[Origin.DATASHEET]
+
+
+_FAMILY_BY_CAPABILITY = {
+    "6": "pascal",
+    "7.0": "volta",
+    "7.5": "turing",
+    "8.9": "ada",
+    "8": "ampere",
+    "9": "hopper",
+    "1": "blackwell",
+}
+
+
+def _family(gpu: Gpu) -> str:
+    capability = gpu.compute_capability.value_or("")
+    for prefix, family in _FAMILY_BY_CAPABILITY.items():
+        if capability.startswith(prefix):
+            return family
+    device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    return device.family if device else ""
+
+
+_BACKEND_BY_PREFIX = {
+    "CUDA": "cuda",
+    "ROCm": "rocm",
+    "HIP": "rocm",
+    "Vulkan": "vulkan",
+    "MTL": "metal",
+    "Metal": "metal",
+}
+
+
+def backend_name(case: Case) -> str:
+    """Which of the learned backends computes on the GPU."""
+    names = [b.device for b in case.runtime.buffers.value_or([]) if b.on_gpu]
+    names += [d.name for d in case.runtime.devices.value_or([]) if d.name != "CPU"]
+    found = (b for n in names for prefix, b in _BACKEND_BY_PREFIX.items() if n.startswith(prefix))
+    vendor = next((g.vendor.value_or("") for g in gpus_of(case)), "")
+    return next(found, {"AMD": "rocm", "Apple": "metal"}.get(vendor, "cuda"))
+
+
+def _backend(figures: Learned) -> Backend:
+    return Backend(figures.efficiency, figures.layer_overhead_s, figures.spread)
+
+
+def device_side(case: Case, read_bytes: float, layers: float) -> Side | None:
+    """The GPUs: they read one after the other, so the slowest sets the pace."""
+    if read_bytes <= 0:
+        return None
+    gpus = gpus_of(case)
+    if not gpus:
+        raise missing("which GPU it is", "run `nvidia-smi -q`")
+    slowest = min((device_bandwidth(g) for g in gpus), key=lambda pair: pair[0])
+    figures = learned(backend_name(case), _family(gpus[0]))
+    return Side(read_bytes, slowest[0], layers, _backend(figures), slowest[1] * figures.spread / 1.1)
+
+
+def host_side(case: Case, read_bytes: float, layers: float) -> Side | None:
+    """The CPU and its memory."""
+    if read_bytes <= 0:
+        return None
+    figures = learned("cpu")
+    rate, spread = _host_bandwidth(case)
+    return Side(read_bytes, rate, layers, _backend(figures), spread * figures.spread)
+
+
+def _host_bandwidth(case: Case) -> tuple[float, float]:
+    measured = case.machine.memory.read_bytes_per_s
+    cores = cores_of(case)
+    threads = min(case.runtime.threads.value_or(cores), cores)
+    if isinstance(measured, Known) and measured.value > 0:
+        one = case.machine.memory.read_one_core_bytes_per_s.value_or(measured.value)
+        return min(measured.value, one * threads), SPREAD[measured.origin]
+    return min(CORE_READ_BYTES_PER_S * threads, HOST_READ_CAP_BYTES_PER_S), SPREAD[Origin.ESTIMATED]

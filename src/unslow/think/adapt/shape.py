@@ -1,0 +1,68 @@
+"""The model of a case in the numbers that decide its speed."""
+
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, MissingFactError, not_found
+from unslow.think.physics.kv_cache import kv_bytes_per_token
+from unslow.think.physics.placement import Shape
+
+_BITS_TOKEN_TABLE, _BITS_OUTPUT = 4.5, 6.5625  # Q4_K and Q6_K, as the K mixes store them
+_EXPERT_MATRICES = 3  # gate, up, down
+
+
+def missing(what: str, how_to_get: str = "") -> MissingFactError:
+    """The error that becomes "cannot tell"."""
+    return MissingFactError(not_found(what, how_to_get))
+
+
+def kv_per_token(case: Case) -> float:
+    """Bytes of keys and values for a token: as allocated, else from the heads; 0 where neither is known."""
+    runtime, model = case.runtime, case.model
+    cells = runtime.kv_cells.value_or(0)
+    if cells and isinstance(runtime.kv_bytes, Known):
+        return runtime.kv_bytes.value / cells
+    return kv_bytes_per_token(
+        model.layers.value_or(0),
+        model.kv_heads.value_or(0),
+        model.key_length.value_or(0),
+        model.value_length.value_or(0),
+        (runtime.kv_type_k.value_or("f16"), runtime.kv_type_v.value_or("f16")),
+    )
+
+
+def read_shape(case: Case) -> Shape:
+    """The model in plain numbers; MissingFactError where its size or its layers are unknown."""
+    model = case.model
+    weights = model.weights_bytes.need()
+    layers = model.layers.value_or(0) or case.runtime.layers.need() - 1
+    if layers < 1 or not weights:
+        raise missing("the number of layers", "give the path of the model file")
+    entries = model.vocabulary.value_or(0) * model.width.value_or(0)
+    table = model.token_table_bytes.value_or(entries * _BITS_TOKEN_TABLE / 8)
+    output = model.output_bytes.value_or(entries * _BITS_OUTPUT / 8)
+    outside = table if model.output_tied.value_or(default=False) else table + output
+    if outside >= weights:
+        raise missing("what the weights consist of", "give the path of the model file")
+    layer_bytes = (weights - outside) / layers
+    return Shape(
+        layers, layer_bytes, output, _active_share(case, layers * layer_bytes), kv_per_token(case),
+        model.width.value_or(4096), model.vocabulary.value_or(0),
+    )  # fmt: skip
+
+
+def _active_share(case: Case, layers_bytes: float) -> float:
+    """The part of the layers' bytes that one token reads: all of it, but for experts that sit out."""
+    model = case.model
+    experts, used = model.experts.value_or(0), model.experts_used.value_or(0)
+    if not experts or not used or used >= experts:
+        return 1.0
+    expert_share = _expert_share(case, layers_bytes)
+    return 1 - expert_share * (1 - used / experts)
+
+
+def _expert_share(case: Case, layers_bytes: float) -> float:
+    model = case.model
+    if isinstance(model.expert_bytes, Known):
+        return min(1.0, model.expert_bytes.value / layers_bytes)
+    width, wide = model.expert_width.need(), model.width.need()
+    parameters = _EXPERT_MATRICES * width * wide * model.experts.need() * model.layers.need()
+    return min(1.0, parameters / max(1, model.parameters.need()))

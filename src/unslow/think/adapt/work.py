@@ -1,0 +1,79 @@
+"""A case as the decode formula takes it: as configured, or with a cure applied."""
+
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, Origin
+from unslow.think.adapt.bandwidth import cores_of, device_side, host_side
+from unslow.think.adapt.placement import compute_bytes, margin_bytes, read_placement, read_placement_or_none
+from unslow.think.adapt.shape import read_shape
+from unslow.think.physics.decode import Work
+from unslow.think.physics.placement import Placement, Shape, fitted, reads_per_token
+
+LOGITS_S_PER_ENTRY = 5.5e-9
+"""Sampling in llama-server: 0.7 ms for 128,256 entries between llama-bench and the server on one H200 host."""
+
+
+ALL_BYTES = 1e18
+
+
+class Cure(NamedTuple):
+    """What changes when a cause is gone; None leaves the fact as it is."""
+
+    vram_bytes: float | None = None
+    context: float | None = None
+    threads: float | None = None
+    cpu_free: bool = False
+
+    def and_also(self, other: "Cure") -> "Cure":
+        """Both cures at once."""
+        vram = [v for v in (self.vram_bytes, other.vram_bytes) if v is not None]
+        contexts = [c for c in (self.context, other.context) if c is not None]
+        return Cure(
+            max(vram, default=None), min(contexts, default=None), other.threads or self.threads,
+            self.cpu_free or other.cpu_free,
+        )  # fmt: skip
+
+
+EVERYTHING = Cure(vram_bytes=ALL_BYTES)
+"""As if the GPU had all the memory that the model asks for."""
+
+
+def work(case: Case, cure: Cure | None = None) -> Work:
+    """The case as the decode formula takes it: as configured, or with a cure applied."""
+    shape = read_shape(case)
+    if cure and cure.threads:
+        threads = Known(int(cure.threads), Origin.ESTIMATED, "cured")
+        case = msgspec.structs.replace(case, runtime=msgspec.structs.replace(case.runtime, threads=threads))
+    placement = read_placement(case, shape) if not cure or cure.vram_bytes is None else _refitted(case, shape, cure)
+    reads = reads_per_token(shape, placement, depth_of(case))
+    host = host_side(case, reads.host, shape.layers - placement.gpu_layers)
+    return Work(
+        device=device_side(case, reads.device, placement.gpu_layers),
+        host=host,
+        width=shape.width,
+        vocabulary=shape.vocabulary,
+        logits_s_per_entry=LOGITS_S_PER_ENTRY,
+        threads_per_core=_threads_per_core(case) if host else 1.0,
+        waiting_s=0.0 if cure and cure.cpu_free else case.run.waiting_for_cpu_s_per_token.value_or(0.0),
+    )
+
+
+def _threads_per_core(case: Case) -> float:
+    """Threads for each CPU that can run one: two on a core with SMT are no crowd."""
+    threads = case.runtime.threads.value_or(0)
+    return threads / (cores_of(case) * case.machine.cpu.threads_per_core.value_or(1)) if threads else 1.0
+
+
+def depth_of(case: Case) -> float:
+    """How far into the context the measurement ran."""
+    return case.run.depth_tokens.value_or(0)
+
+
+def _refitted(case: Case, shape: Shape, cure: Cure) -> Placement:
+    context = cure.context if cure.context is not None else case.runtime.context_length.value_or(4096)
+    now = read_placement_or_none(case, shape)
+    best = fitted(shape, cure.vram_bytes or 0.0, context, compute_bytes(case), margin_bytes(case))
+    return max(best, now, key=lambda p: p.gpu_layers) if now else best

@@ -1,0 +1,105 @@
+"""What a cause is: its question, the facts that decide it, and the three answers that it can give."""
+
+from collections.abc import Callable
+from typing import Any, Literal, NamedTuple
+
+from unslow.facts.knob import Change
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, MissingFactError, Unknown, not_found
+from unslow.think.adapt.work import Cure
+from unslow.think.report import Evidence
+
+Phase = Literal["client", "queue", "load", "prefill", "decode"]
+
+
+class Remedy(NamedTuple):
+    """A knob to turn, and what physics should then reckon with; None where it can't say."""
+
+    change: Change
+    cure: Cure | None = None
+    risk: str = ""
+
+
+class Found(NamedTuple):
+    """The cause is there: why, the facts that show it, what is different without it, what to change.
+
+    `explains` narrows or widens what the cause explains in general, where the facts of the case decide that.
+    """
+
+    because: str
+    evidence: tuple[Evidence, ...]
+    cure: Cure | None = None
+    remedies: tuple[Remedy, ...] = ()
+    explains: tuple[str, ...] | None = None
+
+
+class Absent(NamedTuple):
+    """The cause is not there, and why that is sure."""
+
+    because: str
+
+
+class CannotTell(NamedTuple):
+    """A fact that decides is missing, and how to get it."""
+
+    missing: str
+    why: str
+    how_to_get: str
+
+
+Need = str | tuple[str, ...]
+
+
+class Cause(NamedTuple):
+    """One reason for slow inference. A need that is a tuple is met by any one of its facts."""
+
+    title: str
+    phase: Phase
+    needs: tuple[Need, ...]
+    check: Callable[[Case], Found | Absent]
+    explains: tuple[str, ...] = ()
+
+
+def fact_at(case: Case, path: str) -> Any:
+    """The fact at a dotted path, through known lists by index; an Unknown on the way is the answer."""
+    value: Any = case
+    for step in path.split("."):
+        if isinstance(value, Unknown):
+            return value
+        if isinstance(value, Known):
+            value = value.value
+        if step.isdigit() and int(step) >= len(value):
+            return not_found(f"there is no {path}")
+        value = value[int(step)] if step.isdigit() else getattr(value, step)
+    return value
+
+
+def need(case: Case, path: str) -> Any:
+    """The value at a path; a missing one makes the verdict "cannot tell", by name."""
+    fact = fact_at(case, path)
+    if isinstance(fact, Unknown):
+        raise MissingFactError(fact, path)
+    return fact.value if isinstance(fact, Known) else fact
+
+
+def cite(case: Case, path: str, reference: object = None) -> Evidence:
+    """A known fact as evidence, with what it was held against."""
+    fact = fact_at(case, path)
+    origin, source = (str(fact.origin), fact.source) if isinstance(fact, Known) else ("reported", "")
+    value = fact.value if isinstance(fact, Known) else fact
+    plain = value if isinstance(value, str | int | float | bool) else str(value)
+    return Evidence(
+        fact=path, value=plain, reference=None if reference is None else str(reference), origin=origin, source=source
+    )
+
+
+def missing_need(case: Case, needs: tuple[Need, ...]) -> CannotTell | None:
+    """The first need that the case does not meet."""
+    for need in needs:
+        paths = (need,) if isinstance(need, str) else need
+        facts = [fact_at(case, path) for path in paths]
+        if all(isinstance(f, Unknown) for f in facts):
+            # of several, the one whose looker left the best advice
+            best = max(facts, key=lambda f: (bool(f.how_to_get), f.absence != "not_looked"))
+            return CannotTell(" or ".join(paths), best.why, best.how_to_get)
+    return None

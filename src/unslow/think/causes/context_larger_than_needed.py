@@ -1,0 +1,80 @@
+"""The context is far longer than what is used, and its KV cache pushes layers out of the GPU.
+
+## Why it is slow
+The KV cache is allocated for the whole configured context when the model is loaded, used or not. What it takes, the
+weights can't have: layers move to the CPU, and every token pays for them.
+
+## How to confirm
+KV cache bytes = cells x bytes per token. At the context that is really used, more layers would fit. llama.cpp prints
+`llama_kv_cache: size = ...`; `/metrics` shows the longest sequence so far (`llamacpp:n_tokens_max`).
+
+## How to fix
+Set the context to what you need (`-c`, `num_ctx`, `--max-model-len`), or store the cache as q8_0. A context set by
+hand also stops llama.cpp's own fit from shrinking it.
+
+## Safety
+Longer conversations than the new context are cut or refused.
+"""
+
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.think.adapt.demand import layers_left_on_host, read_demand
+from unslow.think.adapt.placement import compute_bytes, gpus_of
+from unslow.think.adapt.shape import kv_per_token, read_shape
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.physics.placement import fitted
+
+SHORTEST_USEFUL = 4096
+HEADROOM = 2
+"""A conversation may grow to twice what was seen before it would be cut."""
+
+
+def check(case: Case) -> Found | Absent:
+    """See how many more layers would fit at the context that is used."""
+    runtime = case.runtime
+    if not gpus_of(case):
+        return Absent("no GPU in this machine: the KV cache pushes nothing out")
+    if runtime.gpu_layers_set.value_or(None) is not None:
+        return Absent("the number of layers was set by hand, not by the KV cache")
+    context, used = runtime.context_length.need(), runtime.longest_sequence.value_or(0)
+    needed = case.wish.context_tokens.value_or(max(SHORTEST_USEFUL, HEADROOM * used))
+    cache = kv_per_token(case) * context
+    if not layers_left_on_host(case):
+        return Absent(f"the KV cache of {cache / GIB:.1f} GiB leaves all layers on the GPU")
+    if needed >= context:
+        return Absent(f"{context} tokens are configured, {needed} needed")
+    shape, demand = read_shape(case), read_demand(case)
+    then = fitted(shape, demand.available, needed, compute_bytes(case), demand.margin)
+    fitting = int(then.gpu_layers) + then.output_on_gpu
+    if fitting <= runtime.gpu_layers.need():
+        return Absent(f"even at {needed} tokens no further layer fits")
+    wanted = "wish.context_tokens" if case.wish.context_tokens.value_or(0) else "runtime.longest_sequence"
+    cure = Cure(vram_bytes=demand.available, context=needed)
+    enough = fitting > shape.layers
+    return Found(
+        because=f"the KV cache for {context} tokens takes {cache / GIB:.1f} GiB; at {needed} tokens {fitting} of "
+        f"{shape.layers + 1} layers fit on the GPU instead of {runtime.gpu_layers.need()}",
+        evidence=(cite(case, "runtime.context_length", f"{needed} tokens needed"), cite(case, wanted)),
+        cure=cure,
+        remedies=(
+            Remedy(Knob.CONTEXT_LENGTH.to(needed, "a shorter context frees GPU memory"), cure, "long chats are cut"),
+        ),
+        explains=("weights_spill_to_ram", "other_process_holds_vram") if enough else ("weights_spill_to_ram",),
+    )
+
+
+CAUSE = Cause(
+    title="The context is larger than needed",
+    phase="decode",
+    needs=(
+        "machine.gpus",
+        "runtime.context_length",
+        ("wish.context_tokens", "runtime.longest_sequence"),
+        "runtime.gpu_layers",
+        "runtime.layers",
+    ),
+    check=check,
+    explains=("weights_spill_to_ram",),
+)

@@ -1,0 +1,74 @@
+"""Other programs take the CPU while tokens are generated.
+
+## Why it is slow
+The runtime's threads meet at a barrier after every operation. When one of them is put aside for another program, all
+wait for it: a busy loop on every core costs far more than half the speed.
+
+## How to confirm
+While tokens are generated, other processes use CPUs that the runtime's threads want, and those threads spend time on
+the run queue (`/proc/PID/task/*/schedstat`, or the pressure in `/proc/pressure/cpu`).
+
+## How to fix
+Stop or move the other work, lower its priority (`nice`), or leave it a core: one thread fewer than cores.
+
+## Safety
+Answers do not change. This tool names the other programs and never touches them.
+"""
+
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.bandwidth import cores_of
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+
+WAITING_SHARE = 0.10
+"""Less waiting than this is what any desktop does to any program."""
+OTHERS_SHARE = 0.10
+"""Of the cores: below it the waiting is the runtime's own doing, such as too many threads."""
+
+
+def check(case: Case) -> Found | Absent:
+    """Hold the time spent waiting for a CPU against the time of a token, and see whether others had it."""
+    others, waiting = case.run.others_cpus.need(), case.run.waiting_for_cpu_s_per_token.need()
+    token_s = 1 / max(1e-9, case.run.decode_tokens_per_s.need())
+    cores = cores_of(case)
+    if others < OTHERS_SHARE * cores:
+        return Absent(f"other processes used {others:.1f} of {cores:g} cores")
+    if waiting < WAITING_SHARE * token_s:
+        return Absent(f"others used {others:.1f} cores, and the threads waited {waiting / token_s:.0%} of the time")
+    busiest = case.run.busiest_others
+    names = ", ".join(f"{p.name} (pid {p.pid}, {p.cpus:.1f})" for p in busiest.value_or([])[:3])
+    return Found(
+        because=f"other processes used {others:.1f} of {cores:g} cores while tokens were generated"
+        + (f": {names}" if names else "")
+        + f"; the runtime's threads waited for a CPU {min(1.0, waiting / token_s):.0%} of the time",
+        evidence=(
+            cite(case, "run.others_cpus", f"{cores:g} cores"),
+            cite(case, "run.waiting_for_cpu_s_per_token", f"{token_s:.4g} s for a token"),
+        ),
+        cure=Cure(cpu_free=True),
+        remedies=(
+            Remedy(
+                Knob.OTHER_PROCESS.to(_first_pid(busiest), "stop it, move it or lower its priority"),
+                Cure(cpu_free=True),
+            ),
+        ),
+    )
+
+
+def _first_pid(busiest: object) -> int | None:
+    return busiest.value[0].pid if isinstance(busiest, Known) and busiest.value else None
+
+
+CAUSE = Cause(
+    title="Other programs take the CPU",
+    phase="decode",
+    needs=(
+        "run.others_cpus",
+        "run.waiting_for_cpu_s_per_token",
+        "run.decode_tokens_per_s",
+        "machine.cpu.physical_cores",
+    ),
+    check=check,
+)

@@ -1,0 +1,89 @@
+"""The load ends because memory could not be allocated.
+
+## Why it fails
+Weights, KV cache and compute buffer are allocated one after the other. The first that does not fit ends the load.
+Settings that switch the automatic fit off (`-ngl 99`, `--fit off`, a context set by hand) are the usual reason that
+it was tried at all.
+
+## How to confirm
+The log shows the allocation: `allocating N MiB on device 0: cudaMalloc failed: out of memory`, and what it was for.
+
+## How to fix
+Ask for fewer bytes: a shorter context, a KV cache of type q8_0, fewer GPU layers, or leave the placement to the
+runtime. Or free what other programs hold.
+
+## Safety
+Answers do not change, but for a q8_0 cache, slightly.
+"""
+
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB, MIB
+from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.placement import available_vram_bytes, compute_bytes, margin_bytes
+from unslow.think.adapt.shape import read_shape
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.report import Evidence
+
+_WHAT = {
+    "weights": "the weights",
+    "kv_cache": "the KV cache",
+    "compute_buffer": "the compute buffer",
+    "unknown": "a buffer",
+}
+_STEP = 1024
+
+
+def check(case: Case) -> Found | Absent:
+    """Look for the allocation that ended the load."""
+    failure = case.runtime.allocation_failure
+    if not isinstance(failure, Known):
+        state = case.runtime.state.need()
+        return Absent("the model is loaded" if state == "loaded" else f"the model is {state}, and no allocation failed")
+    asked = failure.value.asked_bytes.value_or(0)
+    size = f"{asked / MIB:.0f} MiB for " if asked else ""
+    free = _free(case)
+    room = f"; {free / GIB:.1f} GiB were free before the load" if free is not None else ""
+    return Found(
+        because=f"{size}{_WHAT[failure.value.what]} could not be allocated on {failure.value.device}{room}",
+        evidence=(
+            Evidence(
+                fact="runtime.allocation_failure", value=failure.value.message, origin=str(failure.origin),
+                reference=None if free is None else f"{free / MIB:.0f} MiB free before the load", source=failure.source,
+            ),
+            *((cite(case, "runtime.context_length"),) if isinstance(case.runtime.context_length, Known) else ()),
+        ),
+        remedies=_remedies(case),
+    )  # fmt: skip
+
+
+def _free(case: Case) -> float | None:
+    try:
+        return available_vram_bytes(case)
+    except MissingFactError:
+        return None
+
+
+def _remedies(case: Case) -> tuple[Remedy, ...]:
+    """The longest context that fits with all layers on the GPU, and leaving the placement to the runtime."""
+    leave = Remedy(Knob.FIT.to(value=True, why="let the runtime place what fits: no explicit layers, fit on"))
+    try:
+        shape, free = read_shape(case), available_vram_bytes(case)
+    except MissingFactError:
+        return (leave,)
+    weights = shape.layers * shape.layer_bytes + shape.output_bytes
+    room = free - margin_bytes(case) / 4 - compute_bytes(case) - weights
+    if room <= 0 or not shape.kv_bytes_per_token:
+        return (leave,)
+    tokens = int(room / shape.kv_bytes_per_token) // _STEP * _STEP
+    if not 0 < tokens < case.runtime.context_length.value_or(tokens + 1):
+        return (leave,)
+    return (Remedy(Knob.CONTEXT_LENGTH.to(tokens, "the longest context that fits beside the weights")), leave)
+
+
+CAUSE = Cause(
+    title="Memory could not be allocated",
+    phase="load",
+    needs=(("runtime.allocation_failure", "runtime.state"),),
+    check=check,
+)

@@ -1,0 +1,72 @@
+"""Part of the model does not fit into the GPU's memory and is computed by the CPU.
+
+## Why it is slow
+Every generated token reads every active weight once. A GPU reads its own memory ten to fifty times faster than a CPU
+reads RAM, so a few layers on the CPU cost more than all the others on the GPU together. The layers are placed once,
+when the model is loaded; they are not swapped while it runs.
+
+## How to confirm
+llama.cpp prints `offloaded N/M layers to GPU` with N below M (from build 9151 on only with `-lv 4`), and weights + KV
+cache + compute buffer ask for more than the GPU had free.
+
+## How to fix
+Ask for fewer bytes, cheapest loss first: a context as long as you need, a KV cache of type q8_0, a smaller quant of
+the same model, a smaller model. Or give it more: close what else holds GPU memory, a larger or second GPU.
+
+## Safety
+A shorter context cuts long conversations; a q8_0 cache and a smaller quant change the answers slightly. Where a layer
+is computed does not change them beyond rounding.
+"""
+
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.think.adapt.demand import layers_left_on_host, read_demand
+from unslow.think.adapt.placement import gpus_of
+from unslow.think.adapt.work import EVERYTHING, Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+
+_Q8_0_SHARE = 34 / 64  # of an f16 cache: ggml's block of 32 elements takes 34 bytes
+
+
+def check(case: Case) -> Found | Absent:
+    """Compare what the model asks of the GPU with what was free there."""
+    runtime = case.runtime
+    if not gpus_of(case):
+        return Absent("no GPU in this machine: RAM is where the weights belong")
+    if runtime.gpu_layers_set.value_or(None) is not None:
+        return Absent("the number of layers was set by hand, not by lack of room")
+    if runtime.tensor_overrides.value_or([]):
+        return Absent("tensors were placed on the CPU by a setting")
+    left = layers_left_on_host(case)
+    if not left and not runtime.overflowing_layers.value_or(0):
+        return Absent(f"{runtime.gpu_layers.need()}/{runtime.layers.need()} layers are on the GPU")
+    demand = read_demand(case)
+    if demand.lacking <= 0:
+        return Absent(f"there was room: {demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free")
+    context = runtime.context_length.need()
+    return Found(
+        because=f"{left} of {runtime.layers.need()} layers run on the CPU: the model asks for {demand.asked / GIB:.1f} GiB "
+        f"and {demand.margin / GIB:.1f} GiB of margin, {demand.available / GIB:.1f} GiB were free on the GPU",
+        evidence=(
+            cite(case, "runtime.gpu_layers", f"{runtime.layers.need()} layers"),
+            cite(case, "model.weights_bytes", f"{demand.available:.0f} bytes free"),
+        ),
+        cure=EVERYTHING,
+        remedies=(
+            Remedy(
+                Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"),
+                Cure(vram_bytes=demand.available, context=context * _Q8_0_SHARE),
+                "answers change slightly",
+            ),
+            Remedy(Knob.QUANT.to("smaller", "fewer bytes to hold and to read"), None, "quality falls with the quant"),
+        ),
+    )
+
+
+CAUSE = Cause(
+    title="Weights spill into system memory",
+    phase="decode",
+    needs=("machine.gpus", "runtime.gpu_layers", "runtime.layers"),
+    check=check,
+)

@@ -1,0 +1,98 @@
+"""The questions that every guide to slow inference asks, answered from the facts."""
+
+from collections.abc import Callable
+
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.demand import layers_left_on_host, read_demand
+from unslow.think.adapt.placement import gpus_of, runtime_sees_gpu
+from unslow.think.predict import Prediction, measured_rate
+from unslow.think.report import ChecklistItem
+
+Answer = tuple[bool | None, str]
+_THROTTLE = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown"}
+_BUSY_ENOUGH = 0.8
+
+
+def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem, ...]:
+    """Every question with its answer; a missing fact answers with a question mark and the reason."""
+    questions: tuple[tuple[str, Callable[[Case], Answer]], ...] = (
+        ("Is the whole model on the GPU?", _on_gpu),
+        ("Is the GPU busy while tokens are generated?", _busy),
+        ("Is the temperature under control?", _cool),
+        ("Do weights and KV cache fit into the GPU's memory?", _fits),
+        ("Does the runtime use a build for this GPU?", _gpu_build),
+        ("Is flash attention on?", _flash_attention),
+        ("Does the CPU belong to the runtime?", _cpu_free),
+        ("Is the speed what this hardware gives?", lambda c: _as_expected(c, achievable)),
+    )
+    return tuple(_item(question, answer, case) for question, answer in questions)
+
+
+def _item(question: str, answer: Callable[[Case], Answer], case: Case) -> ChecklistItem:
+    try:
+        good, because = answer(case)
+    except MissingFactError as error:
+        good, because = None, error.unknown.why
+    return ChecklistItem(item=question, state="unknown" if good is None else "ok" if good else "bad", because=because)
+
+
+def _on_gpu(case: Case) -> Answer:
+    if isinstance(case.machine.gpus, Known) and not case.machine.gpus.value:
+        return None, "there is no GPU"
+    if runtime_sees_gpu(case) is False:
+        return False, "the runtime uses no GPU"
+    left = layers_left_on_host(case)
+    return not left, f"{case.runtime.gpu_layers.need()}/{case.runtime.layers.need()} layers"
+
+
+def _busy(case: Case) -> Answer:
+    loads = case.run.gpus.need()
+    busy = max((g.busy.need() for g in loads), default=0.0)
+    return busy >= _BUSY_ENOUGH, f"{busy:.0%} busy on average"
+
+
+def _cool(case: Case) -> Answer:
+    loads = case.run.gpus.need()
+    reasons = {r for g in loads for r in g.event_reasons.need()} & _THROTTLE
+    hottest = max((g.temperature_max_c.value_or(0) for g in loads), default=0)
+    return not reasons, f"{hottest:.0f} °C, " + (
+        ", ".join(sorted(reasons)) if reasons else "no slowdown reason set under load"
+    )
+
+
+def _fits(case: Case) -> Answer:
+    if not gpus_of(case):
+        return None, "there is no GPU, or none was seen"
+    demand = read_demand(case)
+    return (
+        demand.asked <= demand.available,
+        f"{demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free",
+    )
+
+
+def _gpu_build(case: Case) -> Answer:
+    if isinstance(case.machine.gpus, Known) and not case.machine.gpus.value:
+        return None, "there is no GPU"
+    sees = runtime_sees_gpu(case)
+    return sees, {True: "it sees the GPU", False: "it sees no GPU", None: "nothing tells; restart it with -lv 4"}[sees]
+
+
+def _flash_attention(case: Case) -> Answer:
+    on = case.runtime.flash_attention.need()
+    return on, "on" if on else "off: attention costs more at depth, and needs a larger compute buffer"
+
+
+def _cpu_free(case: Case) -> Answer:
+    others = case.run.others_cpus.need()
+    cores = case.machine.cpu.logical_cpus.need()
+    return others < cores / 10, f"other processes used {others:.1f} of {cores} CPUs"
+
+
+def _as_expected(case: Case, achievable: Prediction | None) -> Answer:
+    rate = measured_rate(case).need()
+    if achievable is None:
+        return None, "no prediction"
+    interval = achievable.tokens_per_s
+    return rate >= interval.low, f"{rate:.3g} tok/s, {interval.low:.3g} to {interval.high:.3g} expected"

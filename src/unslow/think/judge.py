@@ -1,0 +1,227 @@
+"""The diagnosis, top down: which phase, where its time goes, which causes are there, and what they cost."""
+
+from functools import reduce
+
+from unslow.facts.snapshot import Case, Snapshot
+from unslow.facts.values import Known, MissingFactError, Origin, Unknown
+from unslow.think.adapt.placement import gpus_of
+from unslow.think.adapt.work import Cure
+from unslow.think.budget import decode_budget, slow_phase
+from unslow.think.causes import all_causes
+from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, missing_need
+from unslow.think.checklist import checklist
+from unslow.think.predict import Prediction, measured_rate, predict
+from unslow.think.report import (
+    BudgetPart,
+    Cost,
+    Evidence,
+    Expected,
+    Finding,
+    Fix,
+    Range,
+    Report,
+    RuledOut,
+    SubjectReport,
+    Untold,
+    Verdict,
+)
+from unslow.think.summary import summary
+from unslow.think.verdicts.normal_for_this_hardware import reached
+
+DECODE = "decode_tokens_per_s"
+_TRUST = {Origin.MEASURED: 0.95, Origin.REPORTED: 0.9, Origin.DATASHEET: 0.8, Origin.ESTIMATED: 0.6}
+WORTH_NAMING = 1.15
+"""Without a measurement, a cause makes a system slow only if curing it is predicted to gain more than this."""
+
+
+def diagnose(snapshot: Snapshot) -> Report:
+    """The report on every subject of a snapshot, the slowest against its achievable speed first."""
+    subjects = [judge(case) for case in snapshot.cases()]
+    return Report(
+        unslow_version=snapshot.unslow_version,
+        machine=machine_line(snapshot),
+        subjects=tuple(sorted(subjects, key=_share_reached)),
+    )
+
+
+def _share_reached(subject: SubjectReport) -> float:
+    if subject.verdict == "failed":
+        return -1.0
+    achievable = subject.expected.achievable.get(DECODE)
+    measured = subject.measured.get(DECODE)
+    return measured / achievable.mid if achievable and measured else 2.0
+
+
+def judge(case: Case) -> SubjectReport:
+    """The report on one subject."""
+    answers = {name: _answer(case, cause) for name, cause in all_causes().items()}
+    found = {name: a for name, a in answers.items() if isinstance(a, Found)}
+    now, best = predict(case), predict(case, _all_cures(found))
+    measured = measured_rate(case)
+    findings = _findings(case, found, now, measured)
+    verdict = _verdict(case, findings, best, measured)
+    achievable = best if isinstance(best, Prediction) else None
+    report = SubjectReport(
+        runtime=subject_name(case)[0],
+        model=subject_name(case)[1],
+        devices=_devices(case),
+        verdict=verdict,
+        summary="",
+        phase=slow_phase(case),
+        measured=_measured(case, measured),
+        expected=_expected(now, best),
+        budget=_budget(now, measured, verdict),
+        findings=findings,
+        ruled_out=tuple(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent)),
+        cannot_tell=tuple(
+            Untold(cause=n, missing=a.missing, because=a.why, how_to_get=a.how_to_get)
+            for n, a in answers.items()
+            if isinstance(a, CannotTell)
+        ),
+        checklist=checklist(case, achievable),
+    )
+    return summary(case, report)
+
+
+def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
+    lacking = missing_need(case, cause.needs)
+    if lacking:
+        return lacking
+    try:
+        return cause.check(case)
+    except MissingFactError as error:
+        return CannotTell(error.path or error.unknown.why, error.unknown.why, error.unknown.how_to_get)
+
+
+def _all_cures(found: dict[str, Found]) -> Cure | None:
+    cures = [f.cure for f in found.values() if f.cure]
+    return reduce(Cure.and_also, cures) if cures else None
+
+
+def _findings(
+    case: Case, found: dict[str, Found], now: Prediction | Unknown, measured: Known[float] | Unknown
+) -> tuple[Finding, ...]:
+    """Root causes first, then the most costly."""
+    findings = [_finding(case, name, answer, now, measured, found) for name, answer in found.items()]
+    explained = {e for f in findings for e in f.explains}
+    return tuple(sorted(findings, key=lambda f: (f.cause in explained, -(f.cost.seconds if f.cost else 0.0))))
+
+
+def _finding(
+    case: Case,
+    name: str,
+    answer: Found,
+    now: Prediction | Unknown,
+    measured: Known[float] | Unknown,
+    found: dict[str, Found],
+) -> Finding:
+    cause = all_causes()[name]
+    with_s = (
+        1 / measured.value if isinstance(measured, Known) else now.seconds.mid if isinstance(now, Prediction) else None
+    )
+    without = predict(case, answer.cure) if answer.cure else None
+    cost = speedup = None
+    if with_s and isinstance(without, Prediction):
+        cost = Cost(seconds=max(0.0, with_s - without.seconds.mid), per="token")
+        speedup = max(1.0, with_s / without.seconds.mid)
+    explains = cause.explains if answer.explains is None else answer.explains
+    return Finding(
+        cause=name,
+        title=cause.title,
+        confidence=_confidence(answer.evidence),
+        because=answer.because,
+        evidence=answer.evidence,
+        explains=tuple(e for e in explains if e in found),
+        cost=cost,
+        speedup=speedup,
+        fixes=tuple(_fix(case, r.change.knob, r.change.value, r.change.why, r.cure, r.risk) for r in answer.remedies),
+    )
+
+
+def _fix(case: Case, knob: str, value: object, why: str, cure: Cure | None, risk: str) -> Fix:
+    then = predict(case, cure) if cure else None
+    predicted = {DECODE: then.tokens_per_s.mid} if isinstance(then, Prediction) else {}
+    plain = value if isinstance(value, str | int | float | bool) else None
+    return Fix(knob=str(knob), value=plain, why=why, risk=risk, predicted=predicted)
+
+
+def _confidence(evidence: tuple[Evidence, ...]) -> float:
+    """As sure as the least sure of its facts."""
+    return min((_TRUST[Origin(e.origin)] for e in evidence), default=0.5)
+
+
+def _verdict(
+    case: Case, findings: tuple[Finding, ...], best: Prediction | Unknown, measured: Known[float] | Unknown
+) -> Verdict:
+    if case.runtime.state.value_or("loaded") == "failed":
+        return "failed"
+    if isinstance(measured, Known) and isinstance(best, Prediction):
+        return "normal" if reached(measured.value, best.tokens_per_s.low) else "slow"
+    if any(f.speedup is None or f.speedup > WORTH_NAMING for f in findings):
+        return "slow"
+    return "cannot_tell"
+
+
+def _expected(now: Prediction | Unknown, best: Prediction | Unknown) -> Expected:
+    lacks = next((p.why for p in (now, best) if isinstance(p, Unknown)), "")
+    return Expected(
+        as_configured={DECODE: _range(now)} if isinstance(now, Prediction) else {},
+        achievable={DECODE: _range(best)} if isinstance(best, Prediction) else {},
+        ceiling_tokens_per_s=best.ceiling if isinstance(best, Prediction) else None,
+        because=lacks,
+    )
+
+
+def _range(prediction: Prediction) -> Range:
+    rate = prediction.tokens_per_s
+    return Range(low=rate.low, mid=rate.mid, high=min(rate.high, prediction.ceiling or rate.high))
+
+
+def _budget(now: Prediction | Unknown, measured: Known[float] | Unknown, verdict: Verdict) -> tuple[BudgetPart, ...]:
+    if verdict == "failed" or not isinstance(measured, Known):
+        return ()
+    return decode_budget(now if isinstance(now, Prediction) else None, 1 / measured.value)
+
+
+def _measured(case: Case, rate: Known[float] | Unknown) -> dict[str, float]:
+    run = case.run
+    facts = {
+        DECODE: rate,
+        "prefill_tokens_per_s": run.prefill_tokens_per_s,
+        "time_to_first_token_s": run.time_to_first_token_s,
+        "client_decode_tokens_per_s": run.client_decode_tokens_per_s,
+        "load_s": run.load_s,
+    }
+    return {name: fact.value for name, fact in facts.items() if isinstance(fact, Known)}
+
+
+def subject_name(case: Case) -> tuple[str, str]:
+    """What the subject is called in a report: its runtime and its model."""
+    return _name(case.runtime.name, case.runtime.version), _name(case.model.name, case.model.quant)
+
+
+def _name(*parts: Known[str] | Unknown) -> str:
+    return " ".join(p.value for p in parts if isinstance(p, Known)) or "unknown"
+
+
+def _devices(case: Case) -> tuple[str, ...]:
+    names = [g.name.value_or("a GPU") for g in gpus_of(case)]
+    return (*names, case.machine.cpu.model.value_or("CPU"))
+
+
+def machine_line(snapshot: Snapshot) -> dict[str, str | int | float | bool]:
+    """The machine in a few words, for the head of a report."""
+    machine = snapshot.machine
+    gpus = machine.gpus.value_or(())
+    facts: dict[str, Known[str] | Known[int] | Known[float] | Known[bool] | Unknown] = {
+        "cpu": machine.cpu.model,
+        "physical_cores": machine.cpu.physical_cores,
+        "memory_bytes": machine.memory.total_bytes,
+        "ram_read_bytes_per_s": machine.memory.read_bytes_per_s,
+        "system": machine.system.name,
+        "container": machine.system.container,
+    }
+    line: dict[str, str | int | float | bool] = {k: f.value for k, f in facts.items() if isinstance(f, Known)}
+    if gpus:
+        line["gpus"] = ", ".join(g.name.value_or("unnamed GPU") for g in gpus)
+    return line

@@ -1,0 +1,1 @@
+"""What is possible: one phenomenon in each file, on plain numbers."""

@@ -1,0 +1,42 @@
+"""Predictions for a case: the time of a token as configured, and with cures applied."""
+
+from typing import NamedTuple
+
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, MissingFactError, Unknown
+from unslow.think.adapt.work import Cure, work
+from unslow.think.physics.decode import Part, ceiling_tokens_per_s, decode_parts, total_seconds
+from unslow.think.physics.interval import Interval, inverse
+
+
+class Prediction(NamedTuple):
+    """Seconds for a token, its parts, and what bandwidth alone would allow."""
+
+    seconds: Interval
+    parts: list[Part]
+    ceiling: float
+
+    @property
+    def tokens_per_s(self) -> Interval:
+        """The same as a rate."""
+        return inverse(self.seconds)
+
+
+def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
+    """The prediction, or what it lacks."""
+    try:
+        plan = work(case, cure)
+    except MissingFactError as error:
+        return error.unknown
+    parts = decode_parts(plan)
+    if not parts:
+        return Unknown("nothing to predict from")
+    return Prediction(total_seconds(parts), parts, ceiling_tokens_per_s(plan))
+
+
+def measured_rate(case: Case) -> Known[float] | Unknown:
+    """The speed that was measured, else what the runtime counted of its own work."""
+    for fact in (case.run.decode_tokens_per_s, case.runtime.decode_tokens_per_s):
+        if isinstance(fact, Known) and fact.value > 0:
+            return fact
+    return Unknown("no speed was measured", "run `unslow` while the runtime is idle, without --passive")

@@ -1,0 +1,137 @@
+"""The one versioned result: these fields are a promise to whoever reads the JSON."""
+
+from typing import Literal
+
+import msgspec
+
+SCHEMA = "unslow.report/1"
+Scalar = str | int | float | bool
+Per = Literal["token", "prompt_token", "request"]
+Verdict = Literal["slow", "normal", "failed", "cannot_tell"]
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the report."""
+
+
+class Evidence(Shown, frozen=True, kw_only=True):
+    """A fact that decides, what it was held against, and where it comes from."""
+
+    fact: str
+    value: Scalar
+    reference: str | None
+    origin: str
+    source: str
+
+
+class Range(Shown, frozen=True, kw_only=True):
+    """An 80 % interval."""
+
+    low: float
+    mid: float
+    high: float
+
+
+class Expected(Shown, frozen=True, kw_only=True):
+    """What physics expects: as it is set up, and with every found cause cured."""
+
+    as_configured: dict[str, Range] = {}
+    achievable: dict[str, Range] = {}
+    ceiling_tokens_per_s: float | None = None
+    basis: Literal["calibrated", "catalog"] = "catalog"
+    because: str = ""
+    """Why there is no prediction, where there is none."""
+
+
+class BudgetPart(Shown, frozen=True, kw_only=True):
+    """A share of the measured time."""
+
+    phase: str
+    part: str
+    seconds: float
+    per: Per
+
+
+class Cost(Shown, frozen=True, kw_only=True):
+    """Time lost to a cause."""
+
+    seconds: float
+    per: Per
+
+
+class Fix(Shown, frozen=True, kw_only=True):
+    """A knob to turn, spelled for the runtime at hand."""
+
+    knob: str
+    value: Scalar | None
+    why: str
+    commands: tuple[str, ...] = ()
+    risk: str = ""
+    predicted: dict[str, float] = {}
+
+
+class Finding(Shown, frozen=True, kw_only=True):
+    """A cause that is there."""
+
+    cause: str
+    title: str
+    confidence: float
+    because: str
+    evidence: tuple[Evidence, ...]
+    explains: tuple[str, ...] = ()
+    cost: Cost | None = None
+    speedup: float | None = None
+    fixes: tuple[Fix, ...] = ()
+
+
+class RuledOut(Shown, frozen=True, kw_only=True):
+    """A cause that is not there."""
+
+    cause: str
+    because: str
+
+
+class Untold(Shown, frozen=True, kw_only=True):
+    """A cause that could not be judged."""
+
+    cause: str
+    missing: str
+    because: str
+    how_to_get: str
+
+
+class ChecklistItem(Shown, frozen=True, kw_only=True):
+    """A question of the guides, answered."""
+
+    item: str
+    state: Literal["ok", "bad", "unknown"]
+    because: str
+
+
+class SubjectReport(Shown, frozen=True, kw_only=True):
+    """One runtime and model."""
+
+    runtime: str
+    model: str
+    devices: tuple[str, ...]
+    verdict: Verdict
+    summary: str
+    phase: str
+    measured: dict[str, float]
+    expected: Expected
+    budget: tuple[BudgetPart, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    ruled_out: tuple[RuledOut, ...] = ()
+    cannot_tell: tuple[Untold, ...] = ()
+    checklist: tuple[ChecklistItem, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Report(Shown, frozen=True, kw_only=True):
+    """The diagnosis of one snapshot."""
+
+    schema: str = SCHEMA
+    unslow_version: str
+    machine: dict[str, Scalar]
+    subjects: tuple[SubjectReport, ...]
+    notes: tuple[str, ...] = ()

@@ -1,0 +1,69 @@
+"""The diagnosis in one paragraph that a person can act on."""
+
+import msgspec
+
+from unslow.facts.snapshot import Case
+from unslow.think.report import Finding, SubjectReport
+
+_DECODE = "decode_tokens_per_s"
+_LEVERS = (
+    "What would move it: a smaller quant or a model with fewer active parameters, several requests at once, "
+    "a draft model, or memory with more bandwidth."
+)
+
+
+def summary(case: Case, report: SubjectReport) -> SubjectReport:
+    """The report with its summary filled in."""
+    sentence = {"failed": _failed, "slow": _slow, "normal": _normal, "cannot_tell": _cannot_tell}[report.verdict](
+        report
+    )
+    felt = _felt(case, report)
+    return msgspec.structs.replace(report, summary=" ".join(s for s in (sentence, felt) if s))
+
+
+def _failed(report: SubjectReport) -> str:
+    causes = "; ".join(f.because for f in report.findings[:2])
+    return f"The model could not be loaded: {causes or 'the log does not say why'}."
+
+
+def _slow(report: SubjectReport) -> str:
+    achievable = report.expected.achievable.get(_DECODE)
+    should = f", this hardware should give about {achievable.mid:.3g}" if achievable else ""
+    rate = report.measured.get(_DECODE)
+    is_now = f"It generates {rate:.3g} tokens per second{should}." if rate else "It is set up to be slow."
+    if not report.findings:
+        first = next((c for c in report.cannot_tell if c.how_to_get), None)
+        look = f" Look next: {first.how_to_get}." if first else ""
+        return f"{is_now} No cause could be proven.{look}"
+    return f"{is_now} Slow because {_because(report.findings)}."
+
+
+def _because(findings: tuple[Finding, ...]) -> str:
+    explained = {e for f in findings for e in f.explains}
+    roots = [f for f in findings if f.cause not in explained]
+    return "; and because ".join(f.because for f in roots[:2])
+
+
+def _normal(report: SubjectReport) -> str:
+    rate, ceiling = report.measured.get(_DECODE), report.expected.ceiling_tokens_per_s
+    share = f" That is {rate / ceiling:.0%} of what the memory bandwidth allows." if rate and ceiling else ""
+    return f"It generates {rate:.3g} tokens per second, which is normal for this hardware.{share} {_LEVERS}"
+
+
+def _cannot_tell(report: SubjectReport) -> str:
+    why = report.expected.because or "no speed was measured"
+    first = next((c for c in report.cannot_tell if c.how_to_get), None)
+    return f"It can't be told whether this is slow: {why}." + (f" Look next: {first.how_to_get}." if first else "")
+
+
+def _felt(case: Case, report: SubjectReport) -> str:
+    """How the speed feels, against the user's own goal or reading speed."""
+    rate, goal = report.measured.get(_DECODE), case.wish.tokens_per_s.value_or(0)
+    if not rate:
+        return ""
+    if goal:
+        return f"Your goal of {goal:g} tok/s is {'reached' if rate >= goal else 'not reached'}."
+    slow, reading = 5, 15
+    if rate < slow:
+        return "Below 5 tok/s you wait for it."
+    return "That is about reading speed." if rate <= reading else "That is faster than most people read."

@@ -1,0 +1,70 @@
+from pathlib import Path
+
+import pynvml
+import pytest
+
+from unslow.facts.values import Unknown, reported
+from unslow.look.logs.nvidia_reasons import REASONS, reason_bits, reason_name, reason_names
+from unslow.look.logs.nvidia_smi import parse_gpus
+from unslow.look.logs.nvidia_values import bus_id, enabled, quantity
+
+MACHINES = Path(__file__).parents[2] / "machines"
+HEALTHY = MACHINES / "h200_llama_server_healthy_full_gpu"
+
+
+def test_a_paste_of_everything_is_one_gpu_with_the_finest_values():
+    names = ("nvidia_smi_q.txt", "machine.txt", "nvidia_smi_compute_apps.csv")
+    (gpu,) = parse_gpus("\n".join((HEALTHY / name).read_text() for name in names))
+    assert gpu.power_w == reported(103.11, "nvidia-smi -q")
+    assert gpu.mig == reported(False, "nvidia-smi -q")
+
+
+@pytest.mark.parametrize("path", sorted(MACHINES.glob("h200_*/machine.txt")), ids=lambda path: path.parent.name)
+def test_the_other_commands_of_a_machine_file_add_no_gpus(path: Path):
+    assert len(parse_gpus(path.read_text())) == 1
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in MACHINES.glob("h200_*/*") if "nvidia" not in p.name and p.name != "machine.txt"], ids=str
+)
+def test_texts_of_other_programs_have_no_gpus(path: Path):
+    assert parse_gpus(path.read_text()) == ()
+
+
+def test_the_reasons_are_those_of_nvml():
+    assert set(REASONS) == {1 << place for place in range(9)}
+    assert sum(REASONS) == pynvml.nvmlClocksEventReasonAll
+    for bit, name in REASONS.items():
+        constant = "nvmlClocksEventReason" + "".join(word.capitalize() for word in name.split("_"))
+        assert getattr(pynvml, constant) == bit
+
+
+def test_reasons_by_bits_names_and_labels():
+    assert reason_names(0) == []
+    assert reason_names(0x8000000000000041) == ["gpu_idle", "hw_thermal_slowdown", "unknown_bit_0x8000000000000000"]
+    assert reason_bits(reason_names(0x405)) == 0x405
+    assert reason_bits(["moon_phase"]) is None
+    assert reason_bits(["unknown_bit_moon"]) is None
+    assert [reason_name(label) for label in ("Idle", "SW Power Cap")] == ["gpu_idle", "sw_power_cap"]
+
+
+@pytest.mark.parametrize(
+    ("text", "unit", "value"),
+    [
+        ("81 %", "%", 0.81),
+        ("81", "%", 0.81),
+        ("16x", "", 16),
+        ("-8 C", "C", -8),
+        ("2 GiB", "MiB", 2 << 30),
+        ("1.5W", "W", 1.5),
+    ],
+)
+def test_quantities(text: str, unit: str, value: float):
+    assert quantity(text, unit, "there") == reported(value, "there")
+
+
+@pytest.mark.parametrize("text", ["", "N/A", "[N/A]", "[Insufficient Permissions]", "ERR!", "soon"])
+def test_no_quantity(text: str):
+    assert isinstance(quantity(text, "W", "there"), Unknown)
+    assert isinstance(enabled(text, "there"), Unknown)
+    assert isinstance(bus_id(text, "there"), Unknown)

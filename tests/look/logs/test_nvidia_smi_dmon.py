@@ -1,0 +1,56 @@
+import pytest
+
+from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported
+from unslow.look.logs.nvidia_smi_dmon import SOURCE, parse_dmon, parse_dmon_rows
+from unslow.look.logs.nvidia_smi_series import summarise_series
+
+MIB = 1024**2
+NEW = """\
+# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk
+# Idx      W      C      C      %      %      %      %      %      %    MHz    MHz
+    0    111     61      -     25      7      0      0      0      0   9501   1695
+    1     86     70     74     18      6      0      0      0      0   9501   1410
+# gpu    pwr  gtemp  mtemp     sm    mem    enc    dec    jpg    ofa   mclk   pclk
+# Idx      W      C      C      %      %      %      %      %      %    MHz    MHz
+    0    112     62      -     75      9      0      0      0      0   9501   1725
+"""
+OLD = """\
+#Date       Time        gpu   pwr  temp    sm   mem  mclk  pclk pviol tviol    fb  bar1 rxpci txpci
+#YYYYMMDD   HH:MM:SS    Idx     W     C     %     %   MHz   MHz     %  bool    MB    MB  MB/s  MB/s
+ 20161111   12:00:01      0   111    83    25     7  4513  1683     0     0 11651     2    41     8
+"""
+
+
+def test_the_latest_row_of_each_gpu():
+    first, second = parse_dmon(NEW)
+    assert (first.index, first.power_w, first.busy) == (0, reported(112.0, SOURCE), reported(0.75, SOURCE))
+    assert (first.clock_hz.need(), first.memory_clock_hz.need()) == (1725e6, 9501e6)
+    assert isinstance(first.memory_temperature_c, Unknown)
+    assert first.memory_temperature_c.absence is Absence.NOT_SUPPORTED
+    assert (second.index, second.memory_temperature_c.need(), second.memory_busy.need()) == (1, 74, 0.06)
+    assert first.vram_used_bytes == NOT_LOOKED
+
+
+def test_dates_old_names_and_transfer_rates():
+    (gpu,) = parse_dmon(OLD)
+    assert gpu.vram_used_bytes == reported(11651 * MIB, SOURCE)
+    assert gpu.temperature_c == reported(83.0, SOURCE)
+    assert gpu.pcie_receive_bytes_per_s == reported(41e6, SOURCE)
+    assert gpu.pcie_transmit_bytes_per_s == reported(8e6, SOURCE)
+    assert parse_dmon_rows(OLD)[0]["timestamp"] == "2016/11/11 12:00:01"
+
+
+def test_it_is_a_series_like_any_other():
+    first, _ = summarise_series(parse_dmon_rows(NEW), source=SOURCE)
+    assert (first.samples, first.busy, first.power_max_w) == (2, reported(0.5, SOURCE), reported(112.0, SOURCE))
+
+
+def test_a_quoted_paste_and_the_csv_form():
+    quoted = "\r\n".join(f"> {line}" for line in NEW.splitlines())
+    assert parse_dmon(quoted) == parse_dmon(NEW)
+    assert parse_dmon("#gpu, pwr, sm\n#Idx, W, %\n0, 70, 5\n")[0].power_w == reported(70.0, SOURCE)
+
+
+@pytest.mark.parametrize("text", ["", "# gpu\n", "# gpu pwr\nx y\n", "Not supported on the device(s)\n", "#\n0 1\n"])
+def test_other_text_has_no_rows(text: str):
+    assert parse_dmon(text) == ()
