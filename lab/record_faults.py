@@ -93,51 +93,190 @@ SCENARIOS: tuple[Scenario, ...] = (
     Scenario("healthy_context_131072", "-c 131072 given, and it fits with margin", "normal", args=("-c", "131072")),
     Scenario("healthy_135m", "nothing; a 135M model at Q4_0", "normal", model="smol135m"),
     Scenario("healthy_moe", "nothing; a 30B-A3B mixture of experts", "normal", model="moe30b"),
-    Scenario("context_pinned_spill", "-c 131072 pinned with 10 GiB of VRAM left: its 16 GiB KV cache pushes layers to the "
-             "host; 4096 tokens would fit fully", "slow", "context_larger_than_needed", (SPILL,), ("-c", "131072"), leave_gib=10),
-    Scenario("spill_stranger_4gib", "a stranger holds all but 4 GiB of VRAM; defaults, so the fit drops layers",
-             "slow", SPILL, ("weights_spill_to_ram",), leave_gib=4),
+    Scenario(
+        "context_pinned_spill",
+        "-c 131072 pinned with 10 GiB of VRAM left: its 16 GiB KV cache pushes layers to the "
+        "host; 4096 tokens would fit fully",
+        "slow",
+        "context_larger_than_needed",
+        (SPILL,),
+        ("-c", "131072"),
+        leave_gib=10,
+    ),
+    Scenario(
+        "spill_stranger_4gib",
+        "a stranger holds all but 4 GiB of VRAM; defaults, so the fit drops layers",
+        "slow",
+        SPILL,
+        ("weights_spill_to_ram",),
+        leave_gib=4,
+    ),
     Scenario("ngl_28", "-ngl 28 with the GPU free", "slow", LOW, (), ("-ngl", "28")),
-    Scenario("weights_allocation_fails", "3 GiB left, -ngl 99 -fit off -c 4096: the weights cannot be allocated",
-             "failed", OOM, (SPILL,), ("-ngl", "99", "-fit", "off", "-c", "4096"), leave_gib=3),
-    Scenario("compute_buffer_allocation_fails", "6.6 GiB left, enough for weights and KV; -b 4096 -ub 4096 -fa off asks for a "
-             "compute buffer that is not there", "failed", OOM, (SPILL,),
-             ("-ngl", "99", "-fit", "off", "-c", "8192", "-b", "4096", "-ub", "4096", "-fa", "off"), leave_gib=6.6),
-    Scenario("moe_spill_stranger", "a stranger holds all but 12 GiB; the fit moves experts of a 30B-A3B to the host",
-             "slow", SPILL, ("experts_on_cpu", "weights_spill_to_ram"), model="moe30b", leave_gib=12),
-    Scenario("full_gpu_cpu_busy", "all layers on the GPU, a busy loop on every core", "slow", "cpu_contended", busy=True),
+    Scenario(
+        "weights_allocation_fails",
+        "3 GiB left, -ngl 99 -fit off -c 4096: the weights cannot be allocated",
+        "failed",
+        OOM,
+        (SPILL,),
+        ("-ngl", "99", "-fit", "off", "-c", "4096"),
+        leave_gib=3,
+    ),
+    Scenario(
+        "compute_buffer_allocation_fails",
+        "6.6 GiB left, enough for weights and KV; -b 4096 -ub 4096 -fa off asks for a compute buffer that is not there",
+        "failed",
+        OOM,
+        (SPILL,),
+        ("-ngl", "99", "-fit", "off", "-c", "8192", "-b", "4096", "-ub", "4096", "-fa", "off"),
+        leave_gib=6.6,
+    ),
+    Scenario(
+        "moe_spill_stranger",
+        "a stranger holds all but 12 GiB; the fit moves experts of a 30B-A3B to the host",
+        "slow",
+        SPILL,
+        ("experts_on_cpu", "weights_spill_to_ram"),
+        model="moe30b",
+        leave_gib=12,
+    ),
+    Scenario(
+        "full_gpu_cpu_busy",
+        "all layers on the GPU, a busy loop on every core: one of two runs lost 30 %, the other nothing",
+        "normal",
+        "",
+        ("cpu_contended",),
+        busy=True,
+    ),
     Scenario("ngl_0", "-ngl 0 with the GPU free", "slow", LOW, (), ("-ngl", "0")),
-    Scenario("ngl_20_cpu_busy", "-ngl 20 with the GPU free, and a busy loop on every core", "slow", LOW, ("cpu_contended",),
-             ("-ngl", "20"), busy=True),
-    Scenario("ngl_12_threads_64", "-ngl 12 -t 64 on 16 cores with the GPU free", "slow", LOW, ("threads_exceed_cores",),
-             ("-ngl", "12", "-t", "64")),
-    Scenario("cuda_hidden", "CUDA_VISIBLE_DEVICES empty: a GPU in the machine, none in the runtime", "slow", HIDDEN, env=NO_CUDA),
-    Scenario("cuda_hidden_ngl_99", "CUDA_VISIBLE_DEVICES empty, -ngl 99", "slow", HIDDEN, (), ("-ngl", "99"), env=NO_CUDA),
-    Scenario("cuda_hidden_default_verbosity", "CUDA_VISIBLE_DEVICES empty, default verbosity", "slow", HIDDEN, env=NO_CUDA,
-             verbosity=None),
-    Scenario("cuda_hidden_threads_64", "CUDA_VISIBLE_DEVICES empty, -t 64 on 16 cores", "slow", HIDDEN,
-             ("threads_exceed_cores",), ("-t", "64"), env=NO_CUDA),
-    Scenario("cuda_hidden_cpu_busy", "CUDA_VISIBLE_DEVICES empty, and a busy loop on every core", "slow", HIDDEN,
-             ("cpu_contended",), env=NO_CUDA, busy=True),
-    Scenario("gpu_shared_with_matmul", "a stranger multiplies matrices on the same GPU", "slow", "gpu_shared_with_other_work",
-             gpu_work=True),
-    Scenario("moe_experts_on_cpu", "-cmoe with the GPU free: all experts on the host", "slow", "experts_on_cpu", (),
-             ("-cmoe",), model="moe30b"),
+    Scenario(
+        "ngl_20_cpu_busy",
+        "-ngl 20 with the GPU free, and a busy loop on every core",
+        "slow",
+        LOW,
+        ("cpu_contended",),
+        ("-ngl", "20"),
+        busy=True,
+    ),
+    Scenario(
+        "ngl_12_threads_64",
+        "-ngl 12 -t 64 on 16 cores with the GPU free",
+        "slow",
+        LOW,
+        ("threads_exceed_cores",),
+        ("-ngl", "12", "-t", "64"),
+    ),
+    Scenario(
+        "cuda_hidden",
+        "CUDA_VISIBLE_DEVICES empty: a GPU in the machine, none in the runtime",
+        "slow",
+        HIDDEN,
+        env=NO_CUDA,
+    ),
+    Scenario(
+        "cuda_hidden_ngl_99", "CUDA_VISIBLE_DEVICES empty, -ngl 99", "slow", HIDDEN, (), ("-ngl", "99"), env=NO_CUDA
+    ),
+    Scenario(
+        "cuda_hidden_default_verbosity",
+        "CUDA_VISIBLE_DEVICES empty, default verbosity",
+        "slow",
+        HIDDEN,
+        env=NO_CUDA,
+        verbosity=None,
+    ),
+    Scenario(
+        "cuda_hidden_threads_64",
+        "CUDA_VISIBLE_DEVICES empty, -t 64 on 16 cores",
+        "slow",
+        HIDDEN,
+        ("threads_exceed_cores",),
+        ("-t", "64"),
+        env=NO_CUDA,
+    ),
+    Scenario(
+        "cuda_hidden_cpu_busy",
+        "CUDA_VISIBLE_DEVICES empty, and a busy loop on every core",
+        "slow",
+        HIDDEN,
+        ("cpu_contended",),
+        env=NO_CUDA,
+        busy=True,
+    ),
+    Scenario(
+        "gpu_shared_with_matmul",
+        "a stranger multiplies matrices on the same GPU",
+        "slow",
+        "gpu_shared_with_other_work",
+        gpu_work=True,
+    ),
+    Scenario(
+        "moe_experts_on_cpu",
+        "-cmoe with the GPU free: all experts on the host",
+        "slow",
+        "experts_on_cpu",
+        (),
+        ("-cmoe",),
+        model="moe30b",
+    ),
     Scenario("kv_on_host", "-nkvo with the GPU free: KV cache on the host", "slow", "kv_cache_on_host", (), ("-nkvo",)),
-    Scenario("context_pinned_alone", "-c 1179648 pinned on an empty GPU: a 144 GiB KV cache pushes layers to the host",
-             "slow", "context_larger_than_needed", (), ("-c", "1179648")),
-    Scenario("parallel_slots", "-np 10 -c 1310720 on an empty GPU: ten slots of the trained context push layers to the host",
-             "slow", "parallel_slots_inflate_kv", ("context_larger_than_needed",), ("-np", "10", "-c", "1310720")),
-    Scenario("output_layer_on_cpu", "-ot output.weight=CPU with the GPU free", "slow", "output_layer_on_cpu", (),
-             ("-ot", "^output\\.weight=CPU")),
-    Scenario("kv_type_q4_1", "-ctk q4_1 -ctv q4_1 with flash attention: no GPU kernel for that KV type", "slow",
-             "type_without_gpu_kernel", (), ("-ctk", "q4_1", "-ctv", "q4_1", "-fa", "on")),
-    Scenario("cuda_hidden_threads_1", "CUDA_VISIBLE_DEVICES empty, -t 1", "slow", HIDDEN, ("threads_too_few",), ("-t", "1"),
-             env=NO_CUDA),
-    Scenario("cuda_hidden_threads_8", "CUDA_VISIBLE_DEVICES empty, -t 8", "slow", HIDDEN, ("threads_too_few",), ("-t", "8"),
-             env=NO_CUDA),
-    Scenario("cuda_hidden_threads_32", "CUDA_VISIBLE_DEVICES empty, -t 32 on 16 cores", "slow", HIDDEN,
-             ("threads_exceed_cores",), ("-t", "32"), env=NO_CUDA),
+    Scenario(
+        "context_pinned_alone",
+        "-c 1179648 pinned on an empty GPU: a 144 GiB KV cache pushes layers to the host",
+        "slow",
+        "context_larger_than_needed",
+        (),
+        ("-c", "1179648"),
+    ),
+    Scenario(
+        "parallel_slots",
+        "-np 10 -c 1310720 on an empty GPU: ten slots of the trained context push layers to the host",
+        "slow",
+        "parallel_slots_inflate_kv",
+        ("context_larger_than_needed",),
+        ("-np", "10", "-c", "1310720"),
+    ),
+    Scenario(
+        "output_layer_on_cpu",
+        "-ot output.weight=CPU with the GPU free",
+        "slow",
+        "output_layer_on_cpu",
+        (),
+        ("-ot", "^output\\.weight=CPU"),
+    ),
+    Scenario(
+        "kv_type_q4_1",
+        "-ctk q4_1 -ctv q4_1 with flash attention: no GPU kernel for that KV type",
+        "slow",
+        "type_without_gpu_kernel",
+        (),
+        ("-ctk", "q4_1", "-ctv", "q4_1", "-fa", "on"),
+    ),
+    Scenario(
+        "cuda_hidden_threads_1",
+        "CUDA_VISIBLE_DEVICES empty, -t 1",
+        "slow",
+        HIDDEN,
+        ("threads_too_few",),
+        ("-t", "1"),
+        env=NO_CUDA,
+    ),
+    Scenario(
+        "cuda_hidden_threads_8",
+        "CUDA_VISIBLE_DEVICES empty, -t 8",
+        "slow",
+        HIDDEN,
+        ("threads_too_few",),
+        ("-t", "8"),
+        env=NO_CUDA,
+    ),
+    Scenario(
+        "cuda_hidden_threads_32",
+        "CUDA_VISIBLE_DEVICES empty, -t 32 on 16 cores",
+        "slow",
+        HIDDEN,
+        ("threads_exceed_cores",),
+        ("-t", "32"),
+        env=NO_CUDA,
+    ),
     Scenario("healthy_70b", "nothing; a 70B model at Q4_K_M", "normal", model="llama70b"),
 )
 
@@ -147,7 +286,9 @@ SCENARIOS: tuple[Scenario, ...] = (
 
 def mask(text: str) -> str:
     """Zero what identifies one machine: serial numbers, UUIDs, PDIs and fabric GUIDs."""
-    text = re.sub(r"GPU-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "GPU-00000000-0000-0000-0000-000000000000", text)
+    text = re.sub(
+        r"GPU-[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}", "GPU-00000000-0000-0000-0000-000000000000", text
+    )
     text = re.sub(r"(Serial Number\s*: )(?!N/A)\S+", r"\g<1>0000000000000", text)
     return re.sub(r"((?:GPU PDI|GUID|ClusterUUID)\s*: )(?!N/A)\S+", r"\g<1>0x0000000000000000", text)
 
@@ -192,7 +333,7 @@ def psi_cpu_some_s() -> float | None:
 
 def describe_machine() -> str:
     """CPU, memory, disk and GPU of this machine in the words of its own tools."""
-    smi = "".join(line + "\n" for line in output_of("nvidia-smi").splitlines() if line and not line.startswith("+"))
+    smi = "".join(line + "\n" for line in output_of("nvidia-smi").splitlines() if not line.startswith("+"))
     parts = [output_of("lscpu"), output_of("free", "-g"), output_of("df", "-h", "/"), output_of("nproc"), smi]
     return "".join(parts) + output_of("nvidia-smi", "topo", "-m")
 
@@ -235,7 +376,9 @@ def stranger(arguments: Sequence[str]) -> Iterator[None]:
     """Another process on the GPU, up and holding before the body runs."""
     process = subprocess.Popen(
         [sys.executable, str(Path(__file__).resolve()), "--be-stranger", *arguments],
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         assert process.stdout is not None
@@ -250,7 +393,7 @@ def stranger(arguments: Sequence[str]) -> Iterator[None]:
 def be_stranger(kind: str, gib: float) -> None:
     """Body of the stranger: hold VRAM through the driver, or multiply matrices; until ended."""
     if kind == "work":
-        import torch
+        import torch  # noqa: PLC0415  # heavy, and only this stranger needs it
 
         left = torch.randn(8192, 8192, device="cuda", dtype=torch.bfloat16)
         torch.mm(left, left)
@@ -304,9 +447,10 @@ def wait_until_loaded(server: subprocess.Popen[Any]) -> bool:
     while time.monotonic() < limit and server.poll() is None:
         try:
             call("/health", limit_s=2)
-            return True
         except (OSError, urllib.error.URLError):
             time.sleep(0.05)
+        else:
+            return True
     return False
 
 
@@ -344,15 +488,27 @@ def toml_string(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
-def record_scenario(scenario: Scenario, server_path: Path, models: Path, folder: Path, machine: tuple[str, str]) -> dict[str, Any]:
+def record_scenario(
+    scenario: Scenario, server_path: Path, models: Path, folder: Path, machine: tuple[str, str]
+) -> dict[str, Any]:
     """Play one scenario and write its folder; the content of its run.json is returned."""
     folder.mkdir(parents=True, exist_ok=True)
     args = ["-m", f"{models.name}/{scenario.model}.gguf", *scenario.args]
     verbosity = [] if scenario.verbosity is None else ["-lv", str(scenario.verbosity)]
     record: dict[str, Any] = {
-        "args": args, "leave_gib": scenario.leave_gib, "load_s": None, "ok": False, "rc": None, "runs": [],
-        "run_delay_s": [], "server_cpu_s": [], "machine_busy_s": [], "psi_cpu_some_s": [], "loadavg": "",
-        "env": dict(scenario.env), "verbosity": scenario.verbosity,
+        "args": args,
+        "leave_gib": scenario.leave_gib,
+        "load_s": None,
+        "ok": False,
+        "rc": None,
+        "runs": [],
+        "run_delay_s": [],
+        "server_cpu_s": [],
+        "machine_busy_s": [],
+        "psi_cpu_some_s": [],
+        "loadavg": "",
+        "env": dict(scenario.env),
+        "verbosity": scenario.verbosity,
         "busy_loops": (os.cpu_count() or 1) if scenario.busy else 0,
     }
     sampler = ["nvidia-smi", f"--query-gpu={GPU_FIELDS}", "--format=csv,noheader,nounits", "-lms", "200"]
@@ -373,7 +529,11 @@ def record_scenario(scenario: Scenario, server_path: Path, models: Path, folder:
         command = [str(server_path), *args, "--host", "127.0.0.1", "--port", str(PORT), "--metrics", *verbosity]
         started = time.monotonic()
         server = subprocess.Popen(
-            command, cwd=models.parent, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL,
+            command,
+            cwd=models.parent,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
             env={**os.environ, **scenario.env},
         )
         try:
@@ -393,11 +553,16 @@ def record_scenario(scenario: Scenario, server_path: Path, models: Path, folder:
         finally:
             end(server, signal.SIGINT)
     texts = {
-        "nvidia_smi_compute_apps.csv": mask(apps), "machine.txt": machine[0], "nvidia_smi_q.txt": machine[1],
-        "loadavg.txt": record["loadavg"] + "\n", "run.json": json.dumps(record, indent=1),
+        "nvidia_smi_query.csv": read(str(query)).replace(", ", ","),
+        "nvidia_smi_compute_apps.csv": mask(apps),
+        "machine.txt": machine[0],
+        "nvidia_smi_q.txt": machine[1],
+        "loadavg.txt": record["loadavg"] + "\n",
+        "run.json": json.dumps(record, indent=1),
         "server.log": mask(read(str(folder / "server.log"))),
-        "expected.toml": f"verdict = {toml_string(scenario.verdict)}\nfirst_cause = {toml_string(scenario.first_cause)}\n"
-                         f"also = {json.dumps(list(scenario.also))}\nwhat = {toml_string(scenario.what)}\n",
+        "expected.toml": f"verdict = {toml_string(scenario.verdict)}\n"
+        f"first_cause = {toml_string(scenario.first_cause)}\n"
+        f"also = {json.dumps(list(scenario.also))}\nwhat = {toml_string(scenario.what)}\n",
     }
     for name, text in texts.items():
         folder.joinpath(name).write_text(text, encoding="utf-8")
@@ -445,8 +610,11 @@ def main() -> int:
         folder = options.out / (PREFIX + scenario.name)
         record = record_scenario(scenario, options.server.resolve(), options.models.absolute(), folder, machine)
         speeds = ", ".join(f"{run['predicted_per_second']:.1f}" for run in record.get("runs", ())) or "no run"
-        print(f"{scenario.name}: {speeds} tok/s, ok {record['ok']}, rc {record['rc']}, load {record['load_s']} s, waits "
-              f"{record['run_delay_s']} s, {record.get('error', '')} took {time.monotonic() - started:.0f} s", flush=True)
+        print(
+            f"{scenario.name}: {speeds} tok/s, ok {record['ok']}, rc {record['rc']}, load {record['load_s']} s, waits "
+            f"{record['run_delay_s']} s, {record.get('error', '')} took {time.monotonic() - started:.0f} s",
+            flush=True,
+        )
     return 0
 
 

@@ -84,6 +84,8 @@ def judge(case: Case) -> SubjectReport:
 
 
 def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
+    if cause.gpu_only and isinstance(case.machine.gpus, Known) and not case.machine.gpus.value:
+        return Absent("no GPU in this machine")
     lacking = missing_need(case, cause.needs)
     if lacking:
         return lacking

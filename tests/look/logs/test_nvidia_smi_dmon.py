@@ -51,6 +51,8 @@ def test_a_quoted_paste_and_the_csv_form():
     assert parse_dmon("#gpu, pwr, sm\n#Idx, W, %\n0, 70, 5\n")[0].power_w == reported(70.0, SOURCE)
 
 
-@pytest.mark.parametrize("text", ["", "# gpu\n", "# gpu pwr\nx y\n", "Not supported on the device(s)\n", "#\n0 1\n"])
+@pytest.mark.parametrize(
+    "text", ["", "# gpu\n", "# gpu pwr\nx y\n", "Not supported on the device(s)\n", "#\n0 1\n", "# gpu% pwr\n0 1\n"]
+)
 def test_other_text_has_no_rows(text: str):
     assert parse_dmon(text) == ()

@@ -388,6 +388,32 @@ def test_what_could_not_be_looked_at_is_not_taken_for_absent():
     assert gpus.absence is Absence.NOT_LOOKED
 
 
+def test_a_bus_that_may_not_be_listed_is_not_an_empty_one():
+    class Locked(FakeSystem):
+        def list_dir(self, path: str) -> list[str]:
+            raise LookError(f"{path}: permission denied")
+
+    assert nvml.read(Locked()).gpus == Unknown("/sys/bus/pci/devices: permission denied", absence=Absence.FAILED)
+
+
+def test_a_memory_sensor_that_reports_an_error_inside_its_answer():
+    fake = FakeNvml()
+    fake.answers["nvmlDeviceGetFieldValues([82])"] = [SimpleNamespace(nvmlReturn=3)]
+    fake.NVMLError = lambda code: NVMLError_NotSupported(f"code {code}")
+    assert full_gpu(fake).memory_temperature_c == Unknown("nvml: code 3", absence=Absence.NOT_SUPPORTED)
+
+
+def test_names_and_processes_that_nobody_tells_stay_unknown():
+    raw = query_nvml(FakeNvml(broken=("nvmlSystemGetProcessName(4300)", "nvmlDeviceGetComputeRunningProcesses()")))
+    assert isinstance(nvml.read(FakeSystem(asks={"nvml": raw})).gpus.need()[0].processes, Unknown)
+    raw = query_nvml(FakeNvml(broken=("nvmlSystemGetProcessName(4300)",)))
+    _, xorg = nvml.read(FakeSystem(asks={"nvml": raw})).gpus.need()[0].processes.need()
+    assert isinstance(xorg.name, Unknown)
+    text = RECORDED.read_text().partition("    Processes")[0]
+    (gpu,) = nvml.read(FakeSystem(commands={"nvidia-smi -q": Finished(0, text, "")})).gpus.need()
+    assert isinstance(gpu.processes, Unknown)
+
+
 LIBRARY = r"""
 #include <string.h>
 typedef unsigned int u; typedef unsigned long long ull;

@@ -89,7 +89,7 @@ def rows_by_gpu(rows: Sequence[Row]) -> dict[int, list[Row]]:
     result: dict[int, list[Row]] = {}
     for number, row in enumerate(row for row in rows if not COLUMNS.isdisjoint(row)):
         index = row.get("index", "")
-        if not (index.isdecimal() and int(index[:6]) < _MOST_GPUS):
+        if not (index.isdecimal() and int(index) < _MOST_GPUS):
             names = [row[column] for column in _IDENTITIES if column in row]
             series = "timestamp" in row or len(rows) > _MOST_GPUS
             name = names[0] if names else "" if series else str(number)

@@ -40,8 +40,9 @@ def parse_dmon_rows(text: str) -> list[Row]:
             names = _SEPARATOR.split(header[1].strip().lower())
         elif names and "#" not in line:
             fields = [field for field in _SEPARATOR.split(line) if field][-len(names) :]
-            if len(fields) == len(names) and fields[names.index("gpu")].isdecimal():
-                rows.append(_row(dict(zip(names, fields, strict=True))))
+            row = dict(zip(names, fields, strict=False))
+            if len(fields) == len(names) and row.get("gpu", "").isdecimal():
+                rows.append(_row(row))
     return list(rows)
 
 

@@ -16,6 +16,7 @@ from unslow.look.models.gguf_header import Header, Tensor, Value, read_header
 from unslow.look.system import LookError, System
 
 MOST_PARTS = 512
+MOST_ITEMS = 16_000_000  # ten times what the largest vocabulary takes
 MOST_LAYERS = 4096
 LARGEST_COUNT = 2**53
 
@@ -61,11 +62,17 @@ def read_gguf(system: System, path: str) -> Gguf:
 
 
 def _gguf(path: str) -> Gguf:
-    parts = [_read_part(p) for p in part_paths(path)]
-    headers = [header for header, _ in parts]
+    headers, file_bytes, items = [], 0, 0
+    for part in part_paths(path):
+        header, size = _read_part(part)
+        items += len(header.tensors) + sum(header.array_lengths.values())
+        if items > MOST_ITEMS:
+            raise LookError(f"{path}: its parts have headers of more than {MOST_ITEMS} items together")
+        headers.append(header)
+        file_bytes += size
     return Gguf(
         path=path,
-        file_bytes=sum(size for _, size in parts),
+        file_bytes=file_bytes,
         metadata={k: v for h in reversed(headers) for k, v in h.metadata.items()},  # the first part has the last word
         array_lengths={k: n for h in reversed(headers) for k, n in h.array_lengths.items()},
         tensors=summary([t for h in headers for t in h.tensors]),

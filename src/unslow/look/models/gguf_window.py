@@ -8,7 +8,7 @@ from unslow.look.system import LookError
 WINDOW_BYTES = 4 * 1024**2
 MOST_WINDOWS = 64
 MOST_KEPT_BYTES = 8 * 1024**2
-MOST_STRINGS = 4_000_000  # in all arrays together; the largest vocabularies, with their merges, have under a million
+MOST_STRINGS = 2_000_000  # in all arrays together; the largest vocabularies, with their merges, have under a million
 
 
 class Window:

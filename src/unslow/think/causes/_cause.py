@@ -51,13 +51,17 @@ Need = str | tuple[str, ...]
 
 
 class Cause(NamedTuple):
-    """One reason for slow inference. A need that is a tuple is met by any one of its facts."""
+    """One reason for slow inference. A need that is a tuple is met by any one of its facts.
+
+    `gpu_only` causes are ruled out on a machine without a GPU before anything else is asked.
+    """
 
     title: str
     phase: Phase
     needs: tuple[Need, ...]
     check: Callable[[Case], Found | Absent]
     explains: tuple[str, ...] = ()
+    gpu_only: bool = False
 
 
 def fact_at(case: Case, path: str) -> Any:

@@ -20,7 +20,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.think.adapt.demand import layers_left_on_host, read_demand
-from unslow.think.adapt.placement import compute_bytes, gpus_of
+from unslow.think.adapt.placement import compute_bytes
 from unslow.think.adapt.shape import kv_per_token, read_shape
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
@@ -34,8 +34,6 @@ HEADROOM = 2
 def check(case: Case) -> Found | Absent:
     """See how many more layers would fit at the context that is used."""
     runtime = case.runtime
-    if not gpus_of(case):
-        return Absent("no GPU in this machine: the KV cache pushes nothing out")
     if runtime.gpu_layers_set.value_or(None) is not None:
         return Absent("the number of layers was set by hand, not by the KV cache")
     context, used = runtime.context_length.need(), runtime.longest_sequence.value_or(0)
@@ -76,5 +74,6 @@ CAUSE = Cause(
         "runtime.layers",
     ),
     check=check,
+    gpu_only=True,
     explains=("weights_spill_to_ram",),
 )

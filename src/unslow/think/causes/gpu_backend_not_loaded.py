@@ -32,8 +32,6 @@ from unslow.think.report import Evidence
 def check(case: Case) -> Found | Absent:
     """See whether the runtime knows of any GPU."""
     runtime, gpus = case.runtime, gpus_of(case)
-    if not gpus:
-        return Absent("no GPU in this machine")
     if runtime.embedded:
         return Absent("the embedded engine has no GPU backend: it measures the CPU on purpose")
     if runtime.device_set.value_or("") == "none":
@@ -80,4 +78,5 @@ CAUSE = Cause(
     phase="decode",
     needs=("machine.gpus", ("runtime.gpu_refused", "runtime.devices", "runtime.backends", "runtime.buffers")),
     check=check,
+    gpu_only=True,
 )

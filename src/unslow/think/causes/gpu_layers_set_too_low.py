@@ -19,7 +19,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known
-from unslow.think.adapt.placement import available_vram_bytes, compute_bytes, gpus_of, margin_bytes, runtime_sees_gpu
+from unslow.think.adapt.placement import available_vram_bytes, compute_bytes, margin_bytes, runtime_sees_gpu
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
@@ -29,8 +29,6 @@ from unslow.think.physics.placement import fitted
 def check(case: Case) -> Found | Absent:
     """Hold the number that was set against the number that fits."""
     runtime = case.runtime
-    if not gpus_of(case):
-        return Absent("no GPU in this machine")
     switched_off = runtime.device_set.value_or("") == "none"
     asked = 0 if switched_off else runtime.gpu_layers_set.value_or(None)
     if asked is None or asked < 0:
@@ -66,5 +64,9 @@ def check(case: Case) -> Found | Absent:
 
 
 CAUSE = Cause(
-    title="A setting keeps layers off the GPU", phase="decode", needs=("machine.gpus", "runtime.command"), check=check
+    title="A setting keeps layers off the GPU",
+    phase="decode",
+    needs=("machine.gpus", "runtime.command"),
+    check=check,
+    gpu_only=True,
 )

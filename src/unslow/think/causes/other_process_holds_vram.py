@@ -19,7 +19,6 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.demand import layers_left_on_host, read_demand, strangers
-from unslow.think.adapt.placement import gpus_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
 from unslow.think.report import Evidence
@@ -27,8 +26,6 @@ from unslow.think.report import Evidence
 
 def check(case: Case) -> Found | Absent:
     """Hold what strangers have against what the model lacks."""
-    if not gpus_of(case):
-        return Absent("no GPU in this machine")
     failed = case.runtime.allocation_failure.value_or(None) is not None
     if not failed and not layers_left_on_host(case):
         return Absent("the whole model is on the GPU")
@@ -77,5 +74,6 @@ CAUSE = Cause(
     phase="decode",
     needs=("machine.gpus", ("runtime.gpu_layers", "runtime.allocation_failure")),
     check=check,
+    gpu_only=True,
     explains=("weights_spill_to_ram", "memory_allocation_failed"),
 )

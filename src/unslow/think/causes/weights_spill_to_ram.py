@@ -22,7 +22,6 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.think.adapt.demand import layers_left_on_host, read_demand
-from unslow.think.adapt.placement import gpus_of
 from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 
@@ -32,8 +31,6 @@ _Q8_0_SHARE = 34 / 64  # of an f16 cache: ggml's block of 32 elements takes 34 b
 def check(case: Case) -> Found | Absent:
     """Compare what the model asks of the GPU with what was free there."""
     runtime = case.runtime
-    if not gpus_of(case):
-        return Absent("no GPU in this machine: RAM is where the weights belong")
     if runtime.gpu_layers_set.value_or(None) is not None:
         return Absent("the number of layers was set by hand, not by lack of room")
     if runtime.tensor_overrides.value_or([]):
@@ -69,4 +66,5 @@ CAUSE = Cause(
     phase="decode",
     needs=("machine.gpus", "runtime.gpu_layers", "runtime.layers"),
     check=check,
+    gpu_only=True,
 )

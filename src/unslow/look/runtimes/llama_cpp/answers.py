@@ -1,0 +1,203 @@
+"""What llama-server's answers mean; an answer that is not there is given as Unknown, and so are its facts."""
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Fact, Known, Unknown, estimated, failed, first_known, not_found, not_supported, reported
+from unslow.look.logs.llama_cpp.model import parse_file_type
+from unslow.look.runtimes.llama_cpp.http import Answers
+
+_MOST_COUNT = 2**53
+_MOST_LINES = 5000
+_METRIC = re.compile(r"llamacpp:(\w{1,80}) (\S{1,40})\s*")
+
+
+def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
+    """The facts of all answers together; `source` names each of them."""
+    props = parse_props(answers.props, source["props"])
+    models = parse_models(answers.models, source["models"])
+    slots = parse_slots(answers.slots, source["slots"])
+    metrics = parse_metrics(answers.metrics, source["metrics"])
+    longest = [fact for fact in (metrics.longest_sequence, slots.longest_sequence) if isinstance(fact, Known)]
+    runtime = Runtime(
+        name=props.runtime.name,
+        version=props.runtime.version,
+        state=first_known(props.runtime.state, parse_health(answers.health, source["health"])),
+        slots=first_known(props.runtime.slots, slots.slots),
+        context_per_slot=first_known(props.runtime.context_per_slot, slots.context_per_slot),
+        busy_slots=first_known(slots.busy_slots, metrics.busy_slots),
+        deferred_requests=metrics.deferred_requests,
+        longest_sequence=max(longest, key=lambda fact: fact.value) if longest else metrics.longest_sequence,
+        decode_tokens_per_s=metrics.decode_tokens_per_s,
+        prefill_tokens_per_s=metrics.prefill_tokens_per_s,
+    )
+    model = Model(
+        name=first_known(props.model.name, models.name),
+        path=props.model.path,
+        quant=first_known(props.model.quant, models.quant),
+        parameters=models.parameters,
+        weights_bytes=models.weights_bytes,
+        context_trained=models.context_trained,
+        width=models.width,
+        vocabulary=models.vocabulary,
+    )
+    return Subject(runtime=runtime, model=model)
+
+
+def parse_health(health: Any, source: str) -> Fact[Any]:
+    """Loaded or loading; an answer of another kind tells nothing of the model."""
+    if isinstance(health, Unknown):
+        return reported("loading", source) if "loading" in health.why else health
+    status = _text(health, source, "status")
+    return reported("loaded", source) if status.value_or("") == "ok" else failed(f"{source} did not say that it is ok")
+
+
+def parse_props(props: Any, source: str) -> Subject:
+    """Slots, context of each, build and model file."""
+    if isinstance(props, dict) and props.get("role") == "router":
+        return _router(source)
+    path = _text(props, source, "model_path")
+    quant = _text(props, source, "model_ftype")
+    alias = first_known(_text(props, source, "model_alias"), path)
+    asleep = _at(props, "is_sleeping")
+    runtime = Runtime(
+        name=reported("llama.cpp", source)
+        if _at(props, "default_generation_settings")
+        else _missing(props, source, ""),
+        version=_text(props, source, "build_info"),
+        state=reported("asleep", source)
+        if asleep is True
+        else reported("loaded", source)
+        if _is_props(props)
+        else (_missing(props, source, "is_sleeping")),
+        slots=_count(props, source, "total_slots"),
+        context_per_slot=_count(props, source, "default_generation_settings", "n_ctx"),
+    )
+    model = Model(
+        path=path,
+        name=reported(PurePath(alias.value).name, source) if isinstance(alias, Known) else alias,
+        quant=reported(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
+    )
+    return Subject(runtime=runtime, model=model)
+
+
+def _is_props(props: Any) -> bool:
+    return isinstance(props, dict) and "default_generation_settings" in props
+
+
+def _router(source: str) -> Subject:
+    why = not_supported("this is a router: its models run in servers of their own", "look at the server of one model")
+    runtime = Runtime(name=reported("llama.cpp", source), slots=why, context_per_slot=why, state=why)
+    return Subject(runtime=runtime, model=Model(path=why, name=why))
+
+
+def parse_models(models: Any, source: str) -> Model:
+    """Exact size, parameters and shape of the first model."""
+    first = ("data", 0)
+    quant = _text(models, source, *first, "meta", "ftype")
+    return Model(
+        name=_text(models, source, *first, "id"),
+        quant=reported(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
+        parameters=_count(models, source, *first, "meta", "n_params"),
+        weights_bytes=_count(models, source, *first, "meta", "size"),
+        context_trained=_count(models, source, *first, "meta", "n_ctx_train"),
+        width=_count(models, source, *first, "meta", "n_embd"),
+        vocabulary=_count(models, source, *first, "meta", "n_vocab"),
+    )
+
+
+def parse_slots(slots: Any, source: str) -> Runtime:
+    """How many slots there are, how many work, and the longest sequence they hold."""
+    if not isinstance(slots, list) or not all(isinstance(slot, dict) for slot in slots):
+        why = _missing(slots, source, "a list of slots")
+        return Runtime(slots=why, busy_slots=why, longest_sequence=why, context_per_slot=why)
+    lengths = [_count(slot, source, "n_prompt_tokens").value_or(0) for slot in slots]
+    return Runtime(
+        slots=reported(len(slots), source),
+        busy_slots=reported(sum(slot.get("is_processing") is True for slot in slots), source),
+        longest_sequence=reported(max(lengths, default=0), source),
+        context_per_slot=_count(slots, source, 0, "n_ctx"),
+    )
+
+
+def parse_metrics(text: Any, source: str) -> Runtime:
+    """Counters since the start; the gauges are averages between two readers and tell little."""
+    if not isinstance(text, str):
+        why = _missing(text, source, "metrics")
+        return Runtime(
+            busy_slots=why,
+            deferred_requests=why,
+            longest_sequence=why,
+            decode_tokens_per_s=why,
+            prefill_tokens_per_s=why,
+        )
+    values = parse_prometheus(text)
+    return Runtime(
+        busy_slots=_metric(values, source, "requests_processing"),
+        deferred_requests=_metric(values, source, "requests_deferred"),
+        longest_sequence=_metric(values, source, "n_tokens_max"),
+        decode_tokens_per_s=_rate(values, source, "tokens_predicted_total", "tokens_predicted_seconds_total"),
+        prefill_tokens_per_s=_rate(values, source, "prompt_tokens_total", "prompt_seconds_total"),
+    )
+
+
+def parse_prometheus(text: str) -> dict[str, float]:
+    """The finite values without labels, by name."""
+    found: dict[str, float] = {}
+    for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
+        if metric := _METRIC.fullmatch(line):
+            try:
+                value = float(metric[2])
+            except ValueError:
+                continue
+            if math.isfinite(value) and value >= 0:
+                found[metric[1]] = value
+    return found
+
+
+def _metric(values: Mapping[str, float], source: str, name: str) -> Fact[int]:
+    if name not in values or values[name] >= _MOST_COUNT:
+        return not_found(f"{source} has no {name}")
+    return reported(int(values[name]), f"{source}: {name}")
+
+
+def _rate(values: Mapping[str, float], source: str, tokens: str, seconds: str) -> Fact[float]:
+    """Tokens by seconds; the server counts the first token of each answer too, which costs no decode step."""
+    if not values.get(tokens) or not values.get(seconds):
+        return not_found(f"{source} has counted no {tokens}")
+    return estimated(values[tokens] / values[seconds], f"{source}: {tokens} / {seconds}")
+
+
+def _at(data: Any, *keys: str | int) -> Any:
+    """What lies at the end of a path, or None."""
+    for key in keys:
+        if isinstance(key, str) and isinstance(data, dict):
+            data = data.get(key)
+        elif isinstance(key, int) and isinstance(data, list) and len(data) > key:
+            data = data[key]
+        else:
+            return None
+    return data
+
+
+def _missing(data: Any, source: str, what: str) -> Unknown:
+    """Why something is not in an answer: the reason of the answer itself, where there is none."""
+    return data if isinstance(data, Unknown) else failed(f"{source} holds no {what or 'such answer'}")
+
+
+def _count(data: Any, source: str, *keys: str | int) -> Fact[int]:
+    value = _at(data, *keys)
+    if type(value) is int and 0 <= value < _MOST_COUNT:
+        return reported(value, source)
+    return _missing(data, source, str(keys[-1]))
+
+
+def _text(data: Any, source: str, *keys: str | int) -> Fact[str]:
+    value = _at(data, *keys)
+    return reported(value, source) if isinstance(value, str) and value else _missing(data, source, str(keys[-1]))

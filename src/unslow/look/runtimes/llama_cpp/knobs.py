@@ -1,0 +1,72 @@
+"""How llama-server spells each knob: the flag, and the whole command line to start it again with."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.runtime import Runtime
+from unslow.look.runtimes.llama_cpp.arguments import FLAGS, spelled_flags
+
+_NAMES: dict[Knob, tuple[str, ...]] = {
+    Knob.GPU_LAYERS: ("gpu_layers",),
+    Knob.CONTEXT_LENGTH: ("context",),
+    Knob.KV_CACHE_TYPE: ("kv_type_k", "kv_type_v"),
+    Knob.THREADS: ("threads",),
+    Knob.FIT: ("fit",),
+}
+
+
+def spell(change: Change, runtime: Runtime) -> list[str]:
+    """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
+    command = runtime.command.value_or([])
+    environment = runtime.environment.value_or({})
+    again = restart(changed_command(command, change), change, environment) if command else ""
+    if change.knob is Knob.OTHER_PROCESS:
+        return [again] if again else []  # once the memory is free, a restart fits the layers anew
+    if change.knob is Knob.QUANT:
+        return [f"-m FILE, where FILE is this model as {change.value}"]
+    if change.knob is Knob.GPU_BACKEND:
+        backend = f" for {change.value}" if change.value else ""
+        return [f"install a llama.cpp build{backend}", *([again] if again else [])]
+    fragment = _fragment(change, command)
+    return [fragment, again] if again else [fragment]
+
+
+def changed_command(command: Sequence[str], change: Change) -> list[str]:
+    """The command line with the knob's flags taken out, and put in anew unless the value is None."""
+    names = _NAMES.get(change.knob, ())
+    words: list[str] = []
+    at = 0
+    for name, start, end, _ in spelled_flags(command):
+        if name in names:
+            words += command[at:start]
+            at = end
+    return [*words, *command[at:], *_words(names, change.value)]
+
+
+def restart(command: Sequence[str], change: Change, environment: Mapping[str, str]) -> str:
+    """One line for a shell; variables that would set the knob again are taken away."""
+    variables = [v for name in _NAMES.get(change.knob, ()) for v in FLAGS[name].variables if v in environment]
+    prefix = ["env", *(word for variable in variables for word in ("-u", variable))] if variables else []
+    return shlex.join([*prefix, *command])
+
+
+def _fragment(change: Change, command: Sequence[str]) -> str:
+    names = _NAMES[change.knob]
+    if change.value is not None:
+        return shlex.join(_words(names, change.value))
+    given = [shlex.join(command[start:end]) for name, start, end, _ in spelled_flags(command) if name in names]
+    return f"remove {' '.join(given) or '/'.join(FLAGS[name].spellings[0] for name in names)}"
+
+
+def _words(names: Sequence[str], value: Setting) -> list[str]:
+    """The flags that give every name this value; none for None."""
+    if value is None:
+        return []
+    text = ("on" if value else "off") if isinstance(value, bool) else str(value)
+    return [word for name in names for word in (_spelling(name), text)]
+
+
+def _spelling(name: str) -> str:
+    """The short flag that people write; for the fit its long one, which reads better."""
+    return "--fit" if name == "fit" else FLAGS[name].spellings[0]

@@ -1,0 +1,103 @@
+"""Made-up models: right to the byte, in every mix that is offered."""
+
+import io
+import math
+import struct
+
+import pytest
+
+from unslow.catalog.quants import file_types, quants, quants_by_ggml_type
+from unslow.catalog.shapes import shapes
+from unslow.look.engine.layout import tensors
+from unslow.look.engine.made_up import planned, write
+from unslow.look.engine.random_blocks import Blocks, can_fill
+
+MIXES = [f.name for f, _ in file_types().values() if f.output]
+TINY = shapes()["tiny"]
+
+
+def types_of(shape: str, quant: str) -> dict[str, str]:
+    return {t.name: quants_by_ggml_type()[t.ggml_type].name for t in tensors(shapes()[shape], quant)}
+
+
+@pytest.mark.parametrize("quant", MIXES)
+def test_the_file_is_as_long_as_planned(quant):
+    model, file, news = planned(TINY, quant, "x"), io.BytesIO(), []
+    write(model, file, lambda done, total: news.append((done, total)))
+    assert len(file.getvalue()) == model.file_bytes
+    assert news[-1] == (model.file_bytes, model.file_bytes)
+
+
+def test_the_same_model_on_every_machine():
+    files = [io.BytesIO(), io.BytesIO()]
+    for file in files:
+        write(planned(TINY, "Q4_K_M", "x"), file)
+    assert files[0].getvalue() == files[1].getvalue()
+
+
+@pytest.mark.parametrize("quant", ["Q9_X", "IQ1_S", "F32"])
+def test_a_mix_that_can_not_be_made_up(quant):
+    with pytest.raises(KeyError):
+        planned(TINY, quant, "x")
+
+
+def test_q4_k_m_gives_more_bits_to_the_layers_that_llama_cpp_gives_them_to():
+    types = types_of("llama_1b", "Q4_K_M")
+    six = [n for n in range(16) if types[f"blk.{n}.ffn_down.weight"] == "Q6_K"]
+    assert six == [0, 1, 4, 7, 10, 13, 14, 15]  # as in the published Llama-3.2-1B Q4_K_M
+    assert all(types[f"blk.{n}.attn_v.weight"] == "Q6_K" for n in six)
+    assert types["token_embd.weight"] == "Q6_K"
+    assert types["blk.0.attn_q.weight"] == "Q4_K"
+
+
+def test_the_made_up_1b_is_as_large_as_the_published_one():
+    size = sum(t.bytes for t in tensors(shapes()["llama_1b"], "Q4_K_M"))
+    assert size == 799_862_784  # the published file has 128 bytes more, for the table of rope factors
+
+
+def test_the_made_up_135m_is_as_large_as_the_published_one():
+    assert sum(t.bytes for t in tensors(shapes()["llama_135m"], "Q4_1")) == 96_576_768
+
+
+def test_rows_that_no_large_block_fits_fall_back():
+    types = types_of("llama_135m", "Q4_K_M")  # width 576 = 2.25 blocks of 256
+    assert types["token_embd.weight"] == "Q8_0"
+    assert types["blk.5.attn_q.weight"] == "Q5_0"
+    assert types["blk.5.ffn_down.weight"] == "Q4_K"
+
+
+def test_experts_have_a_third_dimension():
+    found = {t.name: t for t in tensors(shapes()["moe_small"], "Q4_K_M")}
+    assert found["blk.0.ffn_up_exps.weight"].dimensions == (1024, 768, 16)
+    assert found["blk.0.ffn_up_exps.weight"].bytes == 1024 * 768 * 16 // 256 * 144
+    assert found["blk.0.attn_q_norm.weight"].dimensions == (128,)
+
+
+@pytest.mark.parametrize("name", [n for n, q in quants().items() if q.half_fields])
+def test_every_scale_is_finite_and_small(name):
+    quant = quants()[name]
+    (pool,) = Blocks(quant).take(quant.block_bytes * 100)
+    for offset in quant.half_fields:
+        for start in range(offset, len(pool), quant.block_bytes):
+            (scale,) = struct.unpack_from("<e", pool, start)
+            assert 0 < abs(scale) < 0.1
+
+
+@pytest.mark.parametrize("name", ["F16", "F32"])
+def test_floats_are_finite_and_small(name):
+    (pool,) = Blocks(quants()[name]).take(4096)
+    values = struct.unpack(f"<{4096 // quants()[name].block_bytes}{'e' if name == 'F16' else 'f'}", pool)
+    assert all(math.isfinite(v) and abs(v) < 0.2 for v in values)
+    assert len(set(values)) > 100
+
+
+def test_blocks_go_on_where_they_ended():
+    quant = quants()["Q4_0"]
+    blocks = Blocks(quant)
+    taken = b"".join(piece for _ in range(3) for piece in blocks.take(3 * 1024**2 // 18 * 18))
+    assert taken == b"".join(Blocks(quant).take(len(taken)))
+    assert taken[:18] != taken[18:36]
+
+
+def test_types_without_known_scales_are_not_filled():
+    assert not can_fill(quants()["IQ1_S"])

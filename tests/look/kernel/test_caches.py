@@ -1,0 +1,28 @@
+import pytest
+from doubles import FakeSystem
+
+from unslow.facts.units import MIB
+from unslow.look.kernel.caches import CPUS, parse_cache_size, read_last_level_cache_bytes
+from unslow.look.system import LookError
+
+
+def test_each_cache_counts_once():
+    files = {f"{CPUS}/online": "0-3"}
+    for cpu, shared in ((0, "0-1"), (1, "0-1"), (2, "2-3"), (3, "2-3")):
+        files[f"{CPUS}/cpu{cpu}/cache/index3/size"] = "32768K\n"
+        files[f"{CPUS}/cpu{cpu}/cache/index3/shared_cpu_list"] = shared
+    system = FakeSystem(files=files, folders={f"{CPUS}/cpu0/cache": ["index0", "index3", "index2", "uevent"]})
+    assert read_last_level_cache_bytes(system) == 64 * MIB
+
+
+def test_no_cache_shown_is_a_look_error():
+    with pytest.raises(LookError):
+        read_last_level_cache_bytes(FakeSystem(folders={f"{CPUS}/cpu0/cache": []}))
+    with pytest.raises(LookError):
+        read_last_level_cache_bytes(FakeSystem())
+
+
+def test_sizes():
+    assert parse_cache_size("49152K\n") == 48 * MIB
+    assert parse_cache_size("300M") == 300 * MIB
+    assert parse_cache_size("?") == 0

@@ -1,0 +1,109 @@
+import pytest
+from doubles import FakeSystem
+
+from unslow.look.kernel.cpu_time import (
+    STEAL_NAME,
+    CpuSample,
+    ProcessTime,
+    cpus_between,
+    parse_busy_ticks,
+    parse_process_time,
+    parse_wait_ns,
+    read_cpu_sample,
+    read_own_pid,
+    read_run_delay,
+)
+from unslow.look.system import LookError
+
+STAT = "cpu  18353 1 3967 162649 3381 2 68 2012 5 0\ncpu0 6348 0 1350 86269 160 0 22 1041 0 0\nintr 235615 0\n"
+CAT = "6547 (cat) R 6543 6543 4800 0 -1 4194304 99 0 0 0 12 3 0 0 20 0 1 0 94995 3133440 414 18446744073709551615"
+
+
+def sample(seconds, busy, steal=0, **processes):
+    named = {int(pid[1:]): ProcessTime(*rest) for pid, rest in processes.items()}
+    return CpuSample(seconds, busy, steal, named)
+
+
+def test_the_machine_is_busy_apart_from_idle_and_waiting_for_disks():
+    assert parse_busy_ticks(STAT) == (18353 + 1 + 3967 + 2 + 68, 2012)
+
+
+@pytest.mark.parametrize("text", ["", "cpu", "cpu0 1 2 3 4 5 6 7 8\n", "cpu 1 2 3\n", "\x00"])
+def test_without_the_line_for_all_processors_the_look_fails(text):
+    with pytest.raises(LookError):
+        parse_busy_ticks(text)
+
+
+def test_a_process_with_its_name_and_its_time():
+    assert parse_process_time(CAT) == ProcessTime("cat", 15, 94995)
+    assert parse_process_time(CAT.replace("(cat)", "(a) R 1 (b)")).name == "a) R 1 (b"
+
+
+@pytest.mark.parametrize("text", ["", "1 (x) R 1 2", "1 (x) " + "y " * 40, ")" * 100])
+def test_a_broken_line_is_no_process(text):
+    assert parse_process_time(text) is None
+
+
+def test_processes_that_vanish_or_are_hidden_are_passed_over():
+    system = FakeSystem(
+        files={"/proc/stat": STAT, "/proc/7/stat": CAT, "/proc/8/stat": LookError("/proc/8/stat: permission denied")},
+        folders={"/proc": ["7", "8", "9", "self", "meminfo"]},
+    )
+    assert set(read_cpu_sample(system).processes) == {7}
+
+
+def test_own_pid_stands_first():
+    assert read_own_pid(FakeSystem(files={"/proc/self/stat": CAT})) == 6547
+    with pytest.raises(LookError):
+        read_own_pid(FakeSystem(files={"/proc/self/stat": "(x)"}))
+
+
+def test_others_are_named_and_sorted_and_own_time_is_left_out():
+    before = sample(10.0, 1000, p1=("init", 50, 1), p2=("ffmpeg", 100, 20), p3=("unslow", 10, 30))
+    after = sample(12.0, 1500, p1=("init", 70, 1), p2=("ffmpeg", 300, 20), p3=("unslow", 210, 30))
+    use = cpus_between(before, after, {3})
+    assert use.busy_cpus == pytest.approx(1.5)
+    assert use.excluded_cpus == pytest.approx(1.0)
+    assert [(p.name, p.cpus) for p in use.busiest] == [("ffmpeg", 1.0), ("init", 0.1)]
+
+
+def test_stolen_time_is_busy_by_others_and_named():
+    use = cpus_between(sample(0.0, 0, 0), sample(1.0, 20, 150))
+    assert use.busy_cpus == pytest.approx(1.7)
+    assert use.steal_cpus == pytest.approx(1.5)
+    assert [(p.pid, p.name) for p in use.busiest] == [(0, STEAL_NAME)]
+
+
+def test_a_process_born_in_between_counts_and_a_late_reading_does_not():
+    before = sample(0.0, 0, p1=("init", 0, 1), p5=("old", 900, 50))
+    after = sample(1.0, 100, p5=("new", 40, 60), p6=("make", 60, 70), p7=("was hidden", 9000, 20))
+    assert [(p.name, p.cpus) for p in cpus_between(before, after).busiest] == [("make", 0.6), ("new", 0.4)]
+
+
+def test_only_the_five_busiest_are_named():
+    processes = {f"p{i}": (f"n{i}", i, 1) for i in range(1, 10)}
+    idle = {pid: (name, 0, started) for pid, (name, _, started) in processes.items()}
+    use = cpus_between(sample(0.0, 0, **idle), sample(1.0, 45, **processes))
+    assert [p.name for p in use.busiest] == ["n9", "n8", "n7", "n6", "n5"]
+
+
+def test_counters_that_go_backwards_and_no_time_at_all_do_no_harm():
+    before, after = sample(1.0, 100, 10, p1=("a", 50, 1)), sample(1.0, 0, 0, p1=("a", 0, 1))
+    assert cpus_between(before, after) == (0.0, 0.0, 0.0, [])
+
+
+def test_waiting_for_a_processor_is_summed_over_threads():
+    system = FakeSystem(
+        files={"/proc/5/task/5/schedstat": "100 2000000000 3\n", "/proc/5/task/6/schedstat": "1 500000000 9\n"},
+        folders={"/proc/5/task": ["5", "6", "7"]},
+    )
+    assert read_run_delay(system, 5) == pytest.approx(2.5)
+
+
+def test_no_waiting_time_is_a_look_error():
+    with pytest.raises(LookError):
+        read_run_delay(FakeSystem(), 5)
+    with pytest.raises(LookError):
+        read_run_delay(FakeSystem(folders={"/proc/5/task": ["5"]}), 5)
+    assert parse_wait_ns("12") is None
+    assert parse_wait_ns("12 x 3") is None

@@ -1,0 +1,102 @@
+import pytest
+from doubles import FakeSystem
+
+from unslow.facts.values import Absence, Origin, Unknown
+from unslow.look.probes.block_devices import BLOCK, parse_kind, read, read_disk
+
+ROOT = "27 1 259:2 / / rw - ext4 /dev/nvme0n1p2 rw\n"
+
+
+def machine(mounts, links=None, **more):
+    """A machine whose / is on what the mount line says."""
+    return FakeSystem(
+        files={"/proc/self/mountinfo": mounts} | more.pop("files", {}),
+        links={"/models": "/models", "/": "/"} | (links or {}),
+        asks={"statvfs /models": 5000, "statvfs /": 7000},
+        **more,
+    )
+
+
+def test_a_file_system_on_nvme():
+    disk = read_disk(machine(ROOT, {"/sys/dev/block/259:2": "/sys/devices/nvme/nvme0n1/nvme0n1p2"}), "/models")
+    assert [disk.kind.need(), disk.device.need(), disk.filesystem.need()] == ["nvme", "/dev/nvme0n1p2", "ext4"]
+    assert disk.free_bytes.need() == 5000
+
+
+@pytest.mark.parametrize(("rotational", "vendor", "kind"), [("1", "ATA", "hdd"), ("0", "ATA", "ssd"), ("1", "QEMU", "virtual")])
+def test_a_partition_asks_its_whole_disk(rotational, vendor, kind):
+    links = {"/sys/dev/block/8:1": "/sys/x/sda/sda1", f"{BLOCK}/sda1": "/sys/x/sda/sda1"}
+    files = {
+        f"{BLOCK}/sda1/partition": "1",
+        f"{BLOCK}/sda/queue/rotational": f"{rotational}\n",
+        f"{BLOCK}/sda/device/vendor": f"{vendor}     \n",
+    }
+    disk = read_disk(machine("27 1 8:1 / / rw - ext4 /dev/sda1 rw\n", links, files=files), "/models")
+    assert disk.kind.need() == kind
+
+
+def test_btrfs_on_luks_is_found_through_its_source():
+    mounts = "27 1 0:30 /@home / rw - btrfs /dev/mapper/luks-1 rw,subvol=/@home\n"
+    system = machine(mounts, {"/dev/mapper/luks-1": "/dev/dm-0"}, folders={f"{BLOCK}/dm-0/slaves": ["nvme1n1p3"]})
+    disk = read_disk(system, "/models")
+    assert [disk.kind.need(), disk.device.need()] == ["nvme", "/dev/dm-0"]
+
+
+def test_an_array_is_as_slow_as_its_slowest_part():
+    folders = {f"{BLOCK}/md0/slaves": ["sda", "nvme0n1"]}
+    files = {f"{BLOCK}/sda/queue/rotational": "1"}
+    links = {"/sys/dev/block/9:0": "/sys/devices/virtual/block/md0"}
+    disk = read_disk(machine("27 1 9:0 / / rw - xfs /dev/md0 rw\n", links, folders=folders, files=files), "/models")
+    assert disk.kind.need() == "hdd"
+
+
+def test_devices_made_of_each_other_come_to_an_end():
+    folders = {f"{BLOCK}/dm-0/slaves": ["dm-1"], f"{BLOCK}/dm-1/slaves": ["dm-0"]}
+    links = {"/sys/dev/block/253:0": "/sys/devices/virtual/block/dm-0"}
+    disk = read_disk(machine("27 1 253:0 / / rw - xfs /dev/dm-0 rw\n", links, folders=folders), "/models")
+    assert isinstance(disk.kind, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("filesystem", "kind"),
+    [("nfs4", "network"), ("cifs", "network"), ("9p", "network"), ("fuse.sshfs", "network"), ("tmpfs", "memory")],
+)
+def test_file_systems_without_a_disk(filesystem, kind):
+    disk = read_disk(machine(f"27 1 0:30 / / rw - {filesystem} box:/models rw\n"), "/models")
+    assert [disk.kind.need(), disk.device.need()] == [kind, "box:/models"]
+    assert parse_kind("ext4") is None
+
+
+def test_a_container_knows_when_the_machine_has_only_one_kind_of_disk():
+    overlay = "27 1 0:50 / / rw - overlay overlay rw,lowerdir=/var/lib/docker/x\n"
+    disk = read_disk(machine(overlay, folders={"/sys/block": ["loop0", "nvme0n1", "nvme1n1"]}), "/models")
+    assert disk.kind.need() == "nvme"
+    assert disk.kind.origin is Origin.ESTIMATED
+    mixed = {"/sys/block": ["nvme0n1", "sda"]}
+    disk = read_disk(machine(overlay, folders=mixed, files={f"{BLOCK}/sda/queue/rotational": "1"}), "/models")
+    assert disk.kind.absence is Absence.NOT_SUPPORTED
+
+
+def test_a_path_that_does_not_exist_is_where_it_would_be_made():
+    disk = read_disk(machine(ROOT, {"/sys/dev/block/259:2": "/sys/x/nvme0n1/nvme0n1p2"}), "/models/new/file.gguf")
+    assert disk.path == "/models/new/file.gguf"
+    assert disk.free_bytes.need() == 5000
+
+
+def test_the_probe_looks_under_the_users_cache():
+    system = machine(ROOT, {"/sys/dev/block/259:2": "/sys/x/nvme0n1/nvme0n1p2"})
+    system.asks["home"] = "/home/me"
+    (disk,) = read(system).disks
+    assert [disk.path, disk.kind.need(), disk.free_bytes.need()] == ["/home/me/.cache", "nvme", 7000]
+
+
+@pytest.mark.parametrize("home", [None, 5, "", "C:\\Users\\me"])
+def test_no_usable_home_no_disk(home):
+    assert read(FakeSystem(asks={"home": home})).disks == ()
+
+
+def test_garbage_gives_unknown_facts():
+    disk = read_disk(FakeSystem(files={"/proc/self/mountinfo": "\x00 - \n"}, asks={"statvfs /x": "much"}), "/x")
+    assert isinstance(disk.kind, Unknown)
+    assert disk.free_bytes.absence is Absence.FAILED
+    assert isinstance(read_disk(FakeSystem(), "relative").kind, Unknown)

@@ -1,0 +1,57 @@
+import pytest
+from doubles import FakeSystem
+
+from unslow.facts.values import Absence, Origin, Unknown
+from unslow.look.probes.cpufreq import CPUINFO, MOST_POLICIES, POLICIES, parse_cpuinfo_mhz, read
+
+
+def machine(policies):
+    files = {
+        f"{POLICIES}/{name}/{file}": text
+        for name, texts in policies.items()
+        for file, text in zip(("scaling_governor", "scaling_cur_freq", "cpuinfo_max_freq"), texts, strict=True)
+    }
+    return FakeSystem(files=files, folders={POLICIES: [*policies, "ondemand"]})
+
+
+def test_governor_mean_and_highest():
+    cpu = read(machine({"policy0": ("powersave", "800000", "4700000"), "policy1": ("powersave", "1200000", "3500000")})).cpu
+    assert cpu.governor.need() == "powersave"
+    assert cpu.frequency_hz.need() == pytest.approx(1e9)
+    assert cpu.frequency_max_hz.need() == pytest.approx(4.7e9)
+
+
+def test_governors_that_differ_are_all_named():
+    cpu = read(machine({"policy0": ("schedutil", "1", "2"), "policy4": ("performance", "1", "2")})).cpu
+    assert cpu.governor.need() == "performance, schedutil"
+
+
+def test_a_large_machine_is_sampled():
+    many = {f"policy{i}": ("performance", "3000000", "3000000") for i in range(256)}
+    assert f"mean of {MOST_POLICIES}" in read(machine(many)).cpu.frequency_hz.source
+
+
+def test_an_empty_policy_of_an_offline_cpu_is_passed_over():
+    cpu = read(machine({"policy0": ("powersave", "800000", "2000000"), "policy1": ("", "<unknown>", "")})).cpu
+    assert cpu.frequency_hz.need() == pytest.approx(8e8)
+
+
+def test_a_virtual_machine_has_only_its_nominal_clock():
+    text = "flags\t\t: fpu hypervisor avx\ncpu MHz\t\t: 2793.436\n"
+    cpu = read(FakeSystem(files={CPUINFO: text}, folders={POLICIES: []})).cpu
+    assert cpu.frequency_hz.need() == pytest.approx(2793.436e6)
+    assert cpu.frequency_hz.origin is Origin.ESTIMATED
+    assert cpu.governor.absence is Absence.NOT_SUPPORTED
+    assert cpu.frequency_max_hz.absence is Absence.NOT_SUPPORTED
+
+
+def test_the_mean_over_all_cpus_of_a_real_one():
+    fact = parse_cpuinfo_mhz("cpu MHz : 1000.0\nflags : avx\n\ncpu MHz : 3000.0\n")
+    assert fact.need() == pytest.approx(2e9)
+    assert fact.origin is Origin.REPORTED
+
+
+@pytest.mark.parametrize("text", ["", "cpu MHz : fast", "\x00"])
+def test_no_clock_stated(text):
+    assert isinstance(parse_cpuinfo_mhz(text), Unknown)
+    assert isinstance(read(FakeSystem()).cpu.frequency_hz, Unknown)

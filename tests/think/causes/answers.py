@@ -1,0 +1,10 @@
+"""Asks one cause about a case, as the judge does."""
+
+from unslow.facts.snapshot import Case
+from unslow.think.causes import all_causes
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import _answer
+
+
+def ask(name: str, case: Case) -> Found | Absent | CannotTell:
+    return _answer(case, all_causes()[name])

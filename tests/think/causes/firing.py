@@ -1,0 +1,80 @@
+"""For each cause the smallest machine on which it fires."""
+
+from collections.abc import Callable
+
+from cases import cpu_case, gpu_case, r, with_facts
+
+from unslow.facts.machine import GpuProcess
+from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB, MIB
+
+
+def spilled() -> Case:
+    return gpu_case(layers_on_gpu=21, free_gib=5.0, context=4096)
+
+
+def stranger(held_gib: float = 18.0) -> Case:
+    own = GpuProcess(pid=10, name=r("llama-server"), vram_bytes=r(3 * GIB))
+    other = GpuProcess(pid=77, name=r("blender"), vram_bytes=r(int(held_gib * GIB)))
+    return with_facts(spilled(), {"machine.gpus.0.processes": [own, other]})
+
+
+def clamped(layers: int = 20) -> Case:
+    return with_facts(gpu_case(layers_on_gpu=layers, free_gib=20.0), {"runtime.gpu_layers_set": layers})
+
+
+def long_context() -> Case:
+    return gpu_case(layers_on_gpu=12, free_gib=8.0, context=65536)
+
+
+def out_of_memory() -> Case:
+    failure = AllocationFailure(
+        device="CUDA0", what="kv_cache", asked_bytes=r(16 * GIB), message="cudaMalloc failed: out of memory"
+    )
+    case = gpu_case(layers_on_gpu=33, free_gib=5.0, context=131072)
+    return with_facts(case, {"runtime.allocation_failure": failure, "runtime.state": "failed"})
+
+
+def no_backend() -> Case:
+    case = gpu_case()
+    return with_facts(
+        case,
+        {
+            "machine.gpus.0.processes": [],
+            "runtime.devices": [SeenDevice(name="CPU")],
+            "runtime.buffers": [Buffer(device="CPU_Mapped", kind="model", bytes=4692 * MIB, on_gpu=False)],
+            "runtime.gpu_refused": "failed to initialize CUDA: no CUDA-capable device is detected",
+            "runtime.gpu_layers": _unknown(),
+            "run.decode_tokens_per_s": 3.3,
+        },
+    )
+
+
+def _unknown():
+    from unslow.facts.values import not_found
+
+    return not_found("no such line in the log")
+
+
+def crowded() -> Case:
+    return with_facts(cpu_case(), {"runtime.threads": 16, "run.decode_tokens_per_s": 0.6})
+
+
+def contended() -> Case:
+    return with_facts(
+        cpu_case(),
+        {"run.others_cpus": 1.0, "run.waiting_for_cpu_s_per_token": 0.5, "run.decode_tokens_per_s": 1.0},
+    )
+
+
+FIRING: dict[str, Callable[[], Case]] = {
+    "weights_spill_to_ram": spilled,
+    "other_process_holds_vram": stranger,
+    "gpu_layers_set_too_low": clamped,
+    "context_larger_than_needed": long_context,
+    "memory_allocation_failed": out_of_memory,
+    "gpu_backend_not_loaded": no_backend,
+    "threads_exceed_cores": crowded,
+    "cpu_contended": contended,
+}

@@ -1,0 +1,77 @@
+"""What must hold for every cause, found by presence: documented, honest about its needs, deterministic, never without evidence."""
+
+import importlib
+from pathlib import Path
+
+import pytest
+from cases import cpu_case, gpu_case, without
+from firing import FIRING
+
+from unslow.facts.snapshot import Case
+from unslow.think.causes import all_causes
+from unslow.think.causes._cause import CannotTell, Found
+from unslow.think.judge import _answer, judge
+
+HEADINGS = ("## Why it", "## How to confirm", "## How to fix", "## Safety")
+IDS = list(all_causes())
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_its_docstring_is_a_page(name):
+    doc = importlib.import_module(f"unslow.think.causes.{name}").__doc__
+    assert doc
+    assert all(heading in doc for heading in HEADINGS)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_it_has_a_test_and_a_machine_where_it_fires(name):
+    assert (Path(__file__).parent / f"test_{name}.py").is_file()
+    assert name in FIRING
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_it_fires_with_evidence_and_the_same_way_twice(name):
+    answer = _answer(FIRING[name](), all_causes()[name])
+    assert isinstance(answer, Found), answer
+    assert answer.evidence
+    assert all(e.source for e in answer.evidence)
+    assert answer == _answer(FIRING[name](), all_causes()[name])
+
+
+def _flat(needs):
+    return [p for need in needs for p in ((need,) if isinstance(need, str) else need)]
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_without_a_fact_that_it_needs_it_cannot_tell(name):
+    cause = all_causes()[name]
+    for need in cause.needs:
+        case = FIRING[name]()
+        for path in (need,) if isinstance(need, str) else need:
+            case = without(case, path)
+        answer = _answer(case, cause)
+        assert isinstance(answer, CannotTell), (need, answer)
+        assert answer.how_to_get == "ask the test"
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_any_other_missing_fact_never_crashes_it(name):
+    cause = all_causes()[name]
+    for path in _paths(Case):
+        answer = _answer(without(FIRING[name](), path), cause)
+        assert answer is not None
+
+
+@pytest.mark.parametrize("path", [p for p in ("machine", "runtime", "model", "run")])
+def test_the_judge_needs_no_fact_at_all(path):
+    for start in (cpu_case(), gpu_case(), gpu_case(21, 5.0)):
+        blank = Case(**{n: getattr(start, n) for n in ("machine", "runtime", "model", "run") if n != path})
+        assert judge(blank).verdict in ("slow", "normal", "failed", "cannot_tell")
+
+
+def _paths(kind):
+    blank = kind()
+    for group in ("runtime", "model", "run"):
+        yield from (f"{group}.{f}" for f in getattr(blank, group).__struct_fields__ if f != "embedded")
+    for group in ("cpu", "load", "memory", "system"):
+        yield from (f"machine.{group}.{f}" for f in getattr(blank.machine, group).__struct_fields__)

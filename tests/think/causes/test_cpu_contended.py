@@ -1,0 +1,28 @@
+from answers import ask
+from cases import cpu_case, r, with_facts
+from firing import contended, crowded
+
+from unslow.facts.machine import BusyProcess
+from unslow.think.causes._cause import Absent
+from unslow.think.judge import judge
+
+NAME = "cpu_contended"
+
+
+def test_a_busy_neighbour_is_named_and_priced():
+    busiest = [BusyProcess(pid=99, name="cc1plus", cpus=1.0)]
+    report = judge(with_facts(contended(), {"run.busiest_others": r(busiest)}))
+    assert report.findings[0].cause == NAME
+    assert "cc1plus (pid 99, 1.0)" in report.findings[0].because
+    assert 2.5 < report.expected.achievable["decode_tokens_per_s"].mid < 4
+    assert report.budget[0].part == "waiting for a CPU"
+
+
+def test_waiting_for_its_own_threads_is_no_neighbour():
+    case = with_facts(crowded(), {"run.waiting_for_cpu_s_per_token": 1.0})
+    assert isinstance(ask(NAME, case), Absent)
+    assert judge(case).findings[0].cause == "threads_exceed_cores"
+
+
+def test_others_that_leave_it_its_cores_do_no_harm():
+    assert isinstance(ask(NAME, with_facts(cpu_case(), {"run.others_cpus": 1.0})), Absent)

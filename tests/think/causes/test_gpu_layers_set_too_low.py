@@ -1,0 +1,43 @@
+from answers import ask
+from cases import gpu_case, with_facts
+from firing import clamped
+
+from unslow.think.causes._cause import Absent, Found
+from unslow.think.judge import judge
+
+NAME = "gpu_layers_set_too_low"
+
+
+def test_twenty_of_thirty_three_with_room_for_all():
+    finding = judge(clamped(20)).findings[0]
+    assert finding.cause == NAME
+    assert finding.fixes[0].knob == "gpu_layers"
+    assert finding.fixes[0].value is None
+    assert 80 < finding.fixes[0].predicted["decode_tokens_per_s"] < 200
+
+
+def test_all_layers_kept_off_by_zero():
+    case = with_facts(clamped(0), {"run.decode_tokens_per_s": 3.0})
+    assert isinstance(ask(NAME, case), Found)
+
+
+def test_the_number_that_fits_where_not_all_do():
+    case = with_facts(gpu_case(layers_on_gpu=5, free_gib=4.0, context=4096), {"runtime.gpu_layers_set": 5})
+    answer = ask(NAME, case)
+    assert isinstance(answer, Found)
+    assert 15 < answer.remedies[0].change.value < 30
+
+
+def test_not_where_the_card_is_really_full():
+    case = with_facts(gpu_case(layers_on_gpu=21, free_gib=4.5, context=4096), {"runtime.gpu_layers_set": 21})
+    fits = ask(NAME, with_facts(case, {"runtime.gpu_layers_set": 25}))
+    assert isinstance(fits, Absent)
+
+
+def test_not_where_all_are_asked_for():
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.gpu_layers_set": 99})), Absent)
+
+
+def test_a_device_switched_off_is_the_same_mistake():
+    case = with_facts(gpu_case(layers_on_gpu=0), {"runtime.device_set": "none", "run.decode_tokens_per_s": 3.0})
+    assert isinstance(ask(NAME, case), Found)

@@ -1,0 +1,40 @@
+from answers import ask
+from cases import gpu_case, r, with_facts
+from firing import out_of_memory, stranger
+
+from unslow.facts.machine import GpuProcess
+from unslow.facts.units import GIB
+from unslow.facts.values import not_found
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "other_process_holds_vram"
+
+
+def test_the_stranger_is_named_and_explains_the_spill():
+    report = judge(stranger())
+    assert report.findings[0].cause == NAME
+    assert "blender (pid 77, 18.0 GiB)" in report.findings[0].because
+    assert report.findings[0].explains == ("weights_spill_to_ram",)
+
+
+def test_not_where_it_holds_less_than_is_lacking():
+    assert isinstance(ask(NAME, stranger(held_gib=0.1)), Absent)
+
+
+def test_not_where_the_model_has_all_it_needs():
+    other = GpuProcess(pid=77, name=r("blender"), vram_bytes=r(10 * GIB))
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {"machine.gpus.0.processes": [other]})), Absent)
+
+
+def test_without_the_list_of_processes_it_cannot_tell():
+    answer = ask(NAME, with_facts(stranger(), {"machine.gpus.0.processes": not_found("no list")}))
+    assert isinstance(answer, CannotTell)
+    assert answer.missing == "machine.gpus.0.processes"
+
+
+def test_it_explains_a_failed_load_too():
+    other = GpuProcess(pid=77, name=r("blender"), vram_bytes=r(18 * GIB))
+    case = with_facts(out_of_memory(), {"machine.gpus.0.processes": [other]})
+    assert isinstance(ask(NAME, case), Found)
+    assert judge(case).findings[0].explains == ("memory_allocation_failed",)

@@ -1,0 +1,43 @@
+from answers import ask
+from cases import gpu_case, with_facts
+from firing import clamped, spilled
+
+from unslow.think.causes._cause import Absent, Found
+from unslow.think.judge import judge
+
+NAME = "weights_spill_to_ram"
+
+
+def test_twelve_layers_on_the_cpu_cost_most_of_the_speed():
+    report = judge(spilled())
+    assert report.findings[0].cause == NAME
+    assert "12 of 33 layers" in report.findings[0].because
+    assert report.findings[0].speedup > 5
+    assert report.verdict == "slow"
+
+
+def test_a_well_predicted_spill_is_not_normal():
+    as_configured = judge(spilled()).expected.as_configured["decode_tokens_per_s"].mid
+    assert judge(with_facts(spilled(), {"run.decode_tokens_per_s": as_configured})).verdict == "slow"
+
+
+def test_layers_low_by_choice_are_another_cause():
+    assert isinstance(ask(NAME, clamped()), Absent)
+
+
+def test_experts_placed_on_the_cpu_on_purpose_are_no_spill():
+    assert isinstance(ask(NAME, with_facts(spilled(), {"runtime.tensor_overrides": ["exps=CPU"]})), Absent)
+
+
+def test_layers_on_the_cpu_with_room_on_the_gpu_are_no_spill():
+    answer = ask(NAME, gpu_case(layers_on_gpu=21, free_gib=20.0))
+    assert isinstance(answer, Absent)
+    assert "there was room" in answer.because
+
+
+def test_a_smaller_cache_is_offered_with_its_speed():
+    answer = ask(NAME, spilled())
+    assert isinstance(answer, Found)
+    fix = judge(spilled()).findings[0].fixes[0]
+    assert fix.knob == "kv_cache_type"
+    assert fix.predicted["decode_tokens_per_s"] > 0
