@@ -29,19 +29,16 @@ def collect(system: System, *, bandwidth: bool) -> Snapshot:
         machine = overlaid(machine, Machine(memory=read_ram_bandwidth(system)))
     subjects, outcome = read_runtimes(system)
     return Snapshot(
-        unslow_version=__version__,
-        taken_at=taken_at,
-        machine=machine,
-        subjects=subjects,
-        probes=(*outcomes, outcome),
+        unslow_version=__version__, taken_at=taken_at, machine=machine, subjects=subjects, probes=(*outcomes, outcome)
     )
 
 
 def read_runtimes(system: System) -> tuple[tuple[Subject, ...], ProbeOutcome]:
     """Every llama.cpp server that runs here, and how looking for them went."""
-    start, error, subjects = system.clock(), "", ()
+    start, error = system.clock(), ""
+    subjects: tuple[Subject, ...] = ()
     try:
-        subjects = tuple(llama_cpp.read_server(system, found) for found in llama_cpp.find(system))
+        subjects = tuple(llama_cpp.read_server(system, found) for found in llama_cpp.find(system) if not found.owner)
     except LookError as failure:
         error = failure.why
     return subjects, ProbeOutcome(name="llama_cpp", seconds=round(system.clock() - start, 4), error=error)
@@ -53,7 +50,9 @@ def write_snapshot(output: str, target: str | None, record: str | None, *, bandw
         save(read_stored(target), output, progress)
         return
     if target is not None:
-        raise UserError("collect looks at this machine or at a recording", "for one server: unslow diagnose URL --save FILE")
+        raise UserError(
+            "collect looks at this machine or at a recording", "for one server: unslow diagnose URL --save FILE"
+        )
     progress.step("looking at the machine", 0.3)
     live: System = LiveSystem()
     recorder = _recorder(live, record) if record else None

@@ -119,6 +119,4 @@ def _look_afar(system: System, url: str, request: Request, progress: Progress) -
     progress.say(f"{url} is another machine: only the server itself can be seen from here")
     subject = measured_subject(system, _at(system, url, request), request.manners, progress)
     why = not_supported("the server runs on another machine", "run unslow there")
-    return Snapshot(
-        unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why), subjects=(subject,)
-    )
+    return Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why), subjects=(subject,))

@@ -31,7 +31,10 @@ def pages() -> list[Page]:
         )
         for name, cause in all_causes().items()
     ]  # fmt: skip
-    return [*causes, Page(VERDICT, normal_for_this_hardware.TITLE, "verdict", (), (), normal_for_this_hardware.__doc__ or "")]
+    return [
+        *causes,
+        Page(VERDICT, normal_for_this_hardware.TITLE, "verdict", (), (), normal_for_this_hardware.__doc__ or ""),
+    ]
 
 
 def page(name: str) -> Page:
@@ -40,7 +43,9 @@ def page(name: str) -> Page:
     found = {p.id: p for p in pages()}
     if wanted not in found:
         near = difflib.get_close_matches(wanted, found, 1)
-        raise UserError(f"there is no cause {name!r}", f"did you mean {near[0]}?" if near else "`unslow explain` lists them")
+        raise UserError(
+            f"there is no cause {name!r}", f"did you mean {near[0]}?" if near else "`unslow explain` lists them"
+        )
     return found[wanted]
 
 

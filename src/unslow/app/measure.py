@@ -38,7 +38,9 @@ def measured_subject(system: System, subject: Subject, manners: Manners, progres
         progress.say(f"{url}: {refusal.why}; only observed")
         return _unmeasured(subject, refusal)
     if not subject.runtime.embedded:
-        progress.say(f"sending {COMPLETIONS + 1} requests of up to {MOST_TOKENS} tokens to {url} (--passive sends none)")
+        progress.say(
+            f"sending {COMPLETIONS + 1} requests of up to {MOST_TOKENS} tokens to {url} (--passive sends none)"
+        )
     plan = Plan(QUICK_S if manners.quick else USUAL_S, slot)
     target = Target(url, llama_cpp.headers(manners.api_key), subject.runtime.pid.value_or(None))
     run = measure(system, target, plan, progress.step)

@@ -12,7 +12,9 @@ _FALLBACK_WIDTH = 100
 
 def add_format_arguments(parser: argparse.ArgumentParser) -> None:
     """The flags of every command that shows a report."""
-    parser.add_argument("--json", dest="format", action="store_const", const="json", help="same as --format json")
+    parser.add_argument(
+        "--json", dest="format", action="store_const", const="json", default="terminal", help="same as --format json"
+    )
     parser.add_argument("--format", default="terminal", metavar="FORMAT", help="terminal (default) or json")
 
 

@@ -14,9 +14,13 @@ import argparse
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of this command."""
     parser.add_argument("target", nargs="?", help="a recording folder to read instead of this machine")
-    parser.add_argument("-o", "--output", required=True, metavar="FILE", help="where to write the snapshot; - for standard output")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="FILE", help="where to write the snapshot; - for standard output"
+    )
     parser.add_argument("--record", metavar="DIR", help="also keep the raw answers in this folder")
-    parser.add_argument("--no-bandwidth", action="store_true", help="don't measure the memory bandwidth (half a second)")
+    parser.add_argument(
+        "--no-bandwidth", action="store_true", help="don't measure the memory bandwidth (half a second)"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="don't say what is being done")
 
 

@@ -63,9 +63,9 @@ def _masked(value: Any, name: str = "") -> Any:
     match value:
         case str():
             return masked_text(value)
-        case list():
+        case list() | tuple():
             strings = all(isinstance(v, str) for v in value)
-            return masked_command(value) if name == "command" and strings else [_masked(v, name) for v in value]
+            return masked_command(list(value)) if name == "command" and strings else [_masked(v, name) for v in value]
         case dict() if name == "environment" and "is" not in value:
             return masked_environment(value)
         case dict():

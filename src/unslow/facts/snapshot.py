@@ -109,7 +109,7 @@ def _missing(raw: Any, known: Any) -> Any:
     if isinstance(raw, dict) and isinstance(known, dict):
         pairs = ((k, v if k not in known else _missing(v, known[k])) for k, v in raw.items())
         return {k: v for k, v in pairs if v not in ({}, [])}
-    if isinstance(raw, list) and isinstance(known, list) and len(raw) == len(known):
+    if isinstance(raw, list) and isinstance(known, list | tuple) and len(raw) == len(known):
         rest = [_missing(a, b) for a, b in zip(raw, known, strict=True)]
         return rest if any(r not in ({}, []) for r in rest) else {}
     return {}
@@ -118,6 +118,6 @@ def _missing(raw: Any, known: Any) -> Any:
 def _merged(kept: Any, known: Any) -> Any:
     if isinstance(kept, dict) and isinstance(known, dict):
         return {**kept, **{k: _merged(kept.get(k, {}), v) for k, v in known.items()}}
-    if isinstance(kept, list) and isinstance(known, list) and len(kept) == len(known):
+    if isinstance(kept, list) and isinstance(known, list | tuple) and len(kept) == len(known):
         return [_merged(a, b) for a, b in zip(kept, known, strict=True)]
     return known

@@ -1,6 +1,7 @@
 """Documentation pages for a terminal: the text of `unslow explain`."""
 
 import io
+from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
@@ -44,7 +45,7 @@ def page_text(page: Page, *, width: int, color: bool) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def list_text(pages: list[Page], *, width: int) -> str:
+def list_text(pages: Sequence[Page], *, width: int) -> str:
     """All pages, a line each."""
     out = io.StringIO()
     table = Table.grid(padding=(0, 2))
@@ -56,7 +57,7 @@ def list_text(pages: list[Page], *, width: int) -> str:
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def page_json(pages: list[Page]) -> str:
+def page_json(pages: Sequence[Page]) -> str:
     """The pages as JSON."""
     rows = [{"id": p.id, "title": p.title, "phase": p.phase, "needs": p.needs, "explains": p.explains, "text": p.text} for p in pages]  # fmt: skip
     return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()

@@ -106,7 +106,9 @@ def _finding(number: int, finding: Finding) -> RenderableType:
     for evidence in finding.evidence:
         against = f" against {evidence.reference}" if evidence.reference else ""
         source = f"  [{evidence.origin}: {evidence.source}]"
-        text = Text(f"{evidence.fact} = {fact_value(evidence.fact, evidence.value)}{against}").append(source, style="dim")
+        text = Text(f"{evidence.fact} = {fact_value(evidence.fact, evidence.value)}{against}").append(
+            source, style="dim"
+        )
         grid.add_row("     evidence", text)
     for fix in finding.fixes:
         then = fix.predicted.get(_DECODE)
@@ -143,5 +145,8 @@ def _untold(subject: SubjectReport) -> list[RenderableType]:
     grid = _pair_grid()
     for item in subject.cannot_tell:
         how = f"; to find out: {item.how_to_get}" if item.how_to_get else ""
-        grid.add_row(f"  {item.cause}", f"{item.because} ({item.missing}){how}" if item.because != item.missing else f"{item.because}{how}")
+        grid.add_row(
+            f"  {item.cause}",
+            f"{item.because} ({item.missing}){how}" if item.because != item.missing else f"{item.because}{how}",
+        )
     return [Text("Could not tell", style="bold"), grid]

@@ -2,19 +2,23 @@
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
+from unslow.think.contention import crowded, waiting_s
 from unslow.think.predict import Prediction
 from unslow.think.report import BudgetPart
 
-UNEXPLAINED = "unexplained"
+UNEXPLAINED, WAITING = "unexplained", "waiting for a CPU"
 
 
-def decode_budget(prediction: Prediction | None, measured_s: float) -> tuple[BudgetPart, ...]:
+def decode_budget(case: Case, prediction: Prediction | None, measured_s: float) -> tuple[BudgetPart, ...]:
     """The measured time of a token, split as physics splits it; parts shrink together where it was faster than predicted."""
     parts = prediction.parts if prediction else []
     predicted = sum(p.seconds for p in parts)
     scale = min(1.0, measured_s / predicted) if predicted else 0.0
     budget = [_part(p.name, p.seconds * scale) for p in parts]
-    budget.append(_part(UNEXPLAINED, max(0.0, measured_s - predicted * scale)))
+    waiting = waiting_s(case, measured_s, prediction) if not crowded(case) else 0.0
+    if waiting:
+        budget.append(_part(WAITING, waiting))
+    budget.append(_part(UNEXPLAINED, max(0.0, measured_s - predicted * scale - waiting)))
     return tuple(sorted(budget, key=lambda b: -b.seconds))
 
 

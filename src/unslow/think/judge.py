@@ -70,7 +70,7 @@ def judge(case: Case) -> SubjectReport:
         phase=slow_phase(case),
         measured=_measured(case, measured),
         expected=_expected(now, best),
-        budget=_budget(now, measured, verdict),
+        budget=_budget(case, now, measured, verdict),
         findings=findings,
         ruled_out=tuple(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent)),
         cannot_tell=tuple(
@@ -176,13 +176,15 @@ def _expected(now: Prediction | Unknown, best: Prediction | Unknown) -> Expected
 
 def _range(prediction: Prediction) -> Range:
     rate = prediction.tokens_per_s
-    return Range(low=rate.low, mid=rate.mid, high=min(rate.high, prediction.ceiling or rate.high))
+    return Range(low=rate.low, mid=rate.mid, high=rate.high)
 
 
-def _budget(now: Prediction | Unknown, measured: Known[float] | Unknown, verdict: Verdict) -> tuple[BudgetPart, ...]:
+def _budget(
+    case: Case, now: Prediction | Unknown, measured: Known[float] | Unknown, verdict: Verdict
+) -> tuple[BudgetPart, ...]:
     if verdict == "failed" or not isinstance(measured, Known):
         return ()
-    return decode_budget(now if isinstance(now, Prediction) else None, 1 / measured.value)
+    return decode_budget(case, now if isinstance(now, Prediction) else None, 1 / measured.value)
 
 
 def _measured(case: Case, rate: Known[float] | Unknown) -> dict[str, float]:

@@ -18,8 +18,9 @@ class Prediction(NamedTuple):
 
     @property
     def tokens_per_s(self) -> Interval:
-        """The same as a rate."""
-        return inverse(self.seconds)
+        """The same as a rate; nothing beats the bandwidth."""
+        low, mid, high = inverse(self.seconds)
+        return Interval(low, mid, min(high, self.ceiling)) if self.ceiling > mid else Interval(low, mid, high)
 
 
 def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:

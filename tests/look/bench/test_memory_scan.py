@@ -1,3 +1,5 @@
+from itertools import pairwise
+
 from unslow.look.bench.memory_scan import PIECE_BYTES, scan_memory
 
 
@@ -6,5 +8,5 @@ def test_every_thread_reads_pieces_one_after_the_other():
     assert len(scan.together) == 2
     for pieces in (scan.alone, *scan.together):
         assert pieces
-        assert all(a.end_s <= b.start_s for a, b in zip(pieces, pieces[1:], strict=False))
+        assert all(a.end_s <= b.start_s for a, b in pairwise(pieces))
         assert all(piece.end_s > piece.start_s and piece.cpu_s >= 0 for piece in pieces)

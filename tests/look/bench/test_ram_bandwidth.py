@@ -59,7 +59,8 @@ def test_a_thread_that_always_ran_alone_is_taken_to_scale():
 def test_levels_hold_all_bytes_and_all_time():
     found = levels(pieces(10, 1e-3) + pieces(5, 1e-3, start_s=2.5e-3))
     assert sum(level.bytes for level in found) == pytest.approx(15 * PIECE_BYTES)
-    assert {level.threads: pytest.approx(level.seconds) for level in found} == {1: 5e-3, 2: 5e-3}
+    lasting = {level.threads: level.seconds for level in found if level.seconds > 1e-9}
+    assert lasting == pytest.approx({1: 5e-3, 2: 5e-3})
     assert levels([]) == []
 
 
@@ -91,7 +92,7 @@ def test_a_strange_answer_gives_unknown_facts(answer):
     ("threads", "cache", "free", "total"),
     [
         (2, 48 * MIB, 24 * GIB, 192 * MIB),
-        (16, 300 * MIB, 125 * GIB, 1200 * MIB),
+        (16, 300 * MIB, 125 * GIB, 16 * 74 * MIB),
         (2, 300 * MIB, 24 * GIB, 2 * MOST_BYTES_EACH),
         (64, 768 * MIB, 500 * GIB, 2 * GIB),
         (4, 8 * MIB, GIB, 32 * MIB),

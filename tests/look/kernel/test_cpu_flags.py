@@ -2,9 +2,8 @@ from unslow.look.kernel.cpu_flags import parse_instruction_sets
 
 
 def test_x86_keeps_the_names_of_the_kernel():
-    assert parse_instruction_sets("fpu sse4_2 avx avx2 fma f16c avx512_vnni amx_int8 arch_capabilities") == [
-        "amx_int8", "avx", "avx2", "avx512_vnni", "f16c", "fma", "sse4_2",
-    ]
+    flags = "fpu sse4_2 avx avx2 fma avx512_vnni amx_int8 arch_capabilities"
+    assert parse_instruction_sets(flags) == ["amx_int8", "avx", "avx2", "avx512_vnni", "fma", "sse4_2"]
 
 
 def test_arm_gets_the_names_that_runtimes_use():

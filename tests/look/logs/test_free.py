@@ -24,7 +24,8 @@ def test_a_recorded_machine_whose_unit_can_only_be_guessed():
 
 
 @pytest.mark.parametrize(
-    ("total", "unit"), [("25274793984", 1), ("24682416", KIB), ("24103", MIB), ("23", GIB), ("1006", GIB), ("7844", MIB)]
+    ("total", "unit"),
+    [("25274793984", 1), ("24682416", KIB), ("24103", MIB), ("23", GIB), ("1006", GIB), ("7844", MIB)],
 )
 def test_the_likely_unit(total, unit):
     assert parse_memory(table(total, total)).total_bytes.need() == int(total) * unit
@@ -43,7 +44,8 @@ def test_the_caller_knows_the_unit_best():
 
 
 @pytest.mark.parametrize(
-    ("word", "size"), [("62Gi", 62 * GIB), ("15G", 15 * GIB), ("1.5Ti", 1536 * GIB), ("3,8Gi", int(3.8 * GIB)), ("512M", 512 * MIB)]
+    ("word", "size"),
+    [("62Gi", 62 * GIB), ("15G", 15 * GIB), ("1.5Ti", 1536 * GIB), ("3,8Gi", int(3.8 * GIB)), ("512M", 512 * MIB)],
 )
 def test_human_readable_sizes(word, size):
     memory = parse_memory("> free -h\n" + table(word, word, ("2.0Gi", "0B", "2.0Gi")))
@@ -68,7 +70,16 @@ def test_the_old_table_without_the_available_column():
 
 @pytest.mark.parametrize(
     "text",
-    ["", "\x00", "Mem: 1 2 3", HEADER, HEADER + "Mem:", HEADER + "Mem: lots of it", "MiB Mem : 128 total", "total used free " * 10**5],
+    [
+        "",
+        "\x00",
+        "Mem: 1 2 3",
+        HEADER,
+        HEADER + "Mem:",
+        HEADER + "Mem: lots of it",
+        "MiB Mem : 128 total",
+        "total used free " * 10**5,
+    ],
 )
 def test_garbage_and_cut_text_give_unknown_facts(text):
     memory = parse_memory(text)

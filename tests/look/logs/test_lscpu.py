@@ -83,7 +83,9 @@ def test_the_cpus_of_a_node_are_not_the_number_of_cpus():
     assert isinstance(parse_cpu("NUMA node0 CPU(s):   0\n").logical_cpus, Unknown)
 
 
-@pytest.mark.parametrize("text", ["", "\x00\xff", "Model name:", "CPU(s): many", H200[:300], "Model name: " + "x" * 10**6])
+@pytest.mark.parametrize(
+    "text", ["", "\x00\xff", "Model name:", "CPU(s): many", H200[:300], "Model name: " + "x" * 10**6]
+)
 def test_garbage_and_cut_text_give_unknown_facts(text):
     cpu = parse_cpu(text)
     assert isinstance(cpu.physical_cores, Unknown)

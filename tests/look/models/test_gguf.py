@@ -198,7 +198,7 @@ def test_all_parts_of_a_model_are_read_from_any_of_them(tmp_path):
 def test_a_missing_part_is_named(tmp_path):
     paths = write_parts(tmp_path)
     paths[1].unlink()
-    with pytest.raises(LookError, match="00002-of-00003.gguf: not there") as caught:
+    with pytest.raises(LookError, match=r"00002-of-00003\.gguf: not there") as caught:
         read_gguf(LiveSystem(), str(paths[0]))
     assert caught.value.absence is Absence.NOT_FOUND
     assert "all of its parts" in caught.value.how_to_get
@@ -228,5 +228,3 @@ def test_the_reason_names_the_file(tmp_path):
     path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 2**60, 0))
     with pytest.raises(LookError, match=r"x\.gguf: speaks of \d+ tensors"):
         read_gguf(LiveSystem(), str(path))
-
-

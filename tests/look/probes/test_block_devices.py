@@ -23,7 +23,9 @@ def test_a_file_system_on_nvme():
     assert disk.free_bytes.need() == 5000
 
 
-@pytest.mark.parametrize(("rotational", "vendor", "kind"), [("1", "ATA", "hdd"), ("0", "ATA", "ssd"), ("1", "QEMU", "virtual")])
+@pytest.mark.parametrize(
+    ("rotational", "vendor", "kind"), [("1", "ATA", "hdd"), ("0", "ATA", "ssd"), ("1", "QEMU", "virtual")]
+)
 def test_a_partition_asks_its_whole_disk(rotational, vendor, kind):
     links = {"/sys/dev/block/8:1": "/sys/x/sda/sda1", f"{BLOCK}/sda1": "/sys/x/sda/sda1"}
     files = {

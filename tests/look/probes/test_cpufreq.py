@@ -15,7 +15,9 @@ def machine(policies):
 
 
 def test_governor_mean_and_highest():
-    cpu = read(machine({"policy0": ("powersave", "800000", "4700000"), "policy1": ("powersave", "1200000", "3500000")})).cpu
+    cpu = read(
+        machine({"policy0": ("powersave", "800000", "4700000"), "policy1": ("powersave", "1200000", "3500000")})
+    ).cpu
     assert cpu.governor.need() == "powersave"
     assert cpu.frequency_hz.need() == pytest.approx(1e9)
     assert cpu.frequency_max_hz.need() == pytest.approx(4.7e9)

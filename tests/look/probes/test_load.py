@@ -1,3 +1,5 @@
+from types import MappingProxyType
+
 import pytest
 from doubles import FakeSystem
 
@@ -15,7 +17,7 @@ def stat(pid, name, ticks):
 class Moving(FakeSystem):
     """Answers from one picture of /proc until it sleeps, then from the next; one second passes."""
 
-    later: dict = {}
+    later = MappingProxyType({})
     moment = 0.0
 
     def sleep(self, seconds):
@@ -52,7 +54,8 @@ def test_what_others_use_over_the_window():
 
 
 def test_a_locked_proc_is_a_failure_and_the_rest_is_still_read():
-    system = FakeSystem(files={"/proc/self/stat": LookError("/proc/self/stat: permission denied"), "/proc/loadavg": "1.0 "})
+    locked = LookError("/proc/self/stat: permission denied")
+    system = FakeSystem(files={"/proc/self/stat": locked, "/proc/loadavg": "1.0 "})
     load = read(system).load
     assert load.busy_cpus.absence is Absence.FAILED
     assert load.busiest.absence is Absence.FAILED

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from unslow.facts.machine import Memory
+from unslow.facts.machine import Cpu, Memory
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Amount, Bytes, Count, Known, estimated, failed, measured
 from unslow.look.bench.memory_scan import PIECE_BYTES, Piece, Scan, scan_memory
@@ -61,8 +61,9 @@ def read_ram_bandwidth(system: System) -> Memory:
     """Measure it; only memory of this process is touched, and it is given back at once."""
     cache_bytes = _read_cache_bytes(system)
     try:
-        threads = _read_threads(system)
-        each = _bytes_each(threads, cache_bytes, _read_free_bytes(system))
+        limits = cgroup.read_limits(system)
+        threads = _threads(limits.cpu)
+        each = _bytes_each(threads, cache_bytes, _free_bytes(meminfo.read(system).memory, limits.memory))
         answer = system.ask("ram_bandwidth", lambda: msgspec.to_builtins(_measure(threads, each)))
     except LookError as error:
         why = unknown(error)
@@ -105,17 +106,15 @@ def _read_cache_bytes(system: System) -> int:
         return 0
 
 
-def _read_threads(system: System) -> int:
+def _threads(cpu: Cpu) -> int:
     """One for each processor that this process may keep busy."""
-    cpu = cgroup.read_limits(system).cpu
     allowed = cpu.allowed_cpus.value_or(os.cpu_count() or 1)
     return max(1, min(allowed, math.ceil(cpu.quota_cpus.value_or(allowed)), MOST_THREADS))
 
 
-def _read_free_bytes(system: System) -> int:
-    available = meminfo.read(system).memory.available_bytes
-    limit = cgroup.read_limits(system).memory.limit_bytes
-    known = [fact.value for fact in (available, limit) if isinstance(fact, Known)]
+def _free_bytes(memory: Memory, limits: Memory) -> int:
+    """What may be used; where nothing says so, a GiB is thought to be there."""
+    known = [fact.value for fact in (memory.available_bytes, limits.limit_bytes) if isinstance(fact, Known)]
     return min(known, default=GIB)
 
 

@@ -103,11 +103,14 @@ def default_cache(
     environment: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
 ) -> ModelCache:
     """The user's own cache, where the platform keeps such things."""
-    return ModelCache(cache_folder(environment, platform, home or Path.home()) / "models")
+    return ModelCache(cache_folder(environment, platform, home) / "models")
 
 
-def cache_folder(environment: Mapping[str, str], platform: str, home: Path) -> Path:
+def cache_folder(
+    environment: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
+) -> Path:
     """This program's cache: UNSLOW_CACHE_DIR, or the platform's place for it."""
+    home = home or Path.home()
     if chosen := environment.get("UNSLOW_CACHE_DIR"):
         return Path(chosen)
     if platform == "darwin":

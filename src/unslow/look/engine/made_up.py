@@ -96,7 +96,9 @@ def _tokenizer(vocabulary: int) -> dict[str, Value]:
     """A SentencePiece vocabulary in which every byte of a prompt is one token, and which says words of its own."""
     special = ["<unk>", "<s>", "</s>"]
     single_bytes = [f"<0x{n:02X}>" for n in range(256)]
-    words = [f"▁w{n}" for n in range(len(special) + len(single_bytes), vocabulary)]
+    space = ["▁"]
+    first_word = len(special + single_bytes + space)
+    words = space + [f"▁w{n}" for n in range(first_word, vocabulary)]
     tokens = special + single_bytes + words
     return {
         "model": "llama",

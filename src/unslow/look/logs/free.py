@@ -26,9 +26,7 @@ def parse_memory(text: str, source: str = "free", unit_bytes: int | None = None)
     table = _TABLE.search(text)
     if not table:
         missing = not_found(f"no table of `free` in {source}")
-        return Memory(
-            total_bytes=missing, available_bytes=missing, swap_total_bytes=missing, swap_used_bytes=missing
-        )
+        return Memory(total_bytes=missing, available_bytes=missing, swap_total_bytes=missing, swap_used_bytes=missing)
     names = table[1].split()
     memory = dict(zip(names, table[2].split(), strict=False))
     swap_line = _SWAP.search(table[3])

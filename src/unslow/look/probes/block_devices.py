@@ -161,6 +161,8 @@ def _read_metal(system: System, device: str) -> set[str]:
             metal.add(name)
         seen.add(name)
         left += below
+    if not metal:
+        raise LookError(f"{BLOCK}/{device}: made of devices that are made of it")
     return metal
 
 

@@ -58,10 +58,8 @@ def _read_cpu(system: System, pid: int | str) -> Cpu:
     if not quotas:
         none = not_found("no CPU quota set")
         return overlaid(Cpu(quota_cpus=none), _read_throttling(system, group.folders[0]))
-    tightest = min(quotas)
-    return overlaid(
-        Cpu(quota_cpus=reported(tightest.cpus, tightest.folder)), _read_throttling(system, tightest.folder)
-    )
+    cpus, folder = min(quotas)
+    return overlaid(Cpu(quota_cpus=reported(cpus, folder)), _read_throttling(system, folder))
 
 
 def _read_group(system: System, pid: int | str, controller: str) -> Group:
@@ -123,9 +121,7 @@ def _read_throttling(system: System, folder: str) -> Cpu:
 def parse_throttling(text: str, source: str) -> Cpu:
     """Enforcement periods so far, those in which the quota ran out, and the time lost by it."""
     numbers = parse_numbers(text)
-    lost_s = (
-        numbers["throttled_usec"] / 1e6 if "throttled_usec" in numbers else numbers.get("throttled_time", -1) / 1e9
-    )
+    lost_s = numbers["throttled_usec"] / 1e6 if "throttled_usec" in numbers else numbers.get("throttled_time", -1) / 1e9
     if lost_s < 0 or not {"nr_periods", "nr_throttled"} <= numbers.keys():
         why = not_found(f"{source} counts no throttling")
         return Cpu(throttled_s=why, throttled_periods=why, periods=why)

@@ -67,9 +67,7 @@ def read_layout(system: System) -> Cpu:
         sockets = _read_groups(system, online, "core_siblings_list")
     except LookError as error:
         why = unknown(error)
-        return Cpu(
-            sockets=why, physical_cores=why, threads_per_core=why, performance_cores=why, efficiency_cores=why
-        )
+        return Cpu(sockets=why, physical_cores=why, threads_per_core=why, performance_cores=why, efficiency_cores=why)
     layout = Cpu(
         logical_cpus=reported(len(online), f"{CPUS}/online"),
         physical_cores=reported(len(cores), f"{CPUS}/cpu*/topology"),

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from unslow.facts.machine import GpuProcess
 from unslow.facts.snapshot import Case
+from unslow.facts.values import first_known
 from unslow.think.adapt.placement import available_vram_bytes, compute_bytes, gpus_of, margin_bytes
 from unslow.think.adapt.shape import read_shape
 from unslow.think.physics.placement import bytes_on_gpu
@@ -24,15 +25,17 @@ class Demand(NamedTuple):
 
 def read_demand(case: Case, context: float | None = None) -> Demand:
     """The demand at the configured context, or at another."""
-    tokens = case.runtime.context_length.need() if context is None else context
-    asked = bytes_on_gpu(read_shape(case), tokens, compute_bytes(case))
+    if context is None:
+        runtime = case.runtime
+        context = first_known(runtime.context_length, runtime.context_set, case.model.context_trained).need()
+    asked = bytes_on_gpu(read_shape(case), context, compute_bytes(case))
     return Demand(asked, margin_bytes(case), available_vram_bytes(case))
 
 
 def layers_left_on_host(case: Case) -> int:
-    """Layers that the runtime keeps off the GPU, the output among them, as it counts them."""
+    """Layers that are not, or not as a whole, on the GPU: the runtime counts the output as one more."""
     layers, on_gpu = case.runtime.layers.need(), case.runtime.gpu_layers.need()
-    return max(0, layers - on_gpu)
+    return max(0, layers - on_gpu, case.runtime.overflowing_layers.value_or(0))
 
 
 def strangers(case: Case) -> list[GpuProcess]:

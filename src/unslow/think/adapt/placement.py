@@ -20,6 +20,9 @@ def buffers_of(case: Case, kind: str, *, on_gpu: bool) -> list[Buffer]:
 
 def compute_bytes(case: Case) -> float:
     """The compute buffer on the GPU."""
+    failure = case.runtime.allocation_failure.value_or(None)
+    if failure and failure.what == "compute_buffer":
+        return failure.asked_bytes.value_or(COMPUTE_BUFFER_BYTES)
     return sum(b.bytes for b in buffers_of(case, "compute", on_gpu=True)) or COMPUTE_BUFFER_BYTES
 
 
@@ -31,9 +34,23 @@ def read_placement(case: Case, shape: Shape) -> Placement:
     if isinstance(runtime.gpu_layers, Known):
         count = runtime.gpu_layers.value
         return Placement(min(shape.layers, max(0, count - 1)), output_on_gpu=count > 0)
-    if runtime.embedded or _host_only(case):
+    if runtime.embedded or _host_only(case) or runtime_sees_gpu(case) is False:
         return Placement(0, output_on_gpu=False)
+    if _fills_enough_vram(case):
+        return Placement(shape.layers, output_on_gpu=True)
     raise missing("where the weights lie", "restart llama-server with `-lv 4`, so that it prints its buffers")
+
+
+def _fills_enough_vram(case: Case) -> bool:
+    """Whether the process holds more GPU memory than the weights take, with more to spare: then nothing pushed any out."""
+    own = sum(p.vram_bytes.value_or(0) for g in gpus_of(case) for p in g.processes.value_or([]) if _is_own(case, p.pid))
+    free = sum(g.vram_free_bytes.value_or(0) for g in gpus_of(case))
+    unforced = case.runtime.gpu_layers_set.value_or(None) is None and not case.runtime.tensor_overrides.value_or([])
+    return unforced and own >= case.model.weights_bytes.value_or(own + 1) and free > margin_bytes(case)
+
+
+def _is_own(case: Case, pid: int) -> bool:
+    return pid == case.runtime.pid.value_or(None)
 
 
 def _host_only(case: Case) -> bool:
@@ -90,8 +107,7 @@ def total_free_vram_bytes(case: Case) -> float:
 def runtime_sees_gpu(case: Case) -> bool | None:
     """Whether the runtime has a GPU to compute on; None where nothing tells."""
     runtime = case.runtime
-    own = runtime.pid.value_or(None)
-    if any(p.pid == own for g in gpus_of(case) for p in g.processes.value_or([])):
+    if any(_is_own(case, p.pid) for g in gpus_of(case) for p in g.processes.value_or([])):
         return True
     if any(b.on_gpu for b in runtime.buffers.value_or([])) or isinstance(runtime.gpu_layers, Known):
         return True  # llama.cpp counts offloaded layers only where a GPU backend exists

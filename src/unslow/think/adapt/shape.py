@@ -7,6 +7,8 @@ from unslow.think.physics.placement import Shape
 
 _BITS_TOKEN_TABLE, _BITS_OUTPUT = 4.5, 6.5625  # Q4_K and Q6_K, as the K mixes store them
 _EXPERT_MATRICES = 3  # gate, up, down
+_PARAMETERS_PER_WIDTH_SQUARED = 13  # of a layer with grouped heads: 13.0 in Llama 3 8B, 12.8 in 70B, 14.5 in 1B
+_MOST_LAYERS = 130
 
 
 def missing(what: str, how_to_get: str = "") -> MissingFactError:
@@ -33,9 +35,9 @@ def read_shape(case: Case) -> Shape:
     """The model in plain numbers; MissingFactError where its size or its layers are unknown."""
     model = case.model
     weights = model.weights_bytes.need()
-    layers = model.layers.value_or(0) or case.runtime.layers.need() - 1
-    if layers < 1 or not weights:
-        raise missing("the number of layers", "give the path of the model file")
+    layers = model.layers.value_or(0) or case.runtime.layers.value_or(0) - 1
+    if layers < 1:
+        layers = _layers_by_size(case)
     entries = model.vocabulary.value_or(0) * model.width.value_or(0)
     table = model.token_table_bytes.value_or(entries * _BITS_TOKEN_TABLE / 8)
     output = model.output_bytes.value_or(entries * _BITS_OUTPUT / 8)
@@ -47,6 +49,17 @@ def read_shape(case: Case) -> Shape:
         layers, layer_bytes, output, _active_share(case, layers * layer_bytes), kv_per_token(case),
         model.width.value_or(4096), model.vocabulary.value_or(0),
     )  # fmt: skip
+
+
+def _layers_by_size(case: Case) -> int:
+    """The number of layers of a dense model by its parameters and width, where no log and no file tells it."""
+    model = case.model
+    width, vocabulary = model.width.need(), model.vocabulary.need()
+    inside = model.parameters.need() - 2 * width * vocabulary
+    layers = round(inside / (_PARAMETERS_PER_WIDTH_SQUARED * width**2)) if width else 0
+    if not 1 <= layers <= _MOST_LAYERS:  # far more parameters than a dense model of this width has: experts
+        raise missing("the number of layers", "restart llama-server with `-lv 4`, or give the path of the model file")
+    return layers
 
 
 def _active_share(case: Case, layers_bytes: float) -> float:

@@ -20,21 +20,17 @@ ALL_BYTES = 1e18
 
 
 class Cure(NamedTuple):
-    """What changes when a cause is gone; None leaves the fact as it is."""
+    """What changes when a cause is gone; None leaves the fact as it is. An empty cure is the case as configured."""
 
     vram_bytes: float | None = None
     context: float | None = None
     threads: float | None = None
-    cpu_free: bool = False
 
     def and_also(self, other: "Cure") -> "Cure":
         """Both cures at once."""
         vram = [v for v in (self.vram_bytes, other.vram_bytes) if v is not None]
         contexts = [c for c in (self.context, other.context) if c is not None]
-        return Cure(
-            max(vram, default=None), min(contexts, default=None), other.threads or self.threads,
-            self.cpu_free or other.cpu_free,
-        )  # fmt: skip
+        return Cure(max(vram, default=None), min(contexts, default=None), other.threads or self.threads)
 
 
 EVERYTHING = Cure(vram_bytes=ALL_BYTES)
@@ -57,7 +53,6 @@ def work(case: Case, cure: Cure | None = None) -> Work:
         vocabulary=shape.vocabulary,
         logits_s_per_entry=LOGITS_S_PER_ENTRY,
         threads_per_core=_threads_per_core(case) if host else 1.0,
-        waiting_s=0.0 if cure and cure.cpu_free else case.run.waiting_for_cpu_s_per_token.value_or(0.0),
     )
 
 

@@ -21,6 +21,8 @@ from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import cores_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.contention import waiting_s
+from unslow.think.predict import Prediction, predict
 
 WAITING_SHARE = 0.10
 """Less waiting than this is what any desktop does to any program."""
@@ -30,29 +32,28 @@ OTHERS_SHARE = 0.10
 
 def check(case: Case) -> Found | Absent:
     """Hold the time spent waiting for a CPU against the time of a token, and see whether others had it."""
-    others, waiting = case.run.others_cpus.need(), case.run.waiting_for_cpu_s_per_token.need()
+    others, cores = case.run.others_cpus.need(), cores_of(case)
+    case.run.waiting_for_cpu_s_per_token.need()
     token_s = 1 / max(1e-9, case.run.decode_tokens_per_s.need())
-    cores = cores_of(case)
     if others < OTHERS_SHARE * cores:
         return Absent(f"other processes used {others:.1f} of {cores:g} cores")
-    if waiting < WAITING_SHARE * token_s:
-        return Absent(f"others used {others:.1f} cores, and the threads waited {waiting / token_s:.0%} of the time")
+    prediction = predict(case)
+    waiting = waiting_s(case, token_s, prediction if isinstance(prediction, Prediction) else None) / token_s
+    if waiting < WAITING_SHARE:
+        return Absent(f"others used {others:.1f} cores, and waiting for them explains {waiting:.0%} of the time")
     busiest = case.run.busiest_others
     names = ", ".join(f"{p.name} (pid {p.pid}, {p.cpus:.1f})" for p in busiest.value_or([])[:3])
     return Found(
         because=f"other processes used {others:.1f} of {cores:g} cores while tokens were generated"
         + (f": {names}" if names else "")
-        + f"; the runtime's threads waited for a CPU {min(1.0, waiting / token_s):.0%} of the time",
+        + f"; {waiting:.0%} of the time the runtime's threads waited for a CPU or for each other",
         evidence=(
             cite(case, "run.others_cpus", f"{cores:g} cores"),
-            cite(case, "run.waiting_for_cpu_s_per_token", f"{token_s:.4g} s for a token"),
+            cite(case, "run.waiting_for_cpu_s_per_token", f"{token_s:.4g} s for a token, all threads together"),
         ),
-        cure=Cure(cpu_free=True),
+        cure=Cure(),
         remedies=(
-            Remedy(
-                Knob.OTHER_PROCESS.to(_first_pid(busiest), "stop it, move it or lower its priority"),
-                Cure(cpu_free=True),
-            ),
+            Remedy(Knob.OTHER_PROCESS.to(_first_pid(busiest), "stop it, move it or lower its priority"), Cure()),
         ),
     )
 

@@ -36,14 +36,14 @@ def check(case: Case) -> Found | Absent:
     if runtime.tensor_overrides.value_or([]):
         return Absent("tensors were placed on the CPU by a setting")
     left = layers_left_on_host(case)
-    if not left and not runtime.overflowing_layers.value_or(0):
+    if not left:
         return Absent(f"{runtime.gpu_layers.need()}/{runtime.layers.need()} layers are on the GPU")
     demand = read_demand(case)
     if demand.lacking <= 0:
         return Absent(f"there was room: {demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free")
     context = runtime.context_length.need()
     return Found(
-        because=f"{left} of {runtime.layers.need()} layers run on the CPU: the model asks for {demand.asked / GIB:.1f} GiB "
+        because=f"{left} of {runtime.layers.need()} layers run on the CPU, all or in part: the model asks for {demand.asked / GIB:.1f} GiB "
         f"and {demand.margin / GIB:.1f} GiB of margin, {demand.available / GIB:.1f} GiB were free on the GPU",
         evidence=(
             cite(case, "runtime.gpu_layers", f"{runtime.layers.need()} layers"),

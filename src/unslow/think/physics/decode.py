@@ -2,7 +2,7 @@
 
     time = device bytes / (efficiency x device bandwidth)
          + host bytes / (efficiency x host bandwidth) x threads in each other's way
-         + layers x overhead of a layer + host work on the logits + waiting for a CPU
+         + layers x overhead of a layer + host work on the logits
 
 The overhead of a layer grows with its width, because its small kernels do.
 """
@@ -15,8 +15,9 @@ REFERENCE_WIDTH = 4096
 NARROW_SHARE = 0.44
 """Part of a layer's overhead that does not depend on width: 36 us of 78 us between a 576- and a 4096-wide model (H200)."""
 
-OVERSUBSCRIBED_COST = 0.65
-"""Extra time for each thread per core beyond one: 16 threads on 2 cores were 5.5 times slower than 2."""
+OVERSUBSCRIBED_COST = 0.45
+"""Extra time for each thread per core beyond one: 16 threads on 2 cores were 5.5 times slower than 2 threads (0.64),
+64 on 16 cores 1.9 times slower than 16 (0.29)."""
 
 
 class Backend(NamedTuple):
@@ -46,7 +47,6 @@ class Work(NamedTuple):
     vocabulary: float
     logits_s_per_entry: float
     threads_per_core: float = 1.0
-    waiting_s: float = 0.0
 
 
 class Part(NamedTuple):
@@ -79,7 +79,6 @@ def decode_parts(work: Work) -> list[Part]:
         crowd = OVERSUBSCRIBED_COST * max(0.0, work.threads_per_core - 1) * sum(p.seconds for p in host)
         parts.append(Part("threads in each other's way", crowd, 2.0))
     parts.append(Part("sampling", work.vocabulary * work.logits_s_per_entry, 2.0))
-    parts.append(Part("waiting for a CPU", work.waiting_s, 1.3))
     return [p for p in parts if p.seconds > 0]
 
 

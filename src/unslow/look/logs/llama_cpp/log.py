@@ -42,7 +42,7 @@ def parse_log(lines: Iterable[str], source: str) -> LlamaLog:
 
 
 def parse_head_and_tail(head: str, tail: str, source: str) -> LlamaLog:
-    """Read the two ends of a log too large to read whole; lines of the tail are counted from the end, as -1, -2 and so on."""
+    """Read the two ends of a log too large to read whole; the last line of the tail is line -1."""
     last = tail.removesuffix("\n").split("\n")[1:]  # the first line of a tail is a part of one
     numbered_head = ((str(number), line) for number, line in enumerate(head.split("\n")[:-1], 1))
     numbered_tail = ((str(number - len(last)), line) for number, line in enumerate(last))

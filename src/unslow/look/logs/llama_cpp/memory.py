@@ -95,7 +95,8 @@ def _flash_attention(reading: Reading, found: re.Match[str], where: str) -> None
 
 
 def _splits(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.load.current.context.facts["graph_splits"] = reported(int(found[2] or found[1]), where)
+    """Those of one token at a time; prompts, which come first in the line, have more."""
+    reading.load.current.context.facts["graph_splits"] = reported(int(found[2] or found[3] or found[1]), where)
 
 
 def _slots(reading: Reading, found: re.Match[str], where: str) -> None:
@@ -155,7 +156,8 @@ RULES = (
     Rule(
         " cells",
         re.compile(
-            r"llama_kv_cache\w*:\s+size\s*=\s*([\d.]+) MiB \(\s*(\d{1,12}) cells,.*?K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)"
+            r"llama_kv_cache\w*:\s+size\s*=\s*([\d.]+) MiB \(\s*(\d{1,12}) cells,"
+            r".*?K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)"
         ),
         _cache,
     ),
@@ -184,7 +186,11 @@ RULES = (
         re.compile(r"(?:enabling flash_attn since|flash_attn (?P<off>(?:requires|is not compatible).* forcing off))"),
         _flash_attention,
     ),
-    Rule("splits = ", re.compile(r"\bsplits\s*=\s*(\d{1,12})(?: \(with bs=\d+\), (\d{1,12}) \(with bs=1\))?"), _splits),
+    Rule(
+        "splits = ",
+        re.compile(r"\bsplits = (\d{1,12})(?: / (\d{1,12})| \(with bs=\d+\), (\d{1,12}) \(with bs=1\))?"),
+        _splits,
+    ),
     Rule(
         "n_slots = ",
         re.compile(r"n_slots = (\d{1,12})(?:, n_ctx_slot = (\d{1,12}))?(?:.*kv_unified = '(\w+)')?"),

@@ -8,7 +8,7 @@ from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
 from unslow.look.logs.llama_cpp.state import Reading, Rule, keep
 
 _HOST_BUFFERS = ("CPU", "BLAS", "AMX")
-_BACKEND_NAMES = {"MTL": "Metal", "HIP": "ROCm"}
+_BACKEND_NAMES = {"MTL": "Metal", "HIP": "ROCm", "AMX": "CPU"}
 _MOST_MESSAGE = 300
 
 

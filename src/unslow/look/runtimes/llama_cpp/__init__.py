@@ -1,8 +1,22 @@
 """llama.cpp's server: how it is found, how its settings are read, how it spells each knob."""
 
+from unslow.look.runtimes.llama_cpp.elsewhere import read_embedded, read_url
 from unslow.look.runtimes.llama_cpp.knobs import changed_command, spell
 from unslow.look.runtimes.llama_cpp.log_file import read_log
+from unslow.look.runtimes.llama_cpp.measuring import headers, unused_slot
 from unslow.look.runtimes.llama_cpp.process import FoundServer, find, find_one
 from unslow.look.runtimes.llama_cpp.server import read_server
 
-__all__ = ["FoundServer", "changed_command", "find", "find_one", "read_log", "read_server", "spell"]
+__all__ = [
+    "FoundServer",
+    "changed_command",
+    "find",
+    "find_one",
+    "headers",
+    "read_embedded",
+    "read_log",
+    "read_server",
+    "read_url",
+    "spell",
+    "unused_slot",
+]

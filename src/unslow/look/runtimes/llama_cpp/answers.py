@@ -11,7 +11,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, estimated, failed, first_known, not_found, not_supported, reported
 from unslow.look.logs.llama_cpp.model import parse_file_type
-from unslow.look.runtimes.llama_cpp.http import Answers
+from unslow.look.runtimes.llama_cpp.http import LOADING, Answers
 
 _MOST_COUNT = 2**53
 _MOST_LINES = 5000
@@ -53,7 +53,7 @@ def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
 def parse_health(health: Any, source: str) -> Fact[Any]:
     """Loaded or loading; an answer of another kind tells nothing of the model."""
     if isinstance(health, Unknown):
-        return reported("loading", source) if "loading" in health.why else health
+        return reported("loading", source) if health == LOADING else health
     status = _text(health, source, "status")
     return reported("loaded", source) if status.value_or("") == "ok" else failed(f"{source} did not say that it is ok")
 
@@ -65,17 +65,10 @@ def parse_props(props: Any, source: str) -> Subject:
     path = _text(props, source, "model_path")
     quant = _text(props, source, "model_ftype")
     alias = first_known(_text(props, source, "model_alias"), path)
-    asleep = _at(props, "is_sleeping")
     runtime = Runtime(
-        name=reported("llama.cpp", source)
-        if _at(props, "default_generation_settings")
-        else _missing(props, source, ""),
+        name=reported("llama.cpp", source) if _is_props(props) else _missing(props, source, "settings of llama.cpp"),
         version=_text(props, source, "build_info"),
-        state=reported("asleep", source)
-        if asleep is True
-        else reported("loaded", source)
-        if _is_props(props)
-        else (_missing(props, source, "is_sleeping")),
+        state=_props_state(props, source),
         slots=_count(props, source, "total_slots"),
         context_per_slot=_count(props, source, "default_generation_settings", "n_ctx"),
     )
@@ -85,6 +78,13 @@ def parse_props(props: Any, source: str) -> Subject:
         quant=reported(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
     )
     return Subject(runtime=runtime, model=model)
+
+
+def _props_state(props: Any, source: str) -> Fact[Any]:
+    """A server that knows its settings has loaded its model, or has put it away for now."""
+    if not _is_props(props):
+        return _missing(props, source, "settings of llama.cpp")
+    return reported("asleep" if props.get("is_sleeping") is True else "loaded", source)
 
 
 def _is_props(props: Any) -> bool:
@@ -188,7 +188,7 @@ def _at(data: Any, *keys: str | int) -> Any:
 
 def _missing(data: Any, source: str, what: str) -> Unknown:
     """Why something is not in an answer: the reason of the answer itself, where there is none."""
-    return data if isinstance(data, Unknown) else failed(f"{source} holds no {what or 'such answer'}")
+    return data if isinstance(data, Unknown) else failed(f"{source} holds no {what}")
 
 
 def _count(data: Any, source: str, *keys: str | int) -> Fact[int]:

@@ -10,12 +10,13 @@ from unslow.facts.values import Absence, Unknown, failed, not_found, not_support
 from unslow.look.system import LookError, System, unknown
 
 OK = 200
+LOADING = failed("the model is still loading", "ask again once it is loaded")
 _REASONS = {
     401: failed("the server wants an API key", "give the key"),
     403: failed("the server refuses this key", "give the right key"),
     404: not_found("the server does not know this address"),
     501: not_supported("switched off in this server", "start llama-server with --metrics and without --no-slots"),
-    503: failed("the model is still loading", "ask again once it is loaded"),
+    503: LOADING,
 }
 
 

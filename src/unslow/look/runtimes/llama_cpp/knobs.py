@@ -48,7 +48,16 @@ def restart(command: Sequence[str], change: Change, environment: Mapping[str, st
     """One line for a shell; variables that would set the knob again are taken away."""
     variables = [v for name in _NAMES.get(change.knob, ()) for v in FLAGS[name].variables if v in environment]
     prefix = ["env", *(word for variable in variables for word in ("-u", variable))] if variables else []
-    return shlex.join([*prefix, *command])
+    return shlex.join([*prefix, *_without_secrets(command)])
+
+
+def _without_secrets(command: Sequence[str]) -> list[str]:
+    """The line is shown to whoever reads the report: keys are for its reader to put in again."""
+    words = list(command)
+    for name, start, end, _ in spelled_flags(command):
+        if name in ("api_key", "hub_token"):
+            words[start:end] = [command[start].partition("=")[0], "KEY"][-(end - start) :]
+    return words
 
 
 def _fragment(change: Change, command: Sequence[str]) -> str:

@@ -5,6 +5,7 @@ from typing import Any, Literal, NamedTuple
 
 from unslow.facts.units import KIB
 from unslow.facts.values import Fact, Known, Unknown, failed, not_found, reported
+from unslow.look.kernel.cpu_lists import parse_cpu_list
 from unslow.look.runtimes.llama_cpp.arguments import Setting, parse_settings
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.door import read_text
@@ -81,7 +82,7 @@ def parse_status(text: str, source: str) -> dict[str, Fact[Any]]:
     """Parent, resident bytes, threads and allowed CPUs of /proc/PID/status."""
     fields = dict(re.findall(r"^(\w+):[ \t]*(.*)$", text, re.MULTILINE))
     missing = not_found(f"{source} does not say")
-    cpus = parse_cpu_list(fields.get("Cpus_allowed_list", ""))
+    cpus = len(parse_cpu_list(fields.get("Cpus_allowed_list", "")))
     resident = re.fullmatch(r"(\d{1,15}) kB", fields.get("VmRSS", ""))
     return {
         "Pid": _count(fields, "Pid", source),
@@ -90,15 +91,6 @@ def parse_status(text: str, source: str) -> dict[str, Fact[Any]]:
         "VmRSS": reported(int(resident[1]) * KIB, f"{source}: VmRSS") if resident else missing,
         "Cpus_allowed_list": reported(cpus, f"{source}: Cpus_allowed_list") if cpus else missing,
     }
-
-
-def parse_cpu_list(text: str) -> int:
-    """How many CPUs `0-7,16` names; 0 where it names none."""
-    ranges = re.fullmatch(r"\s*\d{1,6}(?:-\d{1,6})?(?:,\d{1,6}(?:-\d{1,6})?)*\s*", text[:_SMALL])
-    if not ranges:
-        return 0
-    pairs = (part.partition("-") for part in text.strip().split(","))
-    return sum(max(0, int(last or first) - int(first) + 1) for first, _, last in pairs)
 
 
 def _count(fields: dict[str, str], name: str, source: str) -> Fact[int]:

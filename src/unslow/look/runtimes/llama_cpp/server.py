@@ -1,6 +1,7 @@
 """One server as a subject: its process, its answers, its log and its model file laid over one another."""
 
-from typing import Any
+from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -8,33 +9,51 @@ from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Fact, Known, Origin, Unknown, first_known, not_found, reported
+from unslow.facts.values import Fact, Known, Unknown, not_found, reported
 from unslow.look.logs.llama_cpp import LlamaLog
+from unslow.look.models.gguf import model_facts, read_gguf
 from unslow.look.runtimes.llama_cpp.answers import subject_of
-from unslow.look.runtimes.llama_cpp.arguments import Setting, told
+from unslow.look.runtimes.llama_cpp.arguments import Setting
 from unslow.look.runtimes.llama_cpp.http import Answers, read_answers
 from unslow.look.runtimes.llama_cpp.log_file import read_own_log
 from unslow.look.runtimes.llama_cpp.process import FoundServer, absolute
+from unslow.look.runtimes.llama_cpp.settle import settled
+from unslow.look.runtimes.llama_cpp.told import told
 from unslow.look.system import LookError, System
-
-_TOLD = ("gpu_layers_set", "context_set", "fit", "fit_margin_bytes", "tensor_overrides", "device_set")
-_CURRENT = ("state", "version", "slots", "context_per_slot")
+from unslow.look.system.http import is_loopback
 
 
 def read_server(system: System, target: FoundServer | str, api_key: str = "") -> Subject:
     """Everything that can be seen of a server, by its process or by its URL alone."""
-    if isinstance(target, str):
-        answers = read_answers(system, target.rstrip("/"), api_key)
-        return _with_file(system, _subject(answers, target.rstrip("/")), target="")
-    settings = target.settings()
+    return _read_url(system, target, api_key) if isinstance(target, str) else _read_process(system, target, api_key)
+
+
+def _read_url(system: System, url: str, api_key: str) -> Subject:
+    url = url.rstrip("/")
+    subject = _subject(read_answers(system, url, api_key), reported(url, "given"))
+    # a path on another machine says nothing about a file on this one
+    return with_file(system, subject, [""]) if is_loopback(_host(url)) else subject
+
+
+def _read_process(system: System, found: FoundServer, api_key: str) -> Subject:
+    settings = found.settings()
     url = url_of(settings)
     key = api_key or settings.get("api_key", Setting("", "")).value.split(",")[0]
     answers = read_answers(system, url.value, key) if isinstance(url, Known) else Answers(url, url, url, url, url)
-    http = _own(_subject(answers, url.value_or("")), settings)
-    path, log = read_own_log(system, target, settings)
-    model = overlaid(_exact(http.model, log.model), Model(path=_model_path(target, settings, log)))
-    subject = Subject(runtime=_settled(target, http.runtime, log.runtime, path), model=model)
-    return _with_file(system, _without_false_table(subject), f"/proc/{target.pid}/root")
+    http = _own(_subject(answers, url), settings)
+    path, log = read_own_log(system, found, settings)
+    asked = told(settings, complete=isinstance(found.environment, Known))
+    subject = settled(asked, http, Subject(runtime=log.runtime, model=log.model))
+    runtime = overlaid(subject.runtime, _of_process(found, http.runtime.url, path))
+    model = overlaid(subject.model, Model(path=_model_path(found, settings, log)))
+    return with_file(system, Subject(runtime=runtime, model=model), [f"/proc/{found.pid}/root", ""])
+
+
+def _host(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def url_of(settings: dict[str, Setting]) -> Fact[str]:
@@ -50,11 +69,10 @@ def url_of(settings: dict[str, Setting]) -> Fact[str]:
     return reported(f"{url}/{prefix}" if prefix else url, settings.get("port", Setting("", "default port")).source)
 
 
-def _subject(answers: Answers, url: str) -> Subject:
-    paths = {"health": "/health", "props": "/props", "models": "/v1/models", "slots": "/slots", "metrics": "/metrics"}
-    subject = subject_of(answers, {name: url + path for name, path in paths.items()})
-    runtime = msgspec.structs.replace(subject.runtime, url=reported(url, f"{url}/health") if url else answers.health)
-    return msgspec.structs.replace(subject, runtime=runtime)
+def _subject(answers: Answers, url: Fact[str]) -> Subject:
+    names = {"health": "/health", "props": "/props", "models": "/v1/models", "slots": "/slots", "metrics": "/metrics"}
+    subject = subject_of(answers, {name: url.value_or("") + path for name, path in names.items()})
+    return msgspec.structs.replace(subject, runtime=msgspec.structs.replace(subject.runtime, url=url))
 
 
 def _own(http: Subject, settings: dict[str, Setting]) -> Subject:
@@ -70,46 +88,17 @@ def _name(path: str) -> str:
     return path.rpartition("/")[2]
 
 
-def _settled(found: FoundServer, http: Runtime, log: Runtime, log_path: Fact[str]) -> Runtime:
-    """The log tells what was decided, the running server what holds now, the command line what was asked for."""
-    asked = told(found.settings(), complete=isinstance(found.environment, Known))
-    runtime = overlaid(overlaid(asked, http), log)
-    changes: dict[str, Any] = {name: first_known(getattr(http, name), getattr(log, name)) for name in _CURRENT}
-    for name in _TOLD:
-        changes[name] = first_known(getattr(asked, name), getattr(log, name))
-    return msgspec.structs.replace(
-        runtime,
+def _of_process(found: FoundServer, url: Fact[str], log_path: Fact[str]) -> Runtime:
+    """What the process itself shows."""
+    return Runtime(
         name=reported("llama.cpp", f"/proc/{found.pid}/comm"),
         pid=reported(found.pid, "/proc"),
-        url=http.url,
+        url=url,
         command=found.command,
         environment=found.environment,
         log_path=log_path,
         resident_bytes=found.resident_bytes,
-        **changes,
     )
-
-
-def _exact(base: Model, over: Model) -> Model:
-    """`over` on top, except where it only estimates what `base` was told."""
-    keep = {
-        name: getattr(base, name)
-        for name in over.__struct_fields__
-        if _origin(getattr(over, name)) is Origin.ESTIMATED and isinstance(getattr(base, name), Known)
-    }
-    return msgspec.structs.replace(overlaid(base, over), **keep)
-
-
-def _origin(fact: Fact[Any]) -> Origin | None:
-    return fact.origin if isinstance(fact, Known) else None
-
-
-def _without_false_table(subject: Subject) -> Subject:
-    """With tensors sent to the host by name, what lies there is more than the token table."""
-    if not subject.runtime.tensor_overrides.value_or([]):
-        return subject
-    model = msgspec.structs.replace(subject.model, token_table_bytes=NOT_LOOKED)
-    return msgspec.structs.replace(subject, model=model)
 
 
 def _model_path(found: FoundServer, settings: dict[str, Setting], log: LlamaLog) -> Fact[str]:
@@ -117,23 +106,21 @@ def _model_path(found: FoundServer, settings: dict[str, Setting], log: LlamaLog)
     return absolute(path, found.folder) if path else not_found("the command line names no model file")
 
 
-def _with_file(system: System, subject: Subject, target: str) -> Subject:
-    """The header of the model file has the last word on the model."""
+def with_file(system: System, subject: Subject, roots: Sequence[str]) -> Subject:
+    """The header of the model file has the last word on the model; a container has a root of its own."""
     path = subject.model.path
     if isinstance(path, Unknown) or not path.value.startswith("/"):
         return subject
-    for root in dict.fromkeys((target, "")):
-        model = _model_from_file(system, root + path.value)
+    for root in roots:
+        model = _model_from_file(system, root + path.value, path.value)
         if model is not None:
             model = msgspec.structs.replace(model, path=path)
             return msgspec.structs.replace(subject, model=overlaid(subject.model, model))
     return subject
 
 
-def _model_from_file(system: System, path: str) -> Model | None:
+def _model_from_file(system: System, path: str, name: str) -> Model | None:
     try:
-        from unslow.look.models.gguf import model_facts, read_gguf  # noqa: PLC0415 (only where there is a file)
-
-        return model_facts(read_gguf(system, path), path)
-    except (ImportError, LookError):
+        return model_facts(read_gguf(system, path), name)
+    except LookError:
         return None

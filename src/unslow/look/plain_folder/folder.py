@@ -1,0 +1,143 @@
+"""The files of a plain folder, put together into a snapshot."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from unslow import __version__
+from unslow.facts.machine import Cpu, Load, Machine
+from unslow.facts.merge import overlaid
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Snapshot, Subject
+from unslow.facts.values import Fact, Known, Unknown, failed, first_known, reported
+from unslow.look.logs import free, lscpu
+from unslow.look.logs.llama_cpp import LlamaLog
+from unslow.look.plain_folder.gpus import gpus_under_load
+from unslow.look.plain_folder.run_file import RunFile, parse_run_file, run_of
+from unslow.look.runtimes.llama_cpp.answers import subject_of
+from unslow.look.runtimes.llama_cpp.arguments import parse_settings
+from unslow.look.runtimes.llama_cpp.http import Answers
+from unslow.look.runtimes.llama_cpp.log_file import read_log
+from unslow.look.runtimes.llama_cpp.process import parse_status
+from unslow.look.runtimes.llama_cpp.settle import settled
+from unslow.look.runtimes.llama_cpp.told import told
+from unslow.look.system import LookError, System, unknown
+from unslow.look.system.live import LiveSystem
+
+LARGEST_FILE_BYTES = 16 * 1024**2
+_SURE_SIGNS = ("server.log", "run.json")
+_ANSWERS = {"props": "props.json", "models": "models.json", "slots": "slots.json", "metrics": "metrics.txt"}
+
+
+def is_plain_folder(path: Path) -> bool:
+    """Whether the folder holds at least a server's log or the record of a run."""
+    return any((path / name).is_file() for name in _SURE_SIGNS)
+
+
+def read_plain_folder(path: Path, system: System | None = None) -> Snapshot:
+    """The snapshot that the files amount to; a missing or broken file costs its own facts only."""
+    folder = _Folder(system or LiveSystem(), path)
+    run = parse_run_file(folder.json("run.json"), str(path / "run.json"))
+    status = parse_status(folder.text("proc_status.txt").value_or(""), "proc_status.txt")
+    return Snapshot(
+        unslow_version=__version__, machine=_machine(folder, run, status), subjects=(_subject(folder, run, status),)
+    )
+
+
+class _Folder:
+    """Bounded reading of the files; what can't be read is unknown."""
+
+    def __init__(self, system: System, path: Path) -> None:
+        self.system = system
+        self.path = path
+
+    def text(self, name: str) -> Fact[str]:
+        try:
+            data = self.system.read_head(str(self.path / name), LARGEST_FILE_BYTES)
+        except LookError as error:
+            return Unknown(f"{name}: {error.why.rpartition(': ')[2]}", absence=error.absence)
+        return reported(data.decode("utf-8", "replace"), name)
+
+    def json(self, name: str) -> Any:
+        """The decoded file, or Unknown."""
+        text = self.text(name)
+        if isinstance(text, Unknown):
+            return text
+        try:
+            return msgspec.json.decode(text.value)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            return failed(f"{name} is not JSON: {error}")
+
+    def log(self) -> LlamaLog | Unknown:
+        try:
+            return read_log(self.system, str(self.path / "server.log"))
+        except LookError as error:
+            return unknown(error)
+
+
+def _machine(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any]]) -> Machine:
+    described = folder.text("machine.txt")
+    text = described.value_or("")
+    machine = overlaid(Machine(), lscpu.parse_machine(text, "machine.txt"))
+    machine = overlaid(machine, Machine(memory=free.parse_memory(text, "machine.txt")))
+    texts = {name: folder.text(f"nvidia_smi_{name}") for name in ("q.txt", "query.csv", "compute_apps.csv")}
+    seen = Machine(
+        cpu=Cpu(allowed_cpus=status["Cpus_allowed_list"]),
+        load=Load(average_1min=_load_average(folder, run)),
+        gpus=gpus_under_load(texts["q.txt"], texts["query.csv"], texts["compute_apps.csv"], text),
+    )
+    return overlaid(machine, seen)
+
+
+def _load_average(folder: _Folder, run: RunFile | Unknown) -> Fact[float]:
+    loadavg = folder.text("loadavg.txt")
+    words = (run.loadavg or "" if isinstance(run, RunFile) else "").split() or loadavg.value_or("").split()
+    try:
+        value = float(words[0])
+    except (ValueError, IndexError):
+        return Unknown("no load average was recorded")
+    return reported(value, "loadavg.txt") if 0 <= value < 1e6 else failed("loadavg.txt holds no load average")  # noqa: PLR2004
+
+
+def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any]]) -> Subject:
+    log = folder.log()
+    seen = Subject() if isinstance(log, Unknown) else Subject(runtime=log.runtime, model=log.model)
+    asked, command = _asked(run)
+    subject = settled(asked, _answers(folder), seen)
+    own = Runtime(
+        name=reported("llama.cpp", "run.json" if isinstance(run, RunFile) else "server.log"),
+        command=command,
+        environment=reported(run.env, "run.json") if isinstance(run, RunFile) else run,
+        pid=status["Pid"],
+        resident_bytes=status["VmRSS"],
+        log_path=reported("server.log", "server.log") if isinstance(log, LlamaLog) else log,
+        state=_state(run, subject.runtime),
+    )
+    load_s = log.load_s if isinstance(log, LlamaLog) else log
+    gpus = folder.text("nvidia_smi_query.csv")
+    return Subject(
+        runtime=overlaid(subject.runtime, own), model=subject.model, run=run_of(run, gpus.value_or(""), load_s)
+    )
+
+
+def _asked(run: RunFile | Unknown) -> tuple[Runtime, Fact[list[str]]]:
+    if isinstance(run, Unknown):
+        return Runtime(), run
+    command = ["llama-server", *run.args]
+    return told(parse_settings(command, run.env), complete=True), reported(command, "run.json")
+
+
+def _answers(folder: _Folder) -> Subject:
+    props, models, slots = (folder.json(_ANSWERS[name]) for name in ("props", "models", "slots"))
+    metrics: Any = folder.text(_ANSWERS["metrics"])
+    metrics = metrics.value if isinstance(metrics, Known) else metrics
+    health = Unknown("the folder holds no answer of /health")
+    return subject_of(Answers(health, props, models, slots, metrics), {**_ANSWERS, "health": "the folder"})
+
+
+def _state(run: RunFile | Unknown, runtime: Runtime) -> Fact[Any]:
+    """How the start ended, by the one who started it; else by the server itself."""
+    if isinstance(run, RunFile) and run.ok is not None:
+        return reported("loaded" if run.ok else "failed", "run.json")
+    return first_known(runtime.state)

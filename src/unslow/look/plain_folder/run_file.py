@@ -1,0 +1,111 @@
+"""run.json: how the server was started, how long it took, and the timings of its requests."""
+
+import statistics
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from unslow.facts.errors import UserError
+from unslow.facts.run import Completion, Run
+from unslow.facts.values import NOT_LOOKED, Amount, Count, Fact, Unknown, measured, not_found
+from unslow.look.logs.nvidia_smi_csv import parse_rows
+from unslow.look.logs.nvidia_smi_series import summarise_series
+
+SOURCE = "run.json"
+SERIES = "nvidia_smi_query.csv"
+
+
+class Timings(msgspec.Struct, frozen=True):
+    """The `timings` of one answer of llama-server."""
+
+    predicted_n: Count
+    predicted_ms: Amount
+    prompt_n: Count = 0
+    prompt_ms: Amount = 0.0
+    cache_n: Count = 0
+
+    def completion(self, waited_s: float | None) -> Completion:
+        """The same as a fact."""
+        return Completion(
+            prompt_tokens=self.prompt_n,
+            cached_tokens=self.cache_n,
+            generated_tokens=self.predicted_n,
+            prefill_s=self.prompt_ms / 1e3,
+            decode_s=self.predicted_ms / 1e3,
+            waited_s=waited_s,
+        )
+
+
+class RunFile(msgspec.Struct, frozen=True):
+    """What whoever recorded the folder wrote down; the lists have one entry for each run."""
+
+    args: list[str] = []
+    env: dict[str, str] = {}
+    ok: bool | None = None
+    rc: int | None = None
+    load_s: Amount | None = None
+    loadavg: str | None = None
+    runs: list[Timings] = []
+    run_delay_s: list[Amount | None] = []
+    server_cpu_s: list[Amount | None] = []
+    machine_busy_s: list[Amount | None] = []
+
+
+def parse_run_file(raw: Any, where: str) -> RunFile | Unknown:
+    """The file as a struct; a field of a wrong type is the user's to repair."""
+    if isinstance(raw, Unknown):
+        return raw
+    try:
+        return msgspec.convert(raw, RunFile)
+    except (msgspec.ValidationError, OverflowError) as error:
+        raise UserError(f"{where}: {error}", "see the recorded machines for the form of this file") from error
+
+
+def run_of(file: RunFile | Unknown, series: str, log_load_s: Fact[float]) -> Run:
+    """Medians over the runs, what the processors did meanwhile, and the GPUs while the model was loaded."""
+    if isinstance(file, Unknown):
+        return Run(completions=file, decode_tokens_per_s=file, load_s=log_load_s)
+    load_s = log_load_s if file.load_s is None else measured(file.load_s, SOURCE)
+    if not file.runs:
+        why = not_found(f"{SOURCE} holds no run")
+        return Run(completions=why, decode_tokens_per_s=why, prefill_tokens_per_s=why, load_s=load_s)
+    done = [timings.completion(_at(file.run_delay_s, n)) for n, timings in enumerate(file.runs)]
+    gpus = summarise_series(parse_rows(series), source=SERIES)
+    return Run(
+        completions=measured(tuple(done), SOURCE),
+        # the first token belongs to the prompt: n tokens take n - 1 steps
+        decode_tokens_per_s=_median([(c.generated_tokens - 1) / c.decode_s for c in done if c.decode_s > 0]),
+        prefill_tokens_per_s=_median([c.prompt_tokens / c.prefill_s for c in done if c.prefill_s > 0]),
+        time_to_first_token_s=_median([c.prefill_s for c in done if c.prefill_s > 0]),
+        depth_tokens=measured(int(statistics.median(c.prompt_tokens + c.generated_tokens / 2 for c in done)), SOURCE),
+        load_s=load_s,
+        waiting_for_cpu_s_per_token=_median(
+            [c.waited_s / c.generated_tokens for c in done if c.waited_s is not None and c.generated_tokens]
+        ),
+        own_cpus=_median(_shares(done, file.server_cpu_s)),
+        others_cpus=_median(_others(done, file)),
+        gpus=measured(gpus, SERIES) if gpus else NOT_LOOKED,
+    )
+
+
+def _median(values: Sequence[float]) -> Fact[float]:
+    """The median of what was recorded and is possible."""
+    possible = [value for value in values if value >= 0]
+    return measured(statistics.median(possible), SOURCE) if possible else not_found(f"{SOURCE} does not time it")
+
+
+def _at(values: Sequence[float | None], index: int) -> float | None:
+    return values[index] if index < len(values) else None
+
+
+def _shares(done: Sequence[Completion], cpu_s: Sequence[float | None]) -> list[float]:
+    """CPU seconds for each second of a run."""
+    pairs = ((cpu, run.prefill_s + run.decode_s) for cpu, run in zip(cpu_s, done, strict=False))
+    return [cpu / seconds for cpu, seconds in pairs if cpu is not None and seconds > 0]
+
+
+def _others(done: Sequence[Completion], file: RunFile) -> list[float]:
+    """What the rest of the machine used: all but the server's own."""
+    pairs = zip(file.machine_busy_s, file.server_cpu_s, strict=False)
+    return _shares(done, [None if busy is None or own is None else max(0.0, busy - own) for busy, own in pairs])

@@ -1,0 +1,31 @@
+"""How much of a token's time the runtime's threads spend waiting for a CPU.
+
+The kernel counts the time that each thread was ready and did not run. The threads meet at a barrier after every
+operation, so one that waits stops all: with T threads that each wait a share w, at least one waits 1 - (1 - w)^T of
+the time. That is the most that waiting can explain; no more of it is believed than physics leaves unexplained.
+"""
+
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.predict import Prediction
+
+
+def stalled_share(case: Case, token_s: float) -> float:
+    """The share of a token's time in which some thread waits; 0 where nobody counted."""
+    waited = case.run.waiting_for_cpu_s_per_token
+    if not isinstance(waited, Known) or token_s <= 0:
+        return 0.0
+    threads = max(1, case.runtime.threads.value_or(1))
+    return float(1 - (1 - min(1.0, waited.value / (threads * token_s))) ** threads)
+
+
+def waiting_s(case: Case, token_s: float, prediction: Prediction | None) -> float:
+    """Seconds of a token that are due to waiting."""
+    stalled = stalled_share(case, token_s) * token_s
+    return min(stalled, max(0.0, token_s - prediction.seconds.mid)) if prediction else stalled
+
+
+def crowded(case: Case) -> bool:
+    """Whether the runtime's own threads outnumber the CPUs, so that they wait for each other."""
+    threads, cpus = case.runtime.threads.value_or(0), case.machine.cpu.logical_cpus.value_or(0)
+    return bool(cpus) and threads > cpus

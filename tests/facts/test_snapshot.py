@@ -1,0 +1,109 @@
+"""The file between looking and thinking: kept whole, and refused with a name where it is wrong."""
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Cpu, Gpu, Machine
+from unslow.facts.snapshot import LARGEST_SNAPSHOT_BYTES, Snapshot, Subject, dump_snapshot, parse_snapshot
+from unslow.facts.values import NOT_LOOKED, Absence, Known, MissingFactError, Unknown, first_known, measured, reported
+
+
+def snapshot() -> Snapshot:
+    cpu = Cpu(physical_cores=reported(8, "/proc/cpuinfo"), governor=Unknown("no cpufreq", absence=Absence.NOT_SUPPORTED))
+    gpus = reported((Gpu(index=0, name=reported("NVIDIA H200", "nvml")),), "nvml")
+    return Snapshot(unslow_version="0.1.0", machine=Machine(cpu=cpu, gpus=gpus), subjects=(Subject(),))
+
+
+def test_a_snapshot_survives_the_file():
+    assert parse_snapshot(dump_snapshot(snapshot())) == snapshot()
+
+
+def test_unknown_fields_are_kept_at_every_depth():
+    raw = json.loads(dump_snapshot(snapshot()))
+    raw["from_the_future"] = {"a": 1}
+    raw["machine"]["cpu"]["cache_bytes"] = 7
+    raw["machine"]["gpus"]["value"][0]["colour"] = "green"
+    again = json.loads(dump_snapshot(parse_snapshot(json.dumps(raw).encode())))
+    assert again["from_the_future"] == {"a": 1}
+    assert again["machine"]["cpu"]["cache_bytes"] == 7
+    assert again["machine"]["gpus"]["value"][0]["colour"] == "green"
+    assert again["machine"]["gpus"]["value"][0]["name"]["value"] == "NVIDIA H200"
+
+
+def broken(path: list, value: object) -> bytes:
+    raw = json.loads(dump_snapshot(snapshot()))
+    place = raw
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return json.dumps(raw).encode()
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "named"),
+    [
+        (["machine", "cpu", "physical_cores", "value"], "eight", "$.machine.cpu.physical_cores.value"),
+        (["machine", "cpu", "physical_cores", "value"], -1, "$.machine.cpu.physical_cores.value"),
+        (["machine", "cpu", "physical_cores", "value"], 10**30, "$.machine.cpu.physical_cores.value"),
+        (["machine", "cpu", "physical_cores", "origin"], "a friend", "$.machine.cpu.physical_cores.origin"),
+        (["machine", "gpus", "value", 0, "name"], 3, "$.machine.gpus.value[0].name"),
+        (["subjects"], {}, "$.subjects"),
+        (["machine"], [], "$.machine"),
+    ],
+)
+def test_a_wrong_type_is_named(path, value, named):
+    with pytest.raises(UserError, match="not a snapshot") as caught:
+        parse_snapshot(broken(path, value), "seen.json")
+    assert named in caught.value.message
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"{",
+        b"null",
+        b"[]",
+        b'"text"',
+        b"\xff\xfe\x00",
+        dump_snapshot(snapshot())[:-40],
+        b"[" * 200_000,
+        b'{"schema":' * 100_000,
+        b'{"schema":"unslow.snapshot/1","kept":' + b"[" * 100_000,
+        b'{"schema":"unslow.snapshot/99","unslow_version":"9"}',
+        b'{"schema":"unslow.snapshot/1"}',
+        b'{"schema":3}',
+        b"x" * (LARGEST_SNAPSHOT_BYTES + 1),
+    ],
+    ids=lambda d: repr(d[:24]),
+)
+def test_hostile_files_are_user_errors(data):
+    with pytest.raises(UserError) as caught:
+        parse_snapshot(data)
+    assert caught.value.hint
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.binary(max_size=300), st.integers(0, 2000))
+def test_a_damaged_file_never_raises_anything_else(noise, at):
+    data = bytearray(dump_snapshot(snapshot()))
+    data[at : at + len(noise)] = noise
+    try:
+        parse_snapshot(bytes(data))
+    except UserError as error:
+        assert error.message
+
+
+def test_absent_is_not_unlooked():
+    assert first_known(NOT_LOOKED, Unknown("none", absence=Absence.NOT_FOUND)).absence is Absence.NOT_FOUND
+    assert first_known(Unknown("none"), measured(1, "m")).need() == 1
+    assert first_known(NOT_LOOKED) is NOT_LOOKED
+    with pytest.raises(MissingFactError, match="none"):
+        Unknown("none").need()
+    assert Unknown("none").value_or(3) == 3
+    assert isinstance(measured(1, "m"), Known)

@@ -1,0 +1,93 @@
+"""What the live door answered, the recorded one answers again."""
+
+import pytest
+from doubles import FakeSystem
+
+from unslow.facts.errors import UserError
+from unslow.facts.values import Absence
+from unslow.look.system import Answer, Finished, LookError
+from unslow.look.system.door import Line
+from unslow.look.system.recorded import INDEX, RecordedSystem, Recorder, is_recording
+
+
+def world() -> FakeSystem:
+    return FakeSystem(
+        files={
+            "/proc/stat": "cpu 1 2 3",
+            "/proc/7/environ": "LLAMA_ARG_THREADS=4\0HF_TOKEN=hush\0HOME=/home/eve",
+            "/proc/7/cmdline": "llama-server\0--api-key\0hush\0-m\0/home/eve/m.gguf\0",
+        },
+        folders={"/proc": ["7", "stat"]},
+        links={"/proc/7/cwd": "/home/eve"},
+        commands={"lscpu": Finished(0, "CPU(s): 2", "")},
+        http={"GET http://127.0.0.1:1/props": Answer(200, b'{"a": 1}', "application/json")},
+        streams={"http://127.0.0.1:1/completion": [Line(0.1, "data: 1"), Line(0.2, "data: 2")]},
+        asks={"nvml": {"gpus": [], "owner": "/home/eve"}},
+    )
+
+
+def ask_everything(system):
+    return (
+        system.read_bytes("/proc/stat"),
+        system.read_tail("/proc/stat", 3),
+        system.list_dir("/proc"),
+        system.run(["lscpu"]),
+        system.request("GET", "http://127.0.0.1:1/props"),
+        list(system.stream("http://127.0.0.1:1/completion", {})),
+        system.ask("nvml", dict)["gpus"],
+        system.now(),
+        system.clock(),
+        system.clock(),
+    )
+
+
+def test_the_same_answers_again(tmp_path):
+    recorder = Recorder(world(), tmp_path)
+    first = ask_everything(recorder)
+    with pytest.raises(LookError):
+        recorder.read_bytes("/missing")
+    recorder.close()
+    assert is_recording(tmp_path)
+    replay = RecordedSystem(tmp_path)
+    assert ask_everything(replay) == first
+    with pytest.raises(LookError, match="not there") as caught:
+        replay.read_bytes("/missing")
+    assert caught.value.absence is Absence.NOT_FOUND
+
+
+def test_what_was_never_asked_was_never_looked_at(tmp_path):
+    Recorder(world(), tmp_path).close()
+    with pytest.raises(LookError, match="not in the recording") as caught:
+        RecordedSystem(tmp_path).read_bytes("/proc/stat")
+    assert caught.value.absence is Absence.NOT_LOOKED
+
+
+def test_the_recording_names_nobody(tmp_path):
+    recorder = Recorder(world(), tmp_path)
+    recorder.read_bytes("/proc/7/environ")
+    recorder.read_bytes("/proc/7/cmdline")
+    recorder.read_link("/proc/7/cwd")
+    recorder.ask("nvml", dict)
+    recorder.close()
+    text = (tmp_path / INDEX).read_text()
+    assert "hush" not in text
+    assert "eve" not in text
+    replay = RecordedSystem(tmp_path)
+    assert replay.read_bytes("/proc/7/environ") == b"LLAMA_ARG_THREADS=4"
+    assert replay.read_bytes("/proc/7/cmdline") == b"llama-server\0--api-key\0masked\0-m\0/home/user/m.gguf\0"
+
+
+@pytest.mark.parametrize("line", [b"{", b"[]", b"\xff", b'{"question": 3}', b"[" * 100_000])
+def test_a_damaged_recording_is_a_user_error(tmp_path, line):
+    (tmp_path / INDEX).write_bytes(line + b"\n")
+    with pytest.raises(UserError, match="line 1"):
+        RecordedSystem(tmp_path)
+
+
+def test_an_answer_of_the_wrong_kind_is_a_failed_look(tmp_path):
+    (tmp_path / INDEX).write_bytes(b'{"question":"folder /proc","answer":3}\n{"question":"file /x","answer":[1]}\n')
+    replay = RecordedSystem(tmp_path)
+    with pytest.raises(LookError, match="does not fit"):
+        replay.list_dir("/proc")
+    with pytest.raises(LookError, match="does not fit"):
+        replay.read_bytes("/x")
