@@ -14,7 +14,7 @@ from unslow.look.logs.llama_cpp.model import parse_file_type
         ("IQ3_S mix - 3.66 bpw", "IQ3_M"),
         ("IQ4_NL - 4.5 bpw", "IQ4_NL"),
         ("TQ1_0 - 1.69 bpw ternary", "TQ1_0"),
-        ("MXFP4 MoE", "MXFP4"),
+        ("MXFP4 MoE", "MXFP4_MOE"),
         ("all F32", "F32"),
         ("F16 (guessed)", "F16"),
         ("Q8_0", "Q8_0"),

@@ -92,7 +92,10 @@ def test_kv_cache_that_cannot_be_allocated():
 
 @pytest.mark.parametrize(
     ("name", "what", "asked"),
-    [("weights_allocation_fails", "weights", 4617396224), ("compute_buffer_allocation_fails", "compute_buffer", 4731224192)],
+    [
+        ("weights_allocation_fails", "weights", 4617396224),
+        ("compute_buffer_allocation_fails", "compute_buffer", 4731224192),
+    ],
 )
 def test_other_allocations_that_fail(name, what, asked):
     failure = recorded(name).runtime.allocation_failure.need()
@@ -141,7 +144,7 @@ def test_graph_splits_of_one_token_in_all_generations(line, splits):
 
 OLD = """\
 Sep 11 01:16:15 host llama[1884]: main: build = 3400 (97bdd26e)
-llama_model_loader: loaded meta data with 29 key-value pairs and 292 tensors from /models/old.gguf (version GGUF V3 (latest))
+llama_model_loader: loaded meta data with 29 key-value pairs and 292 tensors from /models/old.gguf (version GGUF V3)
 llm_load_print_meta: arch             = llama
 llm_load_print_meta: n_head_kv        = 8
 llm_load_print_meta: model ftype      = Q6_K
@@ -235,7 +238,7 @@ def test_both_caches_of_a_sliding_window_count():
 
 def load(path: str, on: int, of: int, device: str, mib: float) -> str:
     return (
-        f"llama_model_loader: loaded meta data with 9 key-value pairs and 9 tensors from {path} (version GGUF V3 (latest))\n"
+        f"llama_model_loader: loaded meta data with 9 key-value pairs and 9 tensors from {path} (version GGUF V3)\n"
         f"load_tensors: offloaded {on}/{of} layers to GPU\n"
         f"load_tensors:      {device} model buffer size = {mib:.2f} MiB\n"
         f"llama_context: n_ctx = {of * 100}\n"
@@ -256,7 +259,11 @@ def test_a_draft_model_does_not_hide_the_main_one():
 
 
 def test_a_second_load_starts_afresh():
-    first = "srv load_model: loading model 'a.gguf'\n" + load("a.gguf", 10, 81, "CUDA0", 900) + "srv llama_server: model loaded\n"
+    first = (
+        "srv load_model: loading model 'a.gguf'\n"
+        + load("a.gguf", 10, 81, "CUDA0", 900)
+        + "srv llama_server: model loaded\n"
+    )
     second = "srv load_model: loading model 'b.gguf'\n" + load("b.gguf", 33, 33, "CUDA0", 800)
     log = parsed(first + second)
     assert log.runtime.layers.need() == 33
@@ -265,7 +272,9 @@ def test_a_second_load_starts_afresh():
 
 def test_a_second_process_in_the_same_file_forgets_the_first():
     refused = "ggml_cuda_init: failed to initialize CUDA: no CUDA-capable device is detected\n"
-    log = parsed(refused + load("a.gguf", 0, 33, "CPU", 900) + "build: 5000 (abc) with cc\n" + load("a.gguf", 33, 33, "CUDA0", 9))
+    log = parsed(
+        refused + load("a.gguf", 0, 33, "CPU", 900) + "build: 5000 (abc) with cc\n" + load("a.gguf", 33, 33, "CUDA0", 9)
+    )
     assert log.runtime.gpu_refused.absence is Absence.NOT_FOUND
     assert log.runtime.version.need() == "b5000-abc"
 
@@ -300,7 +309,9 @@ def test_a_fit_that_gives_up_is_no_failure_but_tells_what_the_user_set():
     ],
 )
 def test_allocations_of_other_backends(line, device, asked):
-    failure = parsed(line + "\nllama_model_load: error loading model: unable to allocate CPU buffer").runtime.allocation_failure
+    failure = parsed(
+        line + "\nllama_model_load: error loading model: unable to allocate CPU buffer"
+    ).runtime.allocation_failure
     assert (failure.need().device, failure.need().asked_bytes.need(), failure.need().what) == (device, asked, "weights")
 
 
@@ -336,7 +347,10 @@ def test_devices_with_and_without_bus_ids(line, name, description):
 
 
 def test_rocm_devices():
-    log = parsed("ggml_cuda_init: found 1 ROCm devices (Total VRAM: 24560 MiB):\n  Device 0: AMD Radeon RX 7900 XTX, gfx1100 (0x1100), VMM: no, Wave Size: 32, VRAM: 24560 MiB")
+    log = parsed(
+        "ggml_cuda_init: found 1 ROCm devices (Total VRAM: 24560 MiB):\n"
+        "  Device 0: AMD Radeon RX 7900 XTX, gfx1100 (0x1100), VMM: no, Wave Size: 32, VRAM: 24560 MiB"
+    )
     [device] = log.runtime.devices.need()
     assert (device.name, device.total_bytes.need()) == ("ROCm0", 24560 * MIB)
     assert log.runtime.backends.need() == ["ROCm"]
@@ -379,7 +393,8 @@ def test_absurd_numbers_still_make_a_valid_snapshot():
 
 def test_memory_does_not_grow_with_the_log():
     lines = (
-        f"load_tensors: X{n} model buffer size = 1.00 MiB\nusing device D{n} (x) - 1 MiB free\neval time = 1.0 ms / 2 tokens"
+        f"load_tensors: X{n} model buffer size = 1.00 MiB\nusing device D{n} (x) - 1 MiB free\n"
+        "eval time = 1.0 ms / 2 tokens"
         for n in range(3000)
     )
     log = parse_log((part for line in lines for part in line.split("\n")), "log")
@@ -390,7 +405,8 @@ def test_memory_does_not_grow_with_the_log():
 
 def test_head_and_tail_of_a_long_log():
     head = "load_tensors: offloaded 20/33 layers to GPU\nload_tensors: CUDA0 model buf"
-    tail = "t of a line offloaded 1/1 layers to GPU\nprompt eval time = 10.0 ms / 5 tokens\neval time = 100.0 ms / 11 tokens\n"
+    timings = "prompt eval time = 10.0 ms / 5 tokens\neval time = 100.0 ms / 11 tokens\n"
+    tail = "t of a line offloaded 1/1 layers to GPU\n" + timings
     log = parse_head_and_tail(head, tail, "log")
     assert log.runtime.gpu_layers == Known(20, Origin.REPORTED, "log:1")
     assert log.completions.source == "log:-1"

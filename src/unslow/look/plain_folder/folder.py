@@ -8,13 +8,14 @@ import msgspec
 from unslow import __version__
 from unslow.facts.machine import Cpu, Load, Machine
 from unslow.facts.merge import overlaid
+from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import Fact, Known, Unknown, failed, first_known, reported
 from unslow.look.logs import free, lscpu
-from unslow.look.logs.llama_cpp import LlamaLog
+from unslow.look.logs.llama_cpp import LlamaLog, run_of_log
 from unslow.look.plain_folder.gpus import gpus_under_load
-from unslow.look.plain_folder.run_file import RunFile, parse_run_file, run_of
+from unslow.look.plain_folder.run_file import RunFile, parse_run_file, run_of_file
 from unslow.look.runtimes.llama_cpp.answers import subject_of
 from unslow.look.runtimes.llama_cpp.arguments import parse_settings
 from unslow.look.runtimes.llama_cpp.http import Answers
@@ -114,11 +115,15 @@ def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any
         log_path=reported("server.log", "server.log") if isinstance(log, LlamaLog) else log,
         state=_state(run, subject.runtime),
     )
-    load_s = log.load_s if isinstance(log, LlamaLog) else log
-    gpus = folder.text("nvidia_smi_query.csv")
-    return Subject(
-        runtime=overlaid(subject.runtime, own), model=subject.model, run=run_of(run, gpus.value_or(""), load_s)
-    )
+    return Subject(runtime=overlaid(subject.runtime, own), model=subject.model, run=_run(folder, run, log))
+
+
+def _run(folder: _Folder, run: RunFile | Unknown, log: LlamaLog | Unknown) -> Run:
+    """The recorded requests; without a record, those that the log timed."""
+    if isinstance(run, RunFile):
+        series = folder.text("nvidia_smi_query.csv").value_or("")
+        return run_of_file(run, series, log if isinstance(log, Unknown) else log.load_s)
+    return Run(completions=run, decode_tokens_per_s=run) if isinstance(log, Unknown) else run_of_log(log)
 
 
 def _asked(run: RunFile | Unknown) -> tuple[Runtime, Fact[list[str]]]:

@@ -1,6 +1,5 @@
 """run.json: how the server was started, how long it took, and the timings of its requests."""
 
-import statistics
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +7,8 @@ import msgspec
 
 from unslow.facts.errors import UserError
 from unslow.facts.run import Completion, Run
-from unslow.facts.values import NOT_LOOKED, Amount, Count, Fact, Unknown, measured, not_found
+from unslow.facts.values import NOT_LOOKED, Amount, Count, Fact, Origin, Unknown, measured, not_found
+from unslow.look.logs.llama_cpp.run import median, run_of
 from unslow.look.logs.nvidia_smi_csv import parse_rows
 from unslow.look.logs.nvidia_smi_series import summarise_series
 
@@ -62,37 +62,20 @@ def parse_run_file(raw: Any, where: str) -> RunFile | Unknown:
         raise UserError(f"{where}: {error}", "see the recorded machines for the form of this file") from error
 
 
-def run_of(file: RunFile | Unknown, series: str, log_load_s: Fact[float]) -> Run:
+def run_of_file(file: RunFile, series: str, log_load_s: Fact[float]) -> Run:
     """Medians over the runs, what the processors did meanwhile, and the GPUs while the model was loaded."""
-    if isinstance(file, Unknown):
-        return Run(completions=file, decode_tokens_per_s=file, load_s=log_load_s)
-    load_s = log_load_s if file.load_s is None else measured(file.load_s, SOURCE)
+    load_s = log_load_s if file.load_s is None or file.ok is False else measured(file.load_s, SOURCE)
     if not file.runs:
         why = not_found(f"{SOURCE} holds no run")
         return Run(completions=why, decode_tokens_per_s=why, prefill_tokens_per_s=why, load_s=load_s)
-    done = [timings.completion(_at(file.run_delay_s, n)) for n, timings in enumerate(file.runs)]
+    done = tuple(timings.completion(_at(file.run_delay_s, n)) for n, timings in enumerate(file.runs))
     gpus = summarise_series(parse_rows(series), source=SERIES)
-    return Run(
-        completions=measured(tuple(done), SOURCE),
-        # the first token belongs to the prompt: n tokens take n - 1 steps
-        decode_tokens_per_s=_median([(c.generated_tokens - 1) / c.decode_s for c in done if c.decode_s > 0]),
-        prefill_tokens_per_s=_median([c.prompt_tokens / c.prefill_s for c in done if c.prefill_s > 0]),
-        time_to_first_token_s=_median([c.prefill_s for c in done if c.prefill_s > 0]),
-        depth_tokens=measured(int(statistics.median(c.prompt_tokens + c.generated_tokens / 2 for c in done)), SOURCE),
-        load_s=load_s,
-        waiting_for_cpu_s_per_token=_median(
-            [c.waited_s / c.generated_tokens for c in done if c.waited_s is not None and c.generated_tokens]
-        ),
-        own_cpus=_median(_shares(done, file.server_cpu_s)),
-        others_cpus=_median(_others(done, file)),
+    return msgspec.structs.replace(
+        run_of(measured(done, SOURCE), load_s),
+        own_cpus=median(_shares(done, file.server_cpu_s), Origin.MEASURED, SOURCE),
+        others_cpus=median(_others(done, file), Origin.MEASURED, SOURCE),
         gpus=measured(gpus, SERIES) if gpus else NOT_LOOKED,
     )
-
-
-def _median(values: Sequence[float]) -> Fact[float]:
-    """The median of what was recorded and is possible."""
-    possible = [value for value in values if value >= 0]
-    return measured(statistics.median(possible), SOURCE) if possible else not_found(f"{SOURCE} does not time it")
 
 
 def _at(values: Sequence[float | None], index: int) -> float | None:

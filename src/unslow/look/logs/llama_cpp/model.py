@@ -25,7 +25,7 @@ _SIZES = {"KiB": 1024, "MiB": MIB, "GiB": GIB}
 _MOST_COUNT = 2**53
 _MOST_BYTES = 2**60
 _LETTERS = {"Small": "S", "Medium": "M", "Large": "L"}
-_IRREGULAR = {"Q2_K - Medium": "Q2_K", "IQ3_S mix - 3.66 bpw": "IQ3_M", "MXFP4 MoE": "MXFP4"}
+_IRREGULAR = {"Q2_K - Medium": "Q2_K", "IQ3_S mix - 3.66 bpw": "IQ3_M", "MXFP4 MoE": "MXFP4_MOE"}
 
 
 def parse_file_type(text: str) -> str:

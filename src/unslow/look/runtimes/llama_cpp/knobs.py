@@ -56,7 +56,8 @@ def _without_secrets(command: Sequence[str]) -> list[str]:
     words = list(command)
     for name, start, end, _ in spelled_flags(command):
         if name in ("api_key", "hub_token"):
-            words[start:end] = [command[start].partition("=")[0], "KEY"][-(end - start) :]
+            flag, equals, _ = command[start].partition("=")
+            words[start:end] = [f"{flag}=KEY"] if equals else [flag, "KEY"][: end - start]
     return words
 
 

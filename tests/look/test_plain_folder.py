@@ -1,0 +1,164 @@
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.facts.snapshot import dump_snapshot, parse_snapshot
+from unslow.facts.units import MIB
+from unslow.facts.values import Absence, Known, Origin, Unknown
+from unslow.look.plain_folder import is_plain_folder, read_plain_folder
+
+MACHINES = Path(__file__).parents[1] / "machines"
+PREFIX = "h200_llama_server_"
+FOLDERS = sorted(path.parent for path in MACHINES.glob("*/server.log"))
+
+
+def machine(name: str) -> Path:
+    return MACHINES / f"{PREFIX}{name}"
+
+
+@pytest.fixture
+def copy(tmp_path):
+    def make(name: str) -> Path:
+        return Path(shutil.copytree(machine(name), tmp_path / "copy"))
+
+    return make
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name.removeprefix(PREFIX))
+def test_every_recorded_machine_becomes_a_snapshot(folder):
+    assert is_plain_folder(folder)
+    snapshot = read_plain_folder(folder)
+    assert parse_snapshot(dump_snapshot(snapshot)) == snapshot
+    [subject] = snapshot.subjects
+    record = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    assert subject.runtime.state.need() == ("loaded" if record["ok"] else "failed")
+    if record["ok"]:
+        rates = sorted(run["predicted_per_second"] for run in record["runs"])
+        assert subject.run.decode_tokens_per_s.need() == pytest.approx(sum(rates) / len(rates))
+    [gpu] = snapshot.machine.gpus.need()
+    assert gpu.name.need() == "NVIDIA H200"
+
+
+def test_a_healthy_machine():
+    snapshot = read_plain_folder(machine("healthy_full_gpu"))
+    cpu, memory = snapshot.machine.cpu, snapshot.machine.memory
+    assert (cpu.physical_cores.need(), cpu.allowed_cpus.need(), memory.total_bytes.need()) == (16, 16, 125 * 1024 * MIB)
+    [gpu] = snapshot.machine.gpus.need()
+    assert gpu.vram_total_bytes.need() == 143771 * MIB
+    assert gpu.vram_used_bytes == Known(21625 * MIB, Origin.REPORTED, "nvidia_smi_query.csv")
+    assert gpu.vram_free_bytes.need() == (143771 - 616 - 21625) * MIB
+    assert (gpu.power_limit_w.need(), gpu.clock_max_hz.need(), gpu.temperature_c.need()) == (700.0, 1.98e9, 45.0)
+    assert [(p.pid, p.vram_bytes.need() // MIB) for p in gpu.processes.need()] == [(5359, 21616)]
+    [subject] = snapshot.subjects
+    assert subject.runtime.pid.need() == 5359
+    assert subject.runtime.command.need() == ["llama-server", "-m", "models/llama8b.gguf"]
+    assert subject.runtime.gpu_layers_set.absence is Absence.NOT_FOUND
+    assert subject.runtime.gpu_layers.need() == 33
+    assert subject.model.weights_bytes == Known(4912898048, Origin.REPORTED, "models.json")
+    assert subject.run.depth_tokens.need() == 36 + 128 // 2
+    assert subject.run.load_s.need() == 2.5
+    assert subject.run.prefill_tokens_per_s.need() == pytest.approx((2669.039 + 2737.226) / 2, rel=1e-4)
+    [under_load] = subject.run.gpus.need()
+    assert under_load.vram_used_max_bytes.need() == 21625 * MIB
+
+
+def test_a_stranger_can_be_told_from_the_server():
+    snapshot = read_plain_folder(machine("spill_other_process_holds_vram"))
+    [gpu] = snapshot.machine.gpus.need()
+    own = snapshot.subjects[0].runtime.pid.need()
+    strangers = [p for p in gpu.processes.need() if p.pid != own]
+    assert [(p.pid, p.vram_bytes.need() // MIB) for p in strangers] == [(5581, 138120)]
+
+
+def test_a_failed_load_has_no_run_and_no_list_of_processes():
+    snapshot = read_plain_folder(machine("kv_cache_allocation_fails"))
+    [subject] = snapshot.subjects
+    assert subject.runtime.allocation_failure.need().what == "kv_cache"
+    assert subject.run.decode_tokens_per_s.absence is Absence.NOT_FOUND
+    assert isinstance(subject.run.load_s, Unknown)  # the time until it failed is no load time
+    assert subject.runtime.pid.absence is Absence.NOT_FOUND
+    [gpu] = snapshot.machine.gpus.need()
+    assert isinstance(gpu.processes, Unknown)
+
+
+def test_processors_while_generating():
+    run = read_plain_folder(machine("full_gpu_cpu_busy")).subjects[0].run
+    assert run.own_cpus.need() == pytest.approx(0.867, abs=0.01)
+    assert run.others_cpus.need() == pytest.approx(15.6, abs=0.1)
+    assert run.waiting_for_cpu_s_per_token.need() == pytest.approx(0.00098, abs=0.0001)
+
+
+def test_the_environment_that_was_recorded():
+    runtime = read_plain_folder(machine("cuda_hidden")).subjects[0].runtime
+    assert runtime.environment.need() == {"CUDA_VISIBLE_DEVICES": ""}
+    assert runtime.devices.need() == []
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in machine("healthy_full_gpu").iterdir()))
+def test_any_file_can_be_missing(copy, name):
+    folder = copy("healthy_full_gpu")
+    (folder / name).unlink()
+    snapshot = read_plain_folder(folder)
+    assert parse_snapshot(dump_snapshot(snapshot)) == snapshot
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"", b"\x00\xff" * 1000, b"{]", b"a,b,c\n" * 100], ids=["empty", "binary", "json", "csv"]
+)
+@pytest.mark.parametrize("name", sorted(path.name for path in machine("healthy_full_gpu").iterdir()))
+def test_any_file_can_be_garbage(copy, name, garbage):
+    folder = copy("healthy_full_gpu")
+    (folder / name).write_bytes(garbage)
+    snapshot = read_plain_folder(folder)
+    assert parse_snapshot(dump_snapshot(snapshot)) == snapshot
+
+
+def test_a_log_alone(tmp_path):
+    shutil.copy(machine("healthy_full_gpu") / "server.log", tmp_path)
+    snapshot = read_plain_folder(tmp_path)
+    assert isinstance(snapshot.machine.gpus, Unknown)
+    [subject] = snapshot.subjects
+    assert subject.runtime.gpu_layers.need() == 33
+    assert subject.runtime.state.need() == "loaded"
+    assert subject.run.load_s.need() == pytest.approx(1.709, abs=0.001)
+    assert [c.generated_tokens for c in subject.run.completions.need()] == [8, 128, 128]
+
+
+@pytest.mark.parametrize(
+    ("record", "field"),
+    [
+        ({"args": "-m x"}, "$.args"),
+        ({"args": [], "runs": [{"predicted_n": "64", "predicted_ms": 1}]}, "$.runs[0].predicted_n"),
+        ({"runs": [{"predicted_n": -1, "predicted_ms": 1}]}, "$.runs[0].predicted_n"),
+        ({"load_s": []}, "$.load_s"),
+        ([], "array"),
+    ],
+)
+def test_a_wrong_type_in_the_record_is_named(tmp_path, record, field):
+    (tmp_path / "run.json").write_text(json.dumps(record), encoding="utf-8")
+    with pytest.raises(UserError) as error:
+        read_plain_folder(tmp_path)
+    assert "run.json" in error.value.message
+    assert field in error.value.message
+
+
+def test_two_gpus_keep_their_own_series(copy):
+    folder = copy("healthy_full_gpu")
+    text = (folder / "nvidia_smi_q.txt").read_text(encoding="utf-8")
+    block = text[text.index("GPU 00000000:00:06.0") :]
+    (folder / "nvidia_smi_q.txt").write_text(text + "\n" + block.replace("00:06.0", "00:07.0"), encoding="utf-8")
+    rows = "index,timestamp,utilization.gpu,memory.used\n" + "".join(
+        f"{n % 2},2026/11/15 01:08:{10 + n // 2}.000,{50 * (n % 2)},{1000 + 1000 * (n % 2)}\n" for n in range(20)
+    )
+    (folder / "nvidia_smi_query.csv").write_text(rows, encoding="utf-8")
+    gpus = read_plain_folder(folder).machine.gpus.need()
+    assert [gpu.vram_used_bytes.need() // MIB for gpu in gpus] == [1000, 2000]
+    assert all(gpu.processes.absence is Absence.NOT_SUPPORTED for gpu in gpus)
+
+
+def test_what_is_not_a_plain_folder(tmp_path):
+    assert not is_plain_folder(tmp_path)
+    assert not is_plain_folder(tmp_path / "nowhere")
