@@ -39,7 +39,10 @@ def command_line() -> str:
 
 def schema(kind: type) -> str:
     """The JSON schema of a type."""
-    return msgspec.json.format(msgspec.json.encode(msgspec.json.schema(kind), order="deterministic"), indent=2).decode() + "\n"
+    return (
+        msgspec.json.format(msgspec.json.encode(msgspec.json.schema(kind), order="deterministic"), indent=2).decode()
+        + "\n"
+    )
 
 
 def main() -> int:

@@ -38,8 +38,8 @@ def cpu_case() -> Case:
             gpus=r(()),
         ),
         runtime=Runtime(
-            name=r("llama.cpp"), pid=r(10), command=r(["llama-server", "-m", "m.gguf"]), threads=r(2), state=r("loaded"),
-            context_length=r(4096), devices=r([SeenDevice(name="CPU")]),
+            name=r("llama.cpp"), pid=r(10), command=r(["llama-server", "-m", "m.gguf"]), threads=r(2),
+            state=r("loaded"), context_length=r(4096), devices=r([SeenDevice(name="CPU")]),
             buffers=r([Buffer(device="CPU_Mapped", kind="model", bytes=4692 * MIB, on_gpu=False)]),
         ),
         model=model_8b(),

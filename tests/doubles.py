@@ -73,3 +73,16 @@ class FakeSystem:
 
     def sleep(self, seconds: float) -> None:
         """No time passes here but by asking for it."""
+
+
+class Quiet:
+    """Progress that remembers what was said."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def say(self, text: str) -> None:
+        self.said.append(text)
+
+    def step(self, text: str, share: float) -> None:
+        """Nothing is shown."""

@@ -29,7 +29,9 @@ def test_names_and_keys_are_gone(text, gone):
     assert masked_text(masked_text(text)) == masked_text(text)
 
 
-@pytest.mark.parametrize("text", ["/usr/share/models/x.gguf", "NVIDIA H200", "0000:00:06.0", "b10586-b21e4de", "tokens per second"])
+@pytest.mark.parametrize(
+    "text", ["/usr/share/models/x.gguf", "NVIDIA H200", "0000:00:06.0", "b10586-b21e4de", "tokens per second"]
+)
 def test_what_names_nobody_stays(text):
     assert masked_text(text) == text
 
@@ -54,7 +56,9 @@ def test_a_whole_snapshot():
         environment=reported({"LLAMA_API_KEY": "hush", "LLAMA_ARG_MODEL": "/home/eve/m.gguf"}, "/proc/1/environ"),
     )
     model = Model(path=reported("/home/eve/m.gguf", "-m"))
-    text = dump_snapshot(masked(Snapshot(unslow_version="1", subjects=(Subject(runtime=runtime, model=model),)))).decode()
+    text = dump_snapshot(
+        masked(Snapshot(unslow_version="1", subjects=(Subject(runtime=runtime, model=model),)))
+    ).decode()
     assert "eve" not in text
     assert "hush" not in text
     assert "/home/user/m.gguf" in text

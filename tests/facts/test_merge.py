@@ -5,7 +5,9 @@ from unslow.facts.values import failed, reported
 
 def test_looks_add_up():
     first = Machine(cpu=Cpu(sockets=reported(1, "a")), disks=(Disk(path="/"),), gpus=reported((Gpu(index=0),), "nvml"))
-    second = Machine(cpu=Cpu(physical_cores=reported(8, "b")), disks=(Disk(path="/x"),), gpus=reported((Gpu(index=1),), "amd"))
+    second = Machine(
+        cpu=Cpu(physical_cores=reported(8, "b")), disks=(Disk(path="/x"),), gpus=reported((Gpu(index=1),), "amd")
+    )
     both = overlaid(first, second)
     assert both.cpu.sockets.need() == 1
     assert both.cpu.physical_cores.need() == 8

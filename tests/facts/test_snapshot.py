@@ -1,5 +1,6 @@
 """The file between looking and thinking: kept whole, and refused with a name where it is wrong."""
 
+import contextlib
 import json
 
 import pytest
@@ -13,7 +14,9 @@ from unslow.facts.values import NOT_LOOKED, Absence, Known, MissingFactError, Un
 
 
 def snapshot() -> Snapshot:
-    cpu = Cpu(physical_cores=reported(8, "/proc/cpuinfo"), governor=Unknown("no cpufreq", absence=Absence.NOT_SUPPORTED))
+    cpu = Cpu(
+        physical_cores=reported(8, "/proc/cpuinfo"), governor=Unknown("no cpufreq", absence=Absence.NOT_SUPPORTED)
+    )
     gpus = reported((Gpu(index=0, name=reported("NVIDIA H200", "nvml")),), "nvml")
     return Snapshot(unslow_version="0.1.0", machine=Machine(cpu=cpu, gpus=gpus), subjects=(Subject(),))
 
@@ -93,10 +96,8 @@ def test_hostile_files_are_user_errors(data):
 def test_a_damaged_file_never_raises_anything_else(noise, at):
     data = bytearray(dump_snapshot(snapshot()))
     data[at : at + len(noise)] = noise
-    try:
-        parse_snapshot(bytes(data))
-    except UserError as error:
-        assert error.message
+    with contextlib.suppress(UserError):
+        assert parse_snapshot(bytes(data)).schema
 
 
 def test_absent_is_not_unlooked():

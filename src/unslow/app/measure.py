@@ -22,7 +22,7 @@ class Manners(NamedTuple):
     api_key: str | None = None
 
 
-QUICK_S, USUAL_S = 1.5, 6.0
+QUICK_S, USUAL_S = 1.5, 5.0
 
 
 def measured_subject(system: System, subject: Subject, manners: Manners, progress: Progress) -> Subject:

@@ -51,7 +51,8 @@ def _read_folder(folder: Path) -> Snapshot:
 
     try:
         if is_recording(folder):
-            return collect(RecordedSystem(folder), bandwidth=True)
+            recorded = RecordedSystem(folder)
+            return collect(recorded, bandwidth=recorded.holds("ask ram_bandwidth"))
         if is_plain_folder(folder):
             return read_plain_folder(folder)
     except OSError as error:

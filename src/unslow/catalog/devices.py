@@ -8,8 +8,14 @@ from importlib.resources import files
 import msgspec
 
 # Words that make another device of the same number: all of them must agree.
-_VARIANTS = frozenset(("ti", "super", "laptop", "mobile", "max", "q", "d", "ada", "blackwell", "pcie", "sxm", "sxm2", "nvl", "pro", "ultra"))  # fmt: skip
-_NOISE = frozenset(("nvidia", "geforce", "amd", "radeon", "graphics", "tesla", "quadro", "generation", "gpu", "edition", "workstation", "server", "hbm3", "hbm3e", "hbm2e"))  # fmt: skip
+_VARIANTS = frozenset({"ti", "super", "laptop", "mobile", "max", "q", "d", "ada", "blackwell", "pro", "ultra"}) | {
+    "pcie",
+    "sxm",
+    "sxm2",
+    "nvl",
+}
+_MAKERS = frozenset({"nvidia", "geforce", "amd", "radeon", "tesla", "quadro"})
+_NOISE = _MAKERS | {"graphics", "generation", "gpu", "edition", "workstation", "server", "hbm3", "hbm3e", "hbm2e"}
 _MEMORY = re.compile(r"^\d+gb$")
 _NEAR_SIZE = 1.12  # drivers report a little less than the label
 

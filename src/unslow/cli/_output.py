@@ -5,7 +5,7 @@ import os
 import shutil
 import sys
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 _FALLBACK_WIDTH = 100
 
@@ -45,7 +45,7 @@ class Progress:
         self._bar: Any = None
         self._task: Any = None
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> Self:
         if sys.stderr.isatty() and not self._quiet:
             from rich.console import Console  # noqa: PLC0415 (only where a bar is shown)
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415

@@ -59,5 +59,6 @@ def list_text(pages: Sequence[Page], *, width: int) -> str:
 
 def page_json(pages: Sequence[Page]) -> str:
     """The pages as JSON."""
-    rows = [{"id": p.id, "title": p.title, "phase": p.phase, "needs": p.needs, "explains": p.explains, "text": p.text} for p in pages]  # fmt: skip
+    names = ("id", "title", "phase", "needs", "explains", "text")
+    rows = [{name: getattr(page, name) for name in names} for page in pages]
     return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()

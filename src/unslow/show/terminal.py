@@ -10,12 +10,13 @@ from rich.text import Text
 from unslow.show._units import fact_value, rate, span
 from unslow.think.report import BudgetPart, Finding, Range, Report, SubjectReport
 
-_STYLE = {"slow": "bold white on red", "failed": "bold white on red", "normal": "bold black on green", "cannot_tell": "bold black on yellow"}  # fmt: skip
+_RED, _GREEN, _YELLOW = "bold white on red", "bold black on green", "bold black on yellow"
+_STYLE = {"slow": _RED, "failed": _RED, "normal": _GREEN, "cannot_tell": _YELLOW}
 _WORD = {"slow": " SLOW ", "failed": " FAILED ", "normal": " NORMAL ", "cannot_tell": " CAN'T TELL "}
 _MARK = {"ok": ("✓", "green"), "bad": ("✗", "red"), "unknown": ("?", "yellow")}
 _SHADES = ("cyan", "magenta", "blue", "yellow", "green", "red")
 _DECODE = "decode_tokens_per_s"
-_NARROWEST, _BAR = 40, 60
+_NARROWEST, _BAR, _SHORT = 40, 60, 12
 
 
 def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
@@ -73,12 +74,11 @@ def _speed(subject: SubjectReport) -> RenderableType:
         grid.add_row("  ceiling", f"{rate(expected.ceiling_tokens_per_s)} tok/s by memory bandwidth alone{share}")
     if expected.because and not expected.achievable:
         grid.add_row("  expected", f"no prediction: {expected.because}")
-    for key, label, unit in (
-        ("prefill_tokens_per_s", "prompt", "tok/s"), ("time_to_first_token_s", "first token", "s"), ("load_s", "load", "s"),
-    ):  # fmt: skip
+    if "prefill_tokens_per_s" in measured:
+        grid.add_row("  prompt", f"{rate(measured['prefill_tokens_per_s'])} tok/s")
+    for key, label in (("time_to_first_token_s", "first token"), ("load_s", "load")):
         if key in measured:
-            value = f"{rate(measured[key])} {unit}" if unit != "s" else span(measured[key])
-            grid.add_row(f"  {label}", value)
+            grid.add_row(f"  {label}", span(measured[key]))
     return grid
 
 
@@ -133,20 +133,19 @@ def _checklist(subject: SubjectReport) -> list[RenderableType]:
 
 
 def _ruled_out(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
-    shown = subject.ruled_out if everything else subject.ruled_out[:12]
+    shown = subject.ruled_out if everything else subject.ruled_out[:_SHORT]
     grid = _pair_grid()
     for item in shown:
         grid.add_row(f"  {item.cause}", item.because)
-    more = [Text(f"  and {len(subject.ruled_out) - len(shown)} more: --all", style="dim")] if len(shown) < len(subject.ruled_out) else []  # fmt: skip
+    left = len(subject.ruled_out) - len(shown)
+    more = [Text(f"  and {left} more: --all", style="dim")] if left else []
     return [Text("Ruled out", style="bold"), grid, *more]
 
 
 def _untold(subject: SubjectReport) -> list[RenderableType]:
     grid = _pair_grid()
     for item in subject.cannot_tell:
+        missing = f" ({item.missing})" if item.missing != item.because else ""
         how = f"; to find out: {item.how_to_get}" if item.how_to_get else ""
-        grid.add_row(
-            f"  {item.cause}",
-            f"{item.because} ({item.missing}){how}" if item.because != item.missing else f"{item.because}{how}",
-        )
+        grid.add_row(f"  {item.cause}", f"{item.because}{missing}{how}")
     return [Text("Could not tell", style="bold"), grid]

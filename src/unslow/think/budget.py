@@ -10,7 +10,7 @@ UNEXPLAINED, WAITING = "unexplained", "waiting for a CPU"
 
 
 def decode_budget(case: Case, prediction: Prediction | None, measured_s: float) -> tuple[BudgetPart, ...]:
-    """The measured time of a token, split as physics splits it; parts shrink together where it was faster than predicted."""
+    """The measured time of a token, split as physics splits it; where it was faster, all parts shrink together."""
     parts = prediction.parts if prediction else []
     predicted = sum(p.seconds for p in parts)
     scale = min(1.0, measured_s / predicted) if predicted else 0.0

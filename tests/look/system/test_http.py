@@ -107,7 +107,9 @@ def test_nobody_listens():
     assert caught.value.absence is Absence.NOT_FOUND
 
 
-@pytest.mark.parametrize("url", ["http://192.0.2.1/x", "http://example.com/x", "http://127.0.0.1.example.com/", "http://[::2]/"])
+@pytest.mark.parametrize(
+    "url", ["http://192.0.2.1/x", "http://example.com/x", "http://127.0.0.1.example.com/", "http://[::2]/"]
+)
 def test_a_host_that_nobody_named_is_not_asked(url):
     with pytest.raises(LookError, match="not named by the user"):
         LiveSystem().request("GET", url)
@@ -139,5 +141,8 @@ def test_a_stream_that_stalls():
 
 
 def test_a_stream_that_is_refused():
-    with server(b"HTTP/1.1 503 No\r\nContent-Length: 4\r\n\r\nbusy") as url, pytest.raises(LookError, match="503: busy"):
+    with (
+        server(b"HTTP/1.1 503 No\r\nContent-Length: 4\r\n\r\nbusy") as url,
+        pytest.raises(LookError, match="503: busy"),
+    ):
         stream(url)

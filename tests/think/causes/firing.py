@@ -63,8 +63,7 @@ def crowded() -> Case:
 
 def contended() -> Case:
     return with_facts(
-        cpu_case(),
-        {"run.others_cpus": 1.0, "run.waiting_for_cpu_s_per_token": 0.5, "run.decode_tokens_per_s": 1.0},
+        cpu_case(), {"run.others_cpus": 1.0, "run.waiting_for_cpu_s_per_token": 0.5, "run.decode_tokens_per_s": 1.0}
     )
 
 

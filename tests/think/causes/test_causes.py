@@ -1,4 +1,4 @@
-"""What must hold for every cause, found by presence: documented, honest about its needs, deterministic, never without evidence."""
+"""What must hold for every cause: documented, honest about its needs, deterministic, never without evidence."""
 
 import importlib
 from pathlib import Path
@@ -62,7 +62,7 @@ def test_any_other_missing_fact_never_crashes_it(name):
         assert answer is not None
 
 
-@pytest.mark.parametrize("path", [p for p in ("machine", "runtime", "model", "run")])
+@pytest.mark.parametrize("path", ["machine", "runtime", "model", "run"])
 def test_the_judge_needs_no_fact_at_all(path):
     for start in (cpu_case(), gpu_case(), gpu_case(21, 5.0)):
         blank = Case(**{n: getattr(start, n) for n in ("machine", "runtime", "model", "run") if n != path})

@@ -22,7 +22,7 @@ def test_the_root_even_where_a_stranger_holds_memory():
 
     other = GpuProcess(pid=77, name=r("blender"), vram_bytes=r(15 * GIB))
     report = judge(with_facts(long_context(), {"machine.gpus.0.processes": [other]}))
-    assert [f.cause for f in report.findings][0] == NAME
+    assert report.findings[0].cause == NAME
     assert "other_process_holds_vram" in report.findings[0].explains
 
 

@@ -14,7 +14,7 @@ def test_a_busy_neighbour_is_named_and_priced():
     report = judge(with_facts(contended(), {"run.busiest_others": r(busiest)}))
     assert report.findings[0].cause == NAME
     assert "cc1plus (pid 99, 1.0)" in report.findings[0].because
-    assert 2.5 < report.expected.achievable["decode_tokens_per_s"].mid < 4
+    assert 2 < report.expected.achievable["decode_tokens_per_s"].mid < 4
     assert report.budget[0].part == "waiting for a CPU"
 
 

@@ -24,7 +24,8 @@ def test_a_device_list_of_only_the_cpu_is_enough():
 def test_hidden_load_lines_are_no_proof():
     gone = not_found("not in the log", "restart with -lv 4")
     case = with_facts(
-        no_backend(), {"runtime.gpu_refused": gone, "runtime.devices": gone, "runtime.buffers": gone, "runtime.backends": gone}
+        no_backend(),
+        {"runtime.gpu_refused": gone, "runtime.devices": gone, "runtime.buffers": gone, "runtime.backends": gone},
     )
     answer = ask(NAME, case)
     assert isinstance(answer, CannotTell)

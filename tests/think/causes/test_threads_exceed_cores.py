@@ -22,7 +22,9 @@ def test_smt_at_par_is_no_crowd():
 
 
 def test_a_cpuset_counts_as_cores():
-    case = with_facts(cpu_case(), {"machine.cpu.physical_cores": 16, "machine.cpu.allowed_cpus": 2, "runtime.threads": 16})
+    case = with_facts(
+        cpu_case(), {"machine.cpu.physical_cores": 16, "machine.cpu.allowed_cpus": 2, "runtime.threads": 16}
+    )
     assert isinstance(ask(NAME, case), Found)
 
 

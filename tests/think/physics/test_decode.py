@@ -43,12 +43,6 @@ def test_more_threads_than_cores_are_never_faster(size, crowd):
     assert seconds(work(host_bytes=size, threads_per_core=crowd)) > seconds(work(host_bytes=size))
 
 
-@given(sizes, st.floats(0.001, 1))
-def test_waiting_adds_up(size, wait):
-    gained = seconds(work(host_bytes=size, waiting_s=wait)) - seconds(work(host_bytes=size))
-    assert abs(gained - wait) < 1e-6 + wait * 1e-6
-
-
 def test_an_interval_survives_being_turned_over():
     low, mid, high = inverse(around(0.5, 2))
     assert (low, mid, high) == (1.0, 2.0, 4.0)

@@ -18,7 +18,7 @@ from unslow.look.system import LookError, System, unknown
 
 PROMPTS = (
     "Explain the transformer architecture in detail.",
-    "Explain what limits the efficiency of heat pumps below freezing, including refrigerants and compressors. Be thorough.",
+    "Explain what limits heat pumps below freezing, including refrigerants and compressors. Be thorough.",
 )
 WARM_UP_TOKENS = 16
 FEWEST_TOKENS, MOST_TOKENS = 24, 512
@@ -56,7 +56,7 @@ def measure(system: System, target: Target, plan: Plan, progress: Progress) -> R
     stamp, done = system.now(), []
     try:
         progress("warming up", 0.0)
-        warm = _complete(system, target, plan, _prompt(stamp, 0), WARM_UP_TOKENS)
+        warm = complete(system, target, plan, _prompt(stamp, 0), WARM_UP_TOKENS)
         tokens = _tokens_for(warm, plan.seconds_per_completion)
         for number in range(1, COMPLETIONS + 1):
             progress(f"measuring, {number} of {COMPLETIONS}: {tokens} tokens", number / (COMPLETIONS + 1))
@@ -80,7 +80,7 @@ def _tokens_for(warm: Completion, seconds: float) -> int:
 
 def _watched(system: System, target: Target, plan: Plan, prompt: str, tokens: int) -> _Watched:
     before, waited_before = _sample(system), _run_delay(system, target.pid)
-    completion = _complete(system, target, plan, prompt, tokens)
+    completion = complete(system, target, plan, prompt, tokens)
     after, waited_after = _sample(system), _run_delay(system, target.pid)
     if waited_before is not None and waited_after is not None:
         waited = max(0.0, waited_after - waited_before)
@@ -112,7 +112,8 @@ def _run_delay(system: System, pid: int | None) -> float | None:
         return None
 
 
-def _complete(system: System, target: Target, plan: Plan, prompt: str, tokens: int) -> Completion:
+def complete(system: System, target: Target, plan: Plan, prompt: str, tokens: int) -> Completion:
+    """One request for that many tokens, timed by the server and by this clock."""
     body: dict[str, Any] = {
         "prompt": prompt,
         "n_predict": tokens,

@@ -1,7 +1,8 @@
 """One file for each source of truth about the machine.
 
-A probe is a module with `read(system) -> Machine`: it fills in the facts that its source knows and leaves the others alone.
-`read_*` touches the system, `parse_*` is pure. Modules are found by presence; each one fails alone and is timed.
+A probe is a module with `read(system) -> Machine`: it fills in the facts that its source knows and leaves the others
+alone. `read_*` touches the system, `parse_*` is pure. Modules are found by presence; each one fails alone and is
+timed.
 """
 
 import importlib

@@ -99,7 +99,7 @@ class LiveSystem:
         http.check_host(url, self._named_hosts)
         return http.stream(url, body, headers or {}, timeout_s)
 
-    def ask(self, name: str, question: Callable[[], Any]) -> Any:  # noqa: ARG002 (the recorder uses the name)
+    def ask(self, name: str, question: Callable[[], Any]) -> Any:
         return question()
 
     def now(self) -> str:

@@ -49,6 +49,10 @@ class RecordedSystem:
         for entry in _entries(folder / INDEX):
             self._answers[entry.question].append(entry)
 
+    def holds(self, question: str) -> bool:
+        """Whether the question was asked when this was recorded."""
+        return question in self._answers
+
     def _next(self, question: str) -> Any:
         queue = self._answers.get(question)
         if not queue:
@@ -58,13 +62,13 @@ class RecordedSystem:
             raise LookError(entry.error, entry.absence)
         return entry.answer
 
-    def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:  # noqa: ARG002 (held when recorded)
+    def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
         return _bytes(self._next(f"file {path}"))
 
-    def read_head(self, path: str, limit: int) -> bytes:  # noqa: ARG002 (held when recorded)
+    def read_head(self, path: str, limit: int) -> bytes:
         return _bytes(self._next(f"head {path}"))
 
-    def read_tail(self, path: str, limit: int) -> bytes:  # noqa: ARG002 (held when recorded)
+    def read_tail(self, path: str, limit: int) -> bytes:
         return _bytes(self._next(f"tail {path}"))
 
     def list_dir(self, path: str) -> list[str]:
@@ -73,7 +77,7 @@ class RecordedSystem:
     def read_link(self, path: str) -> str:
         return _as(str, self._next(f"link {path}"))
 
-    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:  # noqa: ARG002
+    def run(self, command: Sequence[str], timeout_s: float = COMMAND_TIMEOUT_S) -> Finished:
         return _as(Finished, self._next(f"command {' '.join(command)}"))
 
     def request(
@@ -81,23 +85,19 @@ class RecordedSystem:
         method: str,
         url: str,
         body: Any = None,
-        headers: Mapping[str, str] | None = None,  # noqa: ARG002
-        timeout_s: float = HTTP_TIMEOUT_S,  # noqa: ARG002 (same signature as the live door)
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = HTTP_TIMEOUT_S,
     ) -> Answer:
         status, text, content_type = _as(tuple[int, str, str], self._next(f"http {method} {url}"))
         return Answer(status, text.encode(), content_type)
 
     def stream(
-        self,
-        url: str,
-        body: Any,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = 120.0,  # noqa: ARG002
+        self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 120.0
     ) -> Iterator[Line]:
         lines = _as(list[tuple[float, str]], self._next(f"stream {url}"))
         return (Line(seconds, text) for seconds, text in lines)
 
-    def ask(self, name: str, question: Callable[[], Any]) -> Any:  # noqa: ARG002 (the recording answers)
+    def ask(self, name: str, question: Callable[[], Any]) -> Any:
         return self._next(f"ask {name}")
 
     def now(self) -> str:

@@ -11,9 +11,11 @@ from unslow.think.adapt.shape import missing
 from unslow.think.physics.decode import Backend, Side
 from unslow.think.physics.interval import SPREAD
 
+CORE_TURNS_BYTES_PER_S = 12 * GB
+"""What a core can turn into products at most, before the efficiency: 8 GB/s of Q4_K on one 2.8 GHz core (AVX2)."""
 CORE_READ_BYTES_PER_S = 4 * GB
 HOST_READ_CAP_BYTES_PER_S = 64 * GB
-"""A core turning quantised blocks into products, where nobody measured: 13.3 tok/s of 4.6 GB on 16 cores (H200 host)."""
+"""A core on quantised blocks, where nobody measured the memory: 13.3 tok/s of 4.6 GB on 16 cores (H200 host)."""
 
 
 def cores_of(case: Case) -> float:
@@ -27,7 +29,7 @@ def cores_of(case: Case) -> float:
 
 
 def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
-    """Bytes per second of a GPU's memory and how far off that may be: the bus as the driver reports it, else the catalogue."""
+    """Bytes per second of a GPU's memory and how far off that may be: by its bus, else by the catalogue."""
     if (
         isinstance(gpu.memory_bus_bits, Known)
         and isinstance(gpu.memory_clock_max_hz, Known)
@@ -111,5 +113,5 @@ def _host_bandwidth(case: Case) -> tuple[float, float]:
     threads = min(case.runtime.threads.value_or(cores), cores)
     if isinstance(measured, Known) and measured.value > 0:
         one = case.machine.memory.read_one_core_bytes_per_s.value_or(measured.value)
-        return min(measured.value, one * threads), SPREAD[measured.origin]
+        return min(measured.value, one * threads, CORE_TURNS_BYTES_PER_S * threads), SPREAD[measured.origin]
     return min(CORE_READ_BYTES_PER_S * threads, HOST_READ_CAP_BYTES_PER_S), SPREAD[Origin.ESTIMATED]

@@ -42,7 +42,7 @@ def read_placement(case: Case, shape: Shape) -> Placement:
 
 
 def _fills_enough_vram(case: Case) -> bool:
-    """Whether the process holds more GPU memory than the weights take, with more to spare: then nothing pushed any out."""
+    """Whether the process holds more GPU memory than the weights take, with room left: nothing pushed any out."""
     own = sum(p.vram_bytes.value_or(0) for g in gpus_of(case) for p in g.processes.value_or([]) if _is_own(case, p.pid))
     free = sum(g.vram_free_bytes.value_or(0) for g in gpus_of(case))
     unforced = case.runtime.gpu_layers_set.value_or(None) is None and not case.runtime.tensor_overrides.value_or([])

@@ -42,7 +42,7 @@ def check(case: Case) -> Found | Absent:
     if waiting < WAITING_SHARE:
         return Absent(f"others used {others:.1f} cores, and waiting for them explains {waiting:.0%} of the time")
     busiest = case.run.busiest_others
-    names = ", ".join(f"{p.name} (pid {p.pid}, {p.cpus:.1f})" for p in busiest.value_or([])[:3])
+    names = ", ".join(f"{p.name} (pid {p.pid}, {p.cpus:.1f})" for p in busiest.value_or([])[:3] if p.pid)
     return Found(
         because=f"other processes used {others:.1f} of {cores:g} cores while tokens were generated"
         + (f": {names}" if names else "")

@@ -17,7 +17,7 @@ Answers do not change. The GPU's memory fills up: leave room for what else uses 
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
+from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known
 from unslow.think.adapt.placement import available_vram_bytes, compute_bytes, margin_bytes, runtime_sees_gpu
 from unslow.think.adapt.shape import read_shape
@@ -51,12 +51,12 @@ def check(case: Case) -> Found | Absent:
     evidence = [cite(case, f"runtime.{setting}", f"{total} layers, {fitting} of them fit")]
     if isinstance(case.machine.gpus, Known) and isinstance(case.machine.gpus.value[0].vram_free_bytes, Known):
         evidence.append(
-            cite(case, "machine.gpus.0.vram_free_bytes", f"{shape.layer_bytes:.0f} bytes for one more layer")
+            cite(case, "machine.gpus.0.vram_free_bytes", f"{shape.layer_bytes / MIB:.0f} MiB for one more layer")
         )
     cure = Cure(vram_bytes=available)
     return Found(
-        because=f"a setting keeps {total - asked} of {total} layers on the CPU; {available / GIB:.0f} GiB of GPU memory were "
-        f"free, enough for {fitting}",
+        because=f"a setting keeps {total - asked} of {total} layers on the CPU; the GPU had "
+        f"{available / GIB:.0f} GiB free, enough for {fitting}",
         evidence=tuple(evidence),
         cure=cure,
         remedies=(Remedy(Knob.GPU_LAYERS.to(value, why), cure),),

@@ -58,7 +58,7 @@ def _evidence(pid: int, vram: Known[int] | Unknown, lacking: float) -> Evidence:
     if isinstance(vram, Unknown):
         raise MissingFactError(vram)
     return Evidence(
-        fact=f"machine.gpus.processes.{pid}.vram_bytes", value=vram.value, reference=f"{lacking:.0f} bytes lacking",
+        fact=f"machine.gpus.processes.{pid}.vram_bytes", value=vram.value, reference=f"{lacking / GIB:.1f} GiB lacking",
         origin=str(vram.origin), source=vram.source,
     )  # fmt: skip
 

@@ -43,11 +43,12 @@ def check(case: Case) -> Found | Absent:
         return Absent(f"there was room: {demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free")
     context = runtime.context_length.need()
     return Found(
-        because=f"{left} of {runtime.layers.need()} layers run on the CPU, all or in part: the model asks for {demand.asked / GIB:.1f} GiB "
-        f"and {demand.margin / GIB:.1f} GiB of margin, {demand.available / GIB:.1f} GiB were free on the GPU",
+        because=f"{left} of {runtime.layers.need()} layers run on the CPU, all or in part: the model asks for "
+        f"{demand.asked / GIB:.1f} GiB and {demand.margin / GIB:.1f} GiB of margin, and the GPU had "
+        f"{demand.available / GIB:.1f} GiB free",
         evidence=(
             cite(case, "runtime.gpu_layers", f"{runtime.layers.need()} layers"),
-            cite(case, "model.weights_bytes", f"{demand.available:.0f} bytes free"),
+            cite(case, "model.weights_bytes", f"{demand.available / GIB:.1f} GiB free on the GPU"),
         ),
         cure=EVERYTHING,
         remedies=(

@@ -13,7 +13,7 @@ from unslow.think.physics.interval import Interval, around
 
 REFERENCE_WIDTH = 4096
 NARROW_SHARE = 0.44
-"""Part of a layer's overhead that does not depend on width: 36 us of 78 us between a 576- and a 4096-wide model (H200)."""
+"""Part of a layer's overhead that does not depend on width: 36 of 78 us, a 576- against a 4096-wide model (H200)."""
 
 OVERSUBSCRIBED_COST = 0.45
 """Extra time for each thread per core beyond one: 16 threads on 2 cores were 5.5 times slower than 2 threads (0.64),

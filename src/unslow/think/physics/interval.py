@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 from unslow.facts.values import Origin
 
-# How far the truth may lie from a figure of this origin, as a factor either way. Two publishers of the same card and quant
-# differ by 9 % in the median, so nothing looked up is sharper than that.
+# How far the truth may lie from a figure of this origin, as a factor either way. Two publishers of the same card and
+# quant differ by 9 % in the median, so nothing looked up is sharper than that.
 SPREAD = {Origin.MEASURED: 1.10, Origin.REPORTED: 1.15, Origin.DATASHEET: 1.15, Origin.ESTIMATED: 2.0}
 
 

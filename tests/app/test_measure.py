@@ -1,0 +1,63 @@
+"""A live server belongs to its user."""
+
+import json
+
+import msgspec
+import pytest
+from doubles import FakeSystem, Quiet
+
+from unslow.app.measure import Manners, measured_subject
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Known, Unknown, reported
+from unslow.look.system import Answer
+from unslow.look.system.door import Line
+
+URL = "http://127.0.0.1:8080"
+LAST = {"timings": {"prompt_n": 40, "prompt_ms": 100.0, "predicted_n": 65, "predicted_ms": 1000.0}}
+STREAM = [Line(0.1, 'data: {"content": "a"}'), Line(1.1, f"data: {json.dumps(LAST)}")]
+
+
+def subject(**changes) -> Subject:
+    facts = {"url": URL, "state": "loaded", "busy_slots": 0} | changes
+    return Subject(
+        runtime=Runtime(**{k: v if isinstance(v, Unknown) else reported(v, "test") for k, v in facts.items()})
+    )
+
+
+def system(slots=({"id": 0, "id_task": 5}, {"id": 1})) -> FakeSystem:
+    answer = Answer(200, msgspec.json.encode(list(slots)))
+    return FakeSystem(http={f"GET {URL}/slots": answer}, streams={f"{URL}/completion": STREAM})
+
+
+def test_an_idle_server_is_told_first_and_measured_on_an_unused_slot():
+    door, progress = system(), Quiet()
+    run = measured_subject(door, subject(), Manners(), progress).run
+    assert isinstance(run.decode_tokens_per_s, Known)
+    assert "sending" in progress.said[0]
+    assert all(body["id_slot"] == 1 for path, body in door.sent if path.startswith("STREAM"))
+
+
+@pytest.mark.parametrize(
+    ("changes", "manners", "why"),
+    [
+        ({}, Manners(passive=True), "passive"),
+        ({"busy_slots": 2}, Manners(), "busy with 2 requests"),
+        ({"state": "loading"}, Manners(), "loading"),
+        ({"url": Unknown("none")}, Manners(), "address"),
+        ({"busy_slots": Unknown("no /slots")}, Manners(), "whether it is busy"),
+    ],
+)
+def test_otherwise_nothing_is_sent(changes, manners, why):
+    door, progress = system(), Quiet()
+    run = measured_subject(door, subject(**changes), manners, progress).run
+    assert isinstance(run.decode_tokens_per_s, Unknown)
+    assert why in run.decode_tokens_per_s.why
+    assert not [path for path, _ in door.sent if path.startswith("STREAM")]
+    assert "only observed" in progress.said[0]
+
+
+def test_a_conversation_is_not_pushed_out_unless_the_user_says_so():
+    full = system(slots=[{"id": 0, "id_task": 5}])
+    assert isinstance(measured_subject(full, subject(), Manners(), Quiet()).run.decode_tokens_per_s, Unknown)
+    assert isinstance(measured_subject(full, subject(), Manners(evict=True), Quiet()).run.decode_tokens_per_s, Known)

@@ -1,0 +1,131 @@
+"""The command line as a person uses it: what it prints, and how it exits."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from unslow import __version__
+from unslow.cli import main
+from unslow.cli._dispatch import commands
+
+MACHINES = Path(__file__).parents[1] / "machines"
+HEALTHY = str(MACHINES / "h200_llama_server_healthy_full_gpu")
+SLOW = str(MACHINES / "h200_llama_server_gpu_layers_set_too_low")
+
+
+def run(capsys, *words: str) -> tuple[int, str, str]:
+    status = main(words)
+    out = capsys.readouterr()
+    return status, out.out, out.err
+
+
+def test_version(capsys):
+    assert run(capsys, "--version") == (0, f"unslow {__version__}\n", "")
+
+
+def test_help_lists_every_command(capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(["--help"])
+    assert caught.value.code == 0
+    text = capsys.readouterr().out
+    assert all(name in text for name in commands())
+    assert "exit status" in text
+
+
+@pytest.mark.parametrize("name", list(commands()))
+def test_every_command_has_examples(name, capsys):
+    with pytest.raises(SystemExit):
+        main([name, "--help"])
+    assert "examples:" in capsys.readouterr().out
+
+
+def test_exit_status_tells_the_verdict(capsys):
+    assert run(capsys, "diagnose", HEALTHY)[0] == 0
+    assert run(capsys, "diagnose", SLOW)[0] == 1
+    assert run(capsys, SLOW)[0] == 1
+
+
+def test_json_on_a_recorded_machine(capsys):
+    status, out, _ = run(capsys, "diagnose", SLOW, "--json")
+    report = json.loads(out)
+    assert status == 1
+    assert report["schema"] == "unslow.report/1"
+    finding = report["subjects"][0]["findings"][0]
+    assert finding["cause"] == "gpu_layers_set_too_low"
+    assert "-ngl" not in finding["fixes"][0]["commands"][-1]
+
+
+def test_a_snapshot_gives_the_same_report_as_its_folder(capsys, tmp_path):
+    saved = str(tmp_path / "seen.json")
+    _, first, _ = run(capsys, SLOW, "--json", "--save", saved)
+    _, second, _ = run(capsys, saved, "--json")
+    first, second = json.loads(first), json.loads(second)
+    assert first["subjects"][0]["findings"][0]["cause"] == second["subjects"][0]["findings"][0]["cause"]
+    assert first["subjects"][0]["expected"] == second["subjects"][0]["expected"]
+
+
+def test_a_goal_is_answered(capsys):
+    assert "goal of 500 tok/s is not reached" in run(capsys, HEALTHY, "--goal", "500")[1].replace("\n  ", " ")
+
+
+def test_explain(capsys):
+    status, out, _ = run(capsys, "explain")
+    assert status == 0
+    assert "weights_spill_to_ram" in out
+    assert "normal_for_this_hardware" in out
+    assert "How to fix" in run(capsys, "explain", "cpu-contended")[1]
+    assert json.loads(run(capsys, "explain", "cpu_contended", "--json")[1])[0]["id"] == "cpu_contended"
+
+
+@pytest.mark.parametrize(
+    ("words", "message", "hint"),
+    [
+        (["diagnose", "/no/such/file"], "no such file", "TARGET"),
+        (["diagnos"], "is no command", "diagnose"),
+        (["explain", "weights_spill"], "no cause", "weights_spill_to_ram"),
+        (["diagnose", "--format", "xml", HEALTHY], "no format", "terminal"),
+        (["diagnose", "ftp://host"], "not a URL", "http://"),
+        (["diagnose", "http://127.0.0.1:1"], "nothing listens", "llama-server"),
+        (["diagnose", "999999999"], "no llama-server", "unslow"),
+        (["diagnose", HEALTHY, "--goal", "-3"], "no sense", "positive"),
+        (["diagnose", HEALTHY, "--save", "/no/such/folder/x"], "/no/such/folder/x", "written"),
+        (["collect", "-o", "/no/such/folder/x", HEALTHY], "/no/such/folder/x", "written"),
+        (["collect", "-o", "x", "http://127.0.0.1"], "collect looks", "diagnose"),
+    ],
+)
+def test_bad_input_is_a_line_and_a_hint(words, message, hint, capsys):
+    status, out, err = run(capsys, *words, *([] if words[0] != "diagnose" else ["-q"]))
+    assert status == 2
+    assert out == ""
+    assert err.startswith("unslow: ")
+    assert message in err
+    assert hint in err
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"schema": "unslow.snapshot/1", "machine": 3}', "\0" * 1000])
+def test_a_hostile_snapshot(text, tmp_path, capsys):
+    path = tmp_path / "bad.json"
+    path.write_text(text)
+    status, _, err = run(capsys, "diagnose", str(path))
+    assert status == 2
+    assert "hint:" in err
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    command = f"{sys.executable} -m unslow diagnose {SLOW} --json | head -c 10"
+    done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+
+
+def test_a_terminal_without_unicode(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "unslow", "diagnose", SLOW], capture_output=True, check=False,
+        env={"PYTHONIOENCODING": "ascii", "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert done.returncode == 1
+    assert b"Traceback" not in done.stderr
+    assert b"SLOW" in done.stdout

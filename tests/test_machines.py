@@ -1,0 +1,62 @@
+"""Every recorded machine gets the diagnosis that its own expected.toml asks for."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from unslow.app.read_target import read_stored
+from unslow.think.causes import all_causes
+from unslow.think.judge import diagnose
+
+MACHINES = sorted(p.parent for p in (Path(__file__).parent / "machines").glob("*/expected.toml"))
+HEALTHY_8B_TOKENS_PER_S = 219  # the same shape, all of it on the same GPU
+
+
+def expected(folder: Path) -> dict:
+    return tomllib.loads((folder / "expected.toml").read_text())
+
+
+def judged(folder: Path):
+    return diagnose(read_stored(str(folder))).subjects[0]
+
+
+@pytest.mark.parametrize("folder", MACHINES, ids=lambda p: p.name)
+def test_the_verdict_and_the_first_cause(folder):
+    want, report = expected(folder), judged(folder)
+    found = [f.cause for f in report.findings]
+    allowed = {want["first_cause"], *want.get("also", [])}
+    if want["first_cause"] and want["first_cause"] not in all_causes():
+        pytest.skip(f"{want['first_cause']} has no file yet; found {found}")
+    assert report.verdict == want["verdict"]
+    assert (found[0] if found else "") == want["first_cause"]
+    assert all(f.evidence for f in report.findings)
+    assert set(found) <= allowed | {"weights_spill_to_ram", "context_larger_than_needed"}
+
+
+@pytest.mark.parametrize("folder", [m for m in MACHINES if expected(m)["verdict"] == "normal"], ids=lambda p: p.name)
+def test_a_healthy_machine_has_no_findings(folder):
+    assert judged(folder).findings == ()
+
+
+SLOW_8B = [m for m in MACHINES if expected(m)["verdict"] == "slow" and "moe" not in m.name and "70b" not in m.name]
+
+
+@pytest.mark.parametrize("folder", SLOW_8B, ids=lambda p: p.name)
+def test_what_is_achievable_is_what_the_healthy_machine_gives(folder):
+    report = judged(folder)
+    if not report.findings:
+        pytest.skip("no cause is known for this machine yet")
+    achievable = report.expected.achievable["decode_tokens_per_s"].mid
+    assert achievable == pytest.approx(HEALTHY_8B_TOKENS_PER_S, rel=0.3)
+
+
+@pytest.mark.parametrize("folder", MACHINES, ids=lambda p: p.name)
+def test_the_budget_sums_to_the_measured_time(folder):
+    report = judged(folder)
+    rate = report.measured.get("decode_tokens_per_s")
+    if report.verdict == "failed":
+        assert not report.budget
+    else:
+        assert sum(b.seconds for b in report.budget) == pytest.approx(1 / rate)
+        assert "unexplained" in [b.part for b in report.budget]
