@@ -7,7 +7,7 @@ from unslow.facts.values import NOT_LOOKED, Absence, Known, Unknown, estimated, 
 from unslow.look.logs.nvidia_smi_q import SOURCE, parse_nvidia_smi_q
 
 MACHINES = Path(__file__).parents[2] / "machines"
-RECORDED = sorted(MACHINES.glob("h200_*/nvidia_smi_q.txt"))
+RECORDED = [MACHINES / "h200_llama_server_healthy_full_gpu" / "nvidia_smi_q.txt"]
 TEXT = RECORDED[0].read_text()
 MIB = 1024**2
 

@@ -6,7 +6,7 @@ from unslow.facts.values import NOT_LOOKED, Absence, Unknown, reported
 from unslow.look.logs.nvidia_smi_table import SOURCE, parse_nvidia_smi
 
 MACHINES = Path(__file__).parents[2] / "machines"
-RECORDED = sorted(MACHINES.glob("h200_*/machine.txt"))
+RECORDED = [MACHINES / "h200_llama_server_healthy_full_gpu" / "machine.txt"]
 MIB = 1024**2
 
 OLD = """\
