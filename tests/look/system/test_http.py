@@ -33,6 +33,9 @@ def server(answer: bytes, *, drip_s: float = 0, linger_s: float = 0) -> Iterator
                     connection.sendall(piece)
                     time.sleep(drip_s)
                 time.sleep(linger_s)
+                connection.shutdown(socket.SHUT_WR)
+                while connection.recv(65536):  # closing on unread bytes would reset the connection
+                    pass
             except OSError:
                 pass
 
