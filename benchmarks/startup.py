@@ -1,6 +1,6 @@
 """What the program itself costs, as ratios measured side by side: starting, collecting, diagnosing a snapshot.
 
-    make bench
+make bench
 """
 
 import statistics

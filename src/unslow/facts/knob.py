@@ -18,6 +18,7 @@ class Knob(StrEnum):
     QUANT = "quant"
     GPU_BACKEND = "gpu_backend"
     OTHER_PROCESS = "other_process"
+    OTHER_LOAD = "other_load"
 
     def to(self, value: Setting, why: str = "") -> "Change":
         """This knob set to a value."""

@@ -75,7 +75,7 @@ class Unknown(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="is", t
 
 
 Fact: TypeAlias = Known[T] | Unknown
-NOT_LOOKED = Unknown("nobody looked", absence=Absence.NOT_LOOKED)
+NOT_LOOKED = Unknown("not looked at", absence=Absence.NOT_LOOKED)
 
 
 def measured(value: T, source: str) -> Known[T]:

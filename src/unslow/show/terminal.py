@@ -39,7 +39,7 @@ def _subject(subject: SubjectReport, *, everything: bool) -> RenderableType:
     if subject.budget:
         parts += ["", _budget(subject.budget)]
     if subject.findings:
-        parts += ["", Text("Why", style="bold"), *(_finding(i, f) for i, f in enumerate(subject.findings, 1))]
+        parts += ["", Text("Why", style="bold"), *_findings(subject.findings)]
     parts += ["", *_checklist(subject)]
     if subject.ruled_out:
         parts += ["", *_ruled_out(subject, everything=everything)]
@@ -51,7 +51,8 @@ def _subject(subject: SubjectReport, *, everything: bool) -> RenderableType:
 
 def _head(subject: SubjectReport) -> Text:
     head = Text(_WORD[subject.verdict], style=_STYLE[subject.verdict])
-    return head.append(f"  {subject.runtime} · {subject.model} · {subject.devices[0]}", style="bold not reverse")
+    device = subject.devices[0].replace("(R)", "").replace("(TM)", "")
+    return head.append(f"  {subject.runtime} · {subject.model} · {device}", style="bold not reverse")
 
 
 def _pair_grid() -> Table:
@@ -97,8 +98,15 @@ def _budget(budget: tuple[BudgetPart, ...]) -> RenderableType:
     return Group(Text(f"Where the {span(total)} of a token go", style="bold"), bar, legend)
 
 
-def _finding(number: int, finding: Finding) -> RenderableType:
+def _findings(findings: tuple[Finding, ...]) -> list[RenderableType]:
+    root = {explained: f.title for f in reversed(findings) for explained in f.explains}
+    return [_finding(number, finding, root.get(finding.cause)) for number, finding in enumerate(findings, 1)]
+
+
+def _finding(number: int, finding: Finding, root: str | None) -> RenderableType:
     gain = f"  {finding.speedup:.1f}× faster without it" if finding.speedup and finding.speedup > 1 else ""
+    if root:  # its gain is the root's gain
+        gain = f"  because: {root[0].lower()}{root[1:]}"
     head = Text(f"  {number}. {finding.title}", style="bold").append(gain, style="green")
     head.append(f"  ({finding.cause}, {finding.confidence:.0%} sure)", style="dim")
     grid = _pair_grid()

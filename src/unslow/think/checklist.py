@@ -4,9 +4,9 @@ from collections.abc import Callable
 
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import Known, MissingFactError
+from unslow.facts.values import MissingFactError
 from unslow.think.adapt.demand import layers_left_on_host, read_demand
-from unslow.think.adapt.placement import gpus_of, runtime_sees_gpu
+from unslow.think.adapt.placement import runtime_sees_gpu
 from unslow.think.predict import Prediction, measured_rate
 from unslow.think.report import ChecklistItem
 
@@ -18,11 +18,11 @@ _BUSY_ENOUGH = 0.8
 def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem, ...]:
     """Every question with its answer; a missing fact answers with a question mark and the reason."""
     questions: tuple[tuple[str, Callable[[Case], Answer]], ...] = (
-        ("Is the whole model on the GPU?", _on_gpu),
-        ("Is the GPU busy while tokens are generated?", _busy),
-        ("Is the temperature under control?", _cool),
-        ("Do weights and KV cache fit into the GPU's memory?", _fits),
-        ("Does the runtime use a build for this GPU?", _gpu_build),
+        ("Is the whole model on the GPU?", _with_gpu(_on_gpu)),
+        ("Is the GPU busy while tokens are generated?", _with_gpu(_busy)),
+        ("Is the GPU's temperature under control?", _with_gpu(_cool)),
+        ("Do weights and KV cache fit into the GPU's memory?", _with_gpu(_fits)),
+        ("Does the runtime use a build for this GPU?", _with_gpu(_gpu_build)),
         ("Is flash attention on?", _flash_attention),
         ("Does the CPU belong to the runtime?", _cpu_free),
         ("Is the speed what this hardware gives?", lambda c: _as_expected(c, achievable)),
@@ -38,9 +38,16 @@ def _item(question: str, answer: Callable[[Case], Answer], case: Case) -> Checkl
     return ChecklistItem(item=question, state="unknown" if good is None else "ok" if good else "bad", because=because)
 
 
+def _with_gpu(answer: Callable[[Case], Answer]) -> Callable[[Case], Answer]:
+    """The answer, unless there is no GPU to ask about."""
+
+    def asked(case: Case) -> Answer:
+        return answer(case) if case.machine.gpus.need() else (None, "there is no GPU")
+
+    return asked
+
+
 def _on_gpu(case: Case) -> Answer:
-    if isinstance(case.machine.gpus, Known) and not case.machine.gpus.value:
-        return None, "there is no GPU"
     if runtime_sees_gpu(case) is False:
         return False, "the runtime uses no GPU"
     left = layers_left_on_host(case)
@@ -63,8 +70,6 @@ def _cool(case: Case) -> Answer:
 
 
 def _fits(case: Case) -> Answer:
-    if not gpus_of(case):
-        return None, "there is no GPU, or none was seen"
     demand = read_demand(case)
     return (
         demand.asked <= demand.available,
@@ -73,8 +78,6 @@ def _fits(case: Case) -> Answer:
 
 
 def _gpu_build(case: Case) -> Answer:
-    if isinstance(case.machine.gpus, Known) and not case.machine.gpus.value:
-        return None, "there is no GPU"
     sees = runtime_sees_gpu(case)
     return sees, {True: "it sees the GPU", False: "it sees no GPU", None: "nothing tells; restart it with -lv 4"}[sees]
 

@@ -69,7 +69,7 @@ def judge(case: Case) -> SubjectReport:
         summary="",
         phase=slow_phase(case),
         measured=_measured(case, measured),
-        expected=_expected(now, best),
+        expected=_expected(Unknown("it does not load") if verdict == "failed" else now, best),
         budget=_budget(case, now, measured, verdict),
         findings=findings,
         ruled_out=tuple(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent)),

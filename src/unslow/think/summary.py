@@ -3,6 +3,7 @@
 import msgspec
 
 from unslow.facts.snapshot import Case
+from unslow.think.budget import UNEXPLAINED
 from unslow.think.report import Finding, SubjectReport
 
 _DECODE = "decode_tokens_per_s"
@@ -32,10 +33,24 @@ def _slow(report: SubjectReport) -> str:
     rate = report.measured.get(_DECODE)
     is_now = f"It generates {rate:.3g} tokens per second{should}." if rate else "It is set up to be slow."
     if not report.findings:
-        first = next((c for c in report.cannot_tell if c.how_to_get), None)
-        look = f" Look next: {first.how_to_get}." if first else ""
-        return f"{is_now} No cause could be proven.{look}"
+        return f"{is_now} No cause could be proven.{_unexplained(report)} Look next: {_next(report)}."
     return f"{is_now} Slow because {_because(report.findings)}."
+
+
+def _unexplained(report: SubjectReport) -> str:
+    total = sum(b.seconds for b in report.budget)
+    share = sum(b.seconds for b in report.budget if b.part == UNEXPLAINED) / total if total else 0.0
+    return f" {share:.0%} of the time of a token is explained by nothing that was seen." if share else ""
+
+
+def _next(report: SubjectReport) -> str:
+    """What to collect next: what a cause asked for, else what usually hides behind an unexplained remainder."""
+    asked = next((c.how_to_get for c in report.cannot_tell if c.how_to_get), "")
+    if asked:
+        return asked
+    if len(report.devices) > 1:
+        return "who else computes on the GPU (`nvidia-smi pmon -c 3`), and its clocks while it generates"
+    return "what else reads memory on this machine, and the CPU's clock while it generates"
 
 
 def _because(findings: tuple[Finding, ...]) -> str:

@@ -25,7 +25,7 @@ def runtime(command: list[str], environment: dict[str, str] | None = None) -> Ru
         ),
         (Knob.THREADS.to(8), "-t 8", "llama-server -m m.gguf -ngl 20 -c 8192 -t 8"),
         (Knob.THREADS.to(None), "remove -t", "llama-server -m m.gguf -ngl 20 -c 8192"),
-        (Knob.FIT.to(True), "--fit on", "llama-server -m m.gguf -ngl 20 -c 8192 --fit on"),
+        (Knob.FIT.to(True), "remove -ngl 20 -c 8192", "llama-server -m m.gguf"),
     ],
 )
 def test_fragment_and_whole_line(change, fragment, line):
@@ -35,7 +35,7 @@ def test_fragment_and_whole_line(change, fragment, line):
 def test_every_spelling_of_a_flag_is_replaced():
     command = ["llama-server", "--n-gpu-layers=5", "-fit", "off", "--gpu-layers", "20", "-m", "a b.gguf"]
     assert changed_command(command, Knob.GPU_LAYERS.to(None)) == ["llama-server", "-fit", "off", "-m", "a b.gguf"]
-    assert changed_command(command, Knob.FIT.to(value=True))[-2:] == ["--fit", "on"]
+    assert changed_command(command, Knob.FIT.to(None)) == ["llama-server", "-m", "a b.gguf"]
 
 
 def test_words_with_spaces_are_quoted():
@@ -62,5 +62,7 @@ def test_every_knob_is_spelled_without_a_known_command(knob):
 
 def test_knobs_outside_the_command_line():
     assert spell(Knob.QUANT.to("Q3_K_M"), runtime(COMMAND)) == ["-m FILE, where FILE is this model as Q3_K_M"]
+    assert spell(Knob.QUANT.to(None), runtime(COMMAND)) == ["-m FILE, where FILE is this model as a smaller quant"]
+    assert spell(Knob.OTHER_LOAD.to(77), runtime(COMMAND)) == ["renice -n 19 -p 77"]
     assert spell(Knob.OTHER_PROCESS.to(None), runtime(COMMAND)) == [" ".join(COMMAND)]
     assert spell(Knob.GPU_BACKEND.to("CUDA"), runtime(COMMAND))[0] == "install a llama.cpp build for CUDA"

@@ -13,8 +13,8 @@ from unslow.think.physics.interval import SPREAD
 
 CORE_TURNS_BYTES_PER_S = 12 * GB
 """What a core can turn into products at most, before the efficiency: 8 GB/s of Q4_K on one 2.8 GHz core (AVX2)."""
-CORE_READ_BYTES_PER_S = 4 * GB
-HOST_READ_CAP_BYTES_PER_S = 64 * GB
+CORE_READ_BYTES_PER_S = 5.5 * GB
+HOST_READ_CAP_BYTES_PER_S = 88 * GB
 """A core on quantised blocks, where nobody measured the memory: 13.3 tok/s of 4.6 GB on 16 cores (H200 host)."""
 
 

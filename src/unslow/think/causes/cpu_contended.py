@@ -52,9 +52,7 @@ def check(case: Case) -> Found | Absent:
             cite(case, "run.waiting_for_cpu_s_per_token", f"{token_s:.4g} s for a token, all threads together"),
         ),
         cure=Cure(),
-        remedies=(
-            Remedy(Knob.OTHER_PROCESS.to(_first_pid(busiest), "stop it, move it or lower its priority"), Cure()),
-        ),
+        remedies=(Remedy(Knob.OTHER_LOAD.to(_first_pid(busiest), "stop it, move it or lower its priority"), Cure()),),
     )
 
 

@@ -22,6 +22,7 @@ from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.placement import available_vram_bytes, compute_bytes, margin_bytes
 from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 from unslow.think.report import Evidence
 
@@ -31,7 +32,7 @@ _WHAT = {
     "compute_buffer": "the compute buffer",
     "unknown": "a buffer",
 }
-_STEP = 1024
+_STEP, _SHORT = 1024, 4096
 
 
 def check(case: Case) -> Found | Absent:
@@ -53,6 +54,7 @@ def check(case: Case) -> Found | Absent:
             ),
             *((cite(case, "runtime.context_length"),) if isinstance(case.runtime.context_length, Known) else ()),
         ),
+        cure=None if free is None else Cure(vram_bytes=free, context=_SHORT),
         remedies=_remedies(case),
     )  # fmt: skip
 
@@ -66,7 +68,7 @@ def _free(case: Case) -> float | None:
 
 def _remedies(case: Case) -> tuple[Remedy, ...]:
     """The longest context that fits with all layers on the GPU, and leaving the placement to the runtime."""
-    leave = Remedy(Knob.FIT.to(value=True, why="let the runtime place what fits: no explicit layers, fit on"))
+    leave = Remedy(Knob.FIT.to(value=True, why="let the runtime place what fits: no explicit layers, context or fit"))
     try:
         shape, free = read_shape(case), available_vram_bytes(case)
     except MissingFactError:

@@ -49,7 +49,11 @@ def check(case: Case) -> Found | Absent:
         evidence=(*(_evidence(p.pid, p.vram_bytes, lacking) for p in others[:3]), *_free_before(case)),
         cure=None if failed else Cure(vram_bytes=available + held),
         remedies=(
-            Remedy(Knob.OTHER_PROCESS.to(others[0].pid, "close it, or start it after the model"), None, "unsaved work"),
+            Remedy(
+                Knob.OTHER_PROCESS.to(others[0].pid, "close it or start it after the model, then restart the runtime"),
+                None,
+                "unsaved work",
+            ),
         ),
     )
 

@@ -57,7 +57,11 @@ def check(case: Case) -> Found | Absent:
                 Cure(vram_bytes=demand.available, context=context * _Q8_0_SHARE),
                 "answers change slightly",
             ),
-            Remedy(Knob.QUANT.to("smaller", "fewer bytes to hold and to read"), None, "quality falls with the quant"),
+            Remedy(
+                Knob.QUANT.to(None, "a smaller quant: fewer bytes to hold and to read"),
+                None,
+                "quality falls with the quant",
+            ),
         ),
     )
 

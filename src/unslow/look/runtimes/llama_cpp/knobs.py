@@ -12,19 +12,23 @@ _NAMES: dict[Knob, tuple[str, ...]] = {
     Knob.CONTEXT_LENGTH: ("context",),
     Knob.KV_CACHE_TYPE: ("kv_type_k", "kv_type_v"),
     Knob.THREADS: ("threads",),
-    Knob.FIT: ("fit",),
+    Knob.FIT: ("fit", "gpu_layers", "context"),  # an explicit number of layers or context stops the fit
 }
 
 
 def spell(change: Change, runtime: Runtime) -> list[str]:
     """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
+    if change.knob is Knob.FIT and change.value:
+        change = Change(Knob.FIT, None, change.why)  # it is on unless something stops it
     command = runtime.command.value_or([])
     environment = runtime.environment.value_or({})
     again = restart(changed_command(command, change), change, environment) if command else ""
     if change.knob is Knob.OTHER_PROCESS:
         return [again] if again else []  # once the memory is free, a restart fits the layers anew
+    if change.knob is Knob.OTHER_LOAD:
+        return [f"renice -n 19 -p {change.value}"] if change.value else []
     if change.knob is Knob.QUANT:
-        return [f"-m FILE, where FILE is this model as {change.value}"]
+        return [f"-m FILE, where FILE is this model as {change.value or 'a smaller quant'}"]
     if change.knob is Knob.GPU_BACKEND:
         backend = f" for {change.value}" if change.value else ""
         return [f"install a llama.cpp build{backend}", *([again] if again else [])]
