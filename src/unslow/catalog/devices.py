@@ -7,13 +7,9 @@ from importlib.resources import files
 
 import msgspec
 
-# Words that make another device of the same number: all of them must agree.
-_VARIANTS = frozenset({"ti", "super", "laptop", "mobile", "max", "q", "d", "ada", "blackwell", "pro", "ultra"}) | {
-    "pcie",
-    "sxm",
-    "sxm2",
-    "nvl",
-}
+# Words that make another device of the same number: all of them must agree. A form factor must where both name one.
+_MODELS = frozenset({"ti", "super", "laptop", "mobile", "max", "q", "d", "ada", "blackwell", "pro", "ultra"})
+_FORMS = frozenset({"pcie", "sxm", "nvl"})
 _MAKERS = frozenset({"nvidia", "geforce", "amd", "radeon", "tesla", "quadro"})
 _NOISE = _MAKERS | {"graphics", "generation", "gpu", "edition", "workstation", "server", "hbm3", "hbm3e", "hbm2e"}
 _MEMORY = re.compile(r"^\d+gb$")
@@ -46,26 +42,27 @@ def all_devices() -> tuple[Device, ...]:
 
 def find_device(name: str, memory_bytes: int = 0) -> Device | None:
     """The device that a driver's name means; memory size settles between twins."""
-    wanted = _words(name)
-    fitting = [d for d in all_devices() if _same(wanted, _words(d.name))]
+    wanted = words_of(name)
+    fitting = [d for d in all_devices() if same_name(wanted, words_of(d.name))]
     if memory_bytes:
         fitting = [d for d in fitting if not d.memory_bytes or _near(d.memory_bytes, memory_bytes)] or fitting
-    return max(fitting, key=lambda d: len(_words(d.name) & wanted), default=None)
+    return max(fitting, key=lambda d: len(words_of(d.name) & wanted), default=None)
 
 
-def _words(name: str) -> frozenset[str]:
-    words = re.sub(r"(\d+)\s*(gb|gib)\b", r"\1gb", re.sub(r"[()\-/,]", " ", name.lower())).split()
-    return frozenset(words) - _NOISE
+def words_of(name: str) -> frozenset[str]:
+    """The words of a name that tell devices apart."""
+    text = re.sub(r"[()\-/,]", " ", name.lower())
+    text = re.sub(r"(\d+)\s*(gb|gib)\b", r"\1gb", re.sub(r"\bsxm\d\b", "sxm", text))
+    return frozenset(text.split()) - _NOISE
 
 
-def _same(wanted: frozenset[str], known: frozenset[str]) -> bool:
+def same_name(wanted: frozenset[str], known: frozenset[str]) -> bool:
     """Whether all words of the known name are there, but for its memory size and a form factor nobody mentioned."""
-    optional = {w for w in known if _MEMORY.match(w)} | {"sxm", "sxm2", "pcie"} - {
-        w for w in wanted if w in ("pcie", "nvl")
-    }
-    if not known - optional <= wanted:
+    optional = {w for w in known if _MEMORY.match(w)} | _FORMS
+    if not known - optional <= wanted or not known - optional:
         return False
-    return (wanted & _VARIANTS) - optional == (known & _VARIANTS) - optional
+    forms = (wanted & _FORMS, known & _FORMS)
+    return wanted & _MODELS == known & _MODELS and (forms[0] == forms[1] or not (forms[0] and forms[1]))
 
 
 def _near(a: int, b: int) -> bool:

@@ -69,6 +69,6 @@ def depth_of(case: Case) -> float:
 
 def _refitted(case: Case, shape: Shape, cure: Cure) -> Placement:
     context = cure.context if cure.context is not None else case.runtime.context_length.value_or(4096)
-    now = read_placement_or_none(case, shape)
+    now = read_placement_or_none(case, shape) if case.runtime.state.value_or("loaded") != "failed" else None
     best = fitted(shape, cure.vram_bytes or 0.0, context, compute_bytes(case), margin_bytes(case))
     return max(best, now, key=lambda p: p.gpu_layers) if now else best
