@@ -173,10 +173,10 @@ def main() -> None:
     for name, some in sorted(groups.items()):
         if len(some) >= FEWEST:
             efficiency, overhead_s, median, spread = fitted(some)
-            cards = len({r.device for r in some})
+            basis = f"{len(some)} configurations on {len({r.device for r in some})} devices"
             print(
                 f"{name:16} efficiency {efficiency:.2f}, {overhead_s * 1e6:5.0f} us a layer, "
-                f"median error {median:.0%}, 4 of 5 within x{spread:.2f} ({len(some)} configurations on {cards} devices)"
+                f"median error {median:.0%}, 4 of 5 within x{spread:.2f} ({basis})"
             )
 
 

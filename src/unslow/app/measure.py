@@ -9,6 +9,7 @@ from unslow.facts.run import Run
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, Unknown, not_found
 from unslow.look.bench.completions import COMPLETIONS, MOST_TOKENS, Plan, Target, measure
+from unslow.look.bench.observe import observe
 from unslow.look.runtimes import llama_cpp
 from unslow.look.system import System
 
@@ -30,7 +31,7 @@ def measured_subject(system: System, subject: Subject, manners: Manners, progres
     refusal = _refusal(subject, manners)
     if refusal:
         progress.say(f"{subject.runtime.url.value_or('the server')}: {refusal.why}; only observed")
-        return _unmeasured(subject, refusal)
+        return _observed(system, subject, refusal, manners, progress)
     url = subject.runtime.url.need()
     slot = None if subject.runtime.embedded else llama_cpp.unused_slot(system, url, manners.api_key)
     if slot is None and not subject.runtime.embedded and not manners.evict:
@@ -63,6 +64,18 @@ def _refusal(subject: Subject, manners: Manners) -> Unknown | None:
     if isinstance(runtime.busy_slots, Unknown) and not runtime.embedded:
         return not_found("it does not say whether it is busy", "start it with --slots, or look when it is idle")
     return None
+
+
+def _observed(system: System, subject: Subject, why: Unknown, manners: Manners, progress: Progress) -> Subject:
+    """What a busy server shows of the work it is doing anyway."""
+    url = subject.runtime.url
+    if not isinstance(url, Known) or not subject.runtime.busy_slots.value_or(0):
+        return _unmeasured(subject, why)
+    progress.step("watching the request that it is answering", 0.5)
+    speed = observe(system, url.value, llama_cpp.headers(manners.api_key))
+    if isinstance(speed, Unknown):
+        return _unmeasured(subject, not_found(f"{why.why}, and {speed.why}", why.how_to_get))
+    return msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, decode_tokens_per_s=speed))
 
 
 def _unmeasured(subject: Subject, why: Unknown) -> Subject:

@@ -21,7 +21,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     parser.add_argument("target", nargs="?", metavar="TARGET", help="URL, process id, snapshot or recording folder")
     add_format_arguments(parser)
-    parser.add_argument("--passive", action="store_true", help="send nothing to any runtime, and start none")
+    parser.add_argument(
+        "--passive", action="store_true", help="send no prompt to any runtime and start none; only read"
+    )
     parser.add_argument("--quick", action="store_true", help="measure for seconds, not for half a minute")
     parser.add_argument("--goal", type=float, metavar="TOK_S", help="the speed that you want, in tokens per second")
     parser.add_argument("--context", type=int, metavar="TOKENS", help="the context length that you need")

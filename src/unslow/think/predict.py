@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, MissingFactError, Unknown
+from unslow.facts.values import Absence, Known, MissingFactError, Unknown
 from unslow.think.adapt.work import Cure, work
 from unslow.think.physics.decode import Part, ceiling_tokens_per_s, decode_parts, total_seconds
 from unslow.think.physics.interval import Interval, inverse
@@ -40,4 +40,7 @@ def measured_rate(case: Case) -> Known[float] | Unknown:
     for fact in (case.run.decode_tokens_per_s, case.runtime.decode_tokens_per_s):
         if isinstance(fact, Known) and fact.value > 0:
             return fact
+    unmeasured = case.run.decode_tokens_per_s
+    if isinstance(unmeasured, Unknown) and unmeasured.absence is not Absence.NOT_LOOKED:
+        return unmeasured
     return Unknown("no speed was measured", "run `unslow` while the runtime is idle, without --passive")

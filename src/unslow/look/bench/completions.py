@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.run import Completion, Run
-from unslow.facts.values import Fact, Unknown, measured, not_found
+from unslow.facts.values import Fact, Unknown, measured, not_found, not_supported
 from unslow.look.kernel.cpu_time import CpuSample, CpuUse, cpus_between, read_cpu_sample, read_own_pid, read_run_delay
 from unslow.look.system import LookError, System, unknown
 
@@ -23,6 +23,9 @@ PROMPTS = (
 WARM_UP_TOKENS = 16
 FEWEST_TOKENS, MOST_TOKENS = 24, 512
 COMPLETIONS = 3
+
+
+NOT_WATCHED = not_supported("the GPU is not watched while it is measured", "run `nvidia-smi dmon -s pucm` meanwhile")
 
 
 class Plan(NamedTuple):
@@ -195,6 +198,7 @@ def summarise(done: Sequence[_Watched], url: str) -> Run:
         client_decode_tokens_per_s=_median([c for c in clients if c], f"{source}, client clock"),
         depth_tokens=measured(int(statistics.median(c.prompt_tokens + c.generated_tokens / 2 for c in runs)), url),
         waiting_for_cpu_s_per_token=_waiting(runs),
+        gpus=NOT_WATCHED,
         **_processors([w.use for w in done]),
     )
 

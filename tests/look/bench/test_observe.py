@@ -1,0 +1,53 @@
+import msgspec
+import pytest
+from doubles import FakeSystem
+
+from unslow.facts.values import Known, Unknown
+from unslow.look.bench.observe import Decoding, observe, parse_slots, parse_speed
+from unslow.look.system import Answer
+
+URL = "http://127.0.0.1:8080"
+
+
+def slot(number, decoded, task=7, busy=True, shape=list):
+    token = {"n_decoded": decoded}
+    return {"id": number, "id_task": task, "is_processing": busy, "next_token": [token] if shape is list else token}
+
+
+def test_both_shapes_of_a_slot():
+    assert parse_slots([slot(0, 5), slot(1, 9, busy=False)]) == {0: Decoding(7, 5)}
+    assert parse_slots([slot(0, 5, shape=dict)]) == {0: Decoding(7, 5)}
+
+
+@pytest.mark.parametrize(
+    "slots", [None, {}, [3], [{}], [{"is_processing": True}], [{"id": "a", "is_processing": True}]]
+)
+def test_garbage_is_no_slot(slots):
+    assert parse_slots(slots) == {}
+
+
+def test_the_speed_of_one_request():
+    speed = parse_speed({0: Decoding(7, 10)}, {0: Decoding(7, 60)}, 2.0, URL)
+    assert isinstance(speed, Known)
+    assert speed.value == 25
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({}, {}),
+        ({0: Decoding(7, 10)}, {0: Decoding(8, 60)}),
+        ({0: Decoding(7, 10)}, {0: Decoding(7, 10)}),
+        ({0: Decoding(7, 10), 1: Decoding(8, 1)}, {0: Decoding(7, 20), 1: Decoding(8, 9)}),
+    ],
+    ids=["idle", "another task", "still prefilling", "two at once"],
+)
+def test_what_can_not_be_told(before, after):
+    assert isinstance(parse_speed(before, after, 2.0, URL), Unknown)
+
+
+def test_a_server_that_hides_its_slots():
+    door = FakeSystem(http={f"GET {URL}/slots": Answer(501, b"{}")})
+    assert isinstance(observe(door, URL, {}), Unknown)
+    door = FakeSystem(http={f"GET {URL}/slots": Answer(200, msgspec.json.encode([slot(0, 5)]))})
+    assert isinstance(observe(door, URL, {}), Unknown)
