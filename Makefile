@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: run test test-real check docs bench clean
+.PHONY: run test test-real check docs bench machines clean
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "unslow needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
@@ -36,6 +36,9 @@ docs: $(READY)  ## write the generated reference
 
 bench: $(READY)  ## what the program itself costs, in ratios
 	$(BIN)/python benchmarks/startup.py
+
+machines: $(READY)  ## measured against predicted on every recorded machine
+	$(BIN)/python lab/machines.py
 
 clean:
 	rm -rf $(VENV) .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,5 +1,6 @@
 """The diagnosis, top down: which phase, where its time goes, which causes are there, and what they cost."""
 
+import statistics
 from functools import reduce
 
 from unslow.facts.snapshot import Case, Snapshot
@@ -148,8 +149,8 @@ def _fix(case: Case, knob: str, value: object, why: str, cure: Cure | None, risk
 
 
 def _confidence(evidence: tuple[Evidence, ...]) -> float:
-    """As sure as the least sure of its facts."""
-    return min((_TRUST[Origin(e.origin)] for e in evidence), default=0.5)
+    """As sure as its facts are on average."""
+    return statistics.fmean(_TRUST[Origin(e.origin)] for e in evidence) if evidence else 0.5
 
 
 def _verdict(

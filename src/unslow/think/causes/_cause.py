@@ -107,3 +107,10 @@ def missing_need(case: Case, needs: tuple[Need, ...]) -> CannotTell | None:
             best = max(facts, key=lambda f: (bool(f.how_to_get), f.absence != "not_looked"))
             return CannotTell(" or ".join(paths), best.why, best.how_to_get)
     return None
+
+
+def free_before_load(case: Case) -> tuple[Evidence, ...]:
+    """What the runtime itself saw free on its first GPU, where it says so."""
+    devices = case.runtime.devices.value_or([])
+    index = next((i for i, d in enumerate(devices) if d.name != "CPU" and isinstance(d.free_bytes, Known)), None)
+    return () if index is None else (cite(case, f"runtime.devices.{index}.free_bytes", "free before the load"),)

@@ -17,12 +17,11 @@ Answers do not change. The GPU's memory fills up: leave room for what else uses 
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known
+from unslow.facts.units import GIB
 from unslow.think.adapt.placement import available_vram_bytes, compute_bytes, margin_bytes, runtime_sees_gpu
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, free_before_load
 from unslow.think.physics.placement import fitted
 
 
@@ -48,11 +47,7 @@ def check(case: Case) -> Found | Absent:
     value = None if fitting == total else fitting
     why = "remove the setting: all layers fit" if value is None else f"{fitting} of {total} layers fit"
     setting = "device_set" if switched_off else "gpu_layers_set"
-    evidence = [cite(case, f"runtime.{setting}", f"{total} layers, {fitting} of them fit")]
-    if isinstance(case.machine.gpus, Known) and isinstance(case.machine.gpus.value[0].vram_free_bytes, Known):
-        evidence.append(
-            cite(case, "machine.gpus.0.vram_free_bytes", f"{shape.layer_bytes / MIB:.0f} MiB for one more layer")
-        )
+    evidence = [cite(case, f"runtime.{setting}", f"{total} layers, {fitting} of them fit"), *free_before_load(case)]
     cure = Cure(vram_bytes=available)
     return Found(
         because=f"a setting keeps {total - asked} of {total} layers on the CPU; the GPU had "

@@ -20,7 +20,7 @@ from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.demand import layers_left_on_host, read_demand, strangers
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, free_before_load, need
 from unslow.think.report import Evidence
 
 
@@ -46,7 +46,7 @@ def check(case: Case) -> Found | Absent:
     return Found(
         because=f"{names} hold{'s' if len(others) == 1 else ''} {held / GIB:.1f} GiB of GPU memory; the model lacks "
         f"{lacking / GIB:.1f} GiB",
-        evidence=(*(_evidence(p.pid, p.vram_bytes, lacking) for p in others[:3]), *_free_before(case)),
+        evidence=(*(_evidence(p.pid, p.vram_bytes, lacking) for p in others[:3]), *free_before_load(case)),
         cure=None if failed else Cure(vram_bytes=available + held),
         remedies=(
             Remedy(
@@ -65,12 +65,6 @@ def _evidence(pid: int, vram: Known[int] | Unknown, lacking: float) -> Evidence:
         fact=f"machine.gpus.processes.{pid}.vram_bytes", value=vram.value, reference=f"{lacking / GIB:.1f} GiB lacking",
         origin=str(vram.origin), source=vram.source,
     )  # fmt: skip
-
-
-def _free_before(case: Case) -> tuple[Evidence, ...]:
-    devices = case.runtime.devices.value_or([])
-    index = next((i for i, d in enumerate(devices) if d.name != "CPU" and isinstance(d.free_bytes, Known)), None)
-    return () if index is None else (cite(case, f"runtime.devices.{index}.free_bytes", "free before the load"),)
 
 
 CAUSE = Cause(

@@ -1,0 +1,30 @@
+"""Measured against predicted decode speed on every recorded machine, and the cause that is named first.
+
+make machines
+"""
+
+import sys
+from pathlib import Path
+
+from unslow.app.read_target import read_stored
+from unslow.think.judge import DECODE, diagnose
+
+MACHINES = Path(__file__).parents[1] / "tests" / "machines"
+
+
+def main() -> None:
+    """Print a row for each machine, or for the folders that are named."""
+    folders = [Path(p) for p in sys.argv[1:]] or sorted(p for p in MACHINES.iterdir() if p.is_dir())
+    print(f"{'machine':44} {'measured':>9} {'as configured':>15} {'achievable':>12}  first cause")
+    for folder in folders:
+        report = diagnose(read_stored(str(folder))).subjects[0]
+        speeds = [report.measured.get(DECODE)] + [
+            r[DECODE].mid if DECODE in r else None for r in (report.expected.as_configured, report.expected.achievable)
+        ]
+        now, set_up, best = (f"{s:.1f}" if s else "-" for s in speeds)
+        cause = report.findings[0].cause if report.findings else report.verdict
+        print(f"{folder.name:44} {now:>9} {set_up:>15} {best:>12}  {cause}")
+
+
+if __name__ == "__main__":
+    main()
