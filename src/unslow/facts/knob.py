@@ -11,6 +11,7 @@ class Knob(StrEnum):
     """A setting that a fix can change; the value is its id."""
 
     GPU_LAYERS = "gpu_layers"
+    EXPERTS_ON_CPU = "experts_on_cpu"
     CONTEXT_LENGTH = "context_length"
     KV_CACHE_TYPE = "kv_cache_type"
     THREADS = "threads"

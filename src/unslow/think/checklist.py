@@ -50,8 +50,10 @@ def _with_gpu(answer: Callable[[Case], Answer]) -> Callable[[Case], Answer]:
 def _on_gpu(case: Case) -> Answer:
     if runtime_sees_gpu(case) is False:
         return False, "the runtime uses no GPU"
-    left = layers_left_on_host(case)
-    return not left, f"{case.runtime.gpu_layers.need()}/{case.runtime.layers.need()} layers"
+    counted = f"{case.runtime.gpu_layers.need()}/{case.runtime.layers.need()} layers"
+    if case.runtime.tensor_overrides.value_or([]):
+        return False, f"{counted}, but a setting places tensors on the CPU by name"
+    return not layers_left_on_host(case), counted
 
 
 def _busy(case: Case) -> Answer:

@@ -60,6 +60,12 @@ def test_every_knob_is_spelled_without_a_known_command(knob):
     assert all(isinstance(line, str) for line in spell(knob.to(4), Runtime()))
 
 
+def test_experts_are_moved_back_by_taking_every_override_away():
+    command = ["llama-server", "-cmoe", "-ot", "exps=CPU", "-m", "m.gguf"]
+    assert spell(Knob.EXPERTS_ON_CPU.to(None), runtime(command))[1] == "llama-server -m m.gguf"
+    assert spell(Knob.EXPERTS_ON_CPU.to(5), runtime(command))[1] == "llama-server -m m.gguf -ncmoe 5"
+
+
 def test_knobs_outside_the_command_line():
     assert spell(Knob.QUANT.to("Q3_K_M"), runtime(COMMAND)) == ["-m FILE, where FILE is this model as Q3_K_M"]
     assert spell(Knob.QUANT.to(None), runtime(COMMAND)) == ["-m FILE, where FILE is this model as a smaller quant"]

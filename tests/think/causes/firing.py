@@ -67,6 +67,22 @@ def contended() -> Case:
     )
 
 
+def experts_away() -> Case:
+    case = gpu_case(layers_on_gpu=33, free_gib=20.0)
+    buffers = [Buffer(device="CUDA0", kind="model", bytes=900 * MIB, on_gpu=True)]
+    return with_facts(
+        case,
+        {
+            "runtime.tensor_overrides": ["--cpu-moe"],
+            "runtime.buffers": buffers,
+            "model.experts": 64,
+            "model.experts_used": 8,
+            "model.expert_bytes": 3500 * MIB,
+            "run.decode_tokens_per_s": 20.0,
+        },
+    )
+
+
 FIRING: dict[str, Callable[[], Case]] = {
     "weights_spill_to_ram": spilled,
     "other_process_holds_vram": stranger,
@@ -76,4 +92,5 @@ FIRING: dict[str, Callable[[], Case]] = {
     "gpu_backend_not_loaded": no_backend,
     "threads_exceed_cores": crowded,
     "cpu_contended": contended,
+    "experts_on_cpu": experts_away,
 }

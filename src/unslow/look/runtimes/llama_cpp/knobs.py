@@ -9,6 +9,7 @@ from unslow.look.runtimes.llama_cpp.arguments import FLAGS, spelled_flags
 
 _NAMES: dict[Knob, tuple[str, ...]] = {
     Knob.GPU_LAYERS: ("gpu_layers",),
+    Knob.EXPERTS_ON_CPU: ("n_cpu_moe", "cpu_moe", "override"),
     Knob.CONTEXT_LENGTH: ("context",),
     Knob.KV_CACHE_TYPE: ("kv_type_k", "kv_type_v"),
     Knob.THREADS: ("threads",),
@@ -45,7 +46,7 @@ def changed_command(command: Sequence[str], change: Change) -> list[str]:
         if name in names:
             words += command[at:start]
             at = end
-    return [*words, *command[at:], *_words(names, change.value)]
+    return [*words, *command[at:], *_words(_set_by(change.knob), change.value)]
 
 
 def restart(command: Sequence[str], change: Change, environment: Mapping[str, str]) -> str:
@@ -68,9 +69,15 @@ def _without_secrets(command: Sequence[str]) -> list[str]:
 def _fragment(change: Change, command: Sequence[str]) -> str:
     names = _NAMES[change.knob]
     if change.value is not None:
-        return shlex.join(_words(names, change.value))
+        return shlex.join(_words(_set_by(change.knob), change.value))
     given = [shlex.join(command[start:end]) for name, start, end, _ in spelled_flags(command) if name in names]
     return f"remove {' '.join(given) or '/'.join(FLAGS[name].spellings[0] for name in names)}"
+
+
+def _set_by(knob: Knob) -> tuple[str, ...]:
+    """The flags that give a knob its value; others only stand in its way."""
+    names = _NAMES.get(knob, ())
+    return names[:1] if knob is Knob.EXPERTS_ON_CPU else names
 
 
 def _words(names: Sequence[str], value: Setting) -> list[str]:
