@@ -1,5 +1,7 @@
 """Every recorded machine gets the diagnosis that its own expected.toml asks for."""
 
+import re
+import shutil
 import tomllib
 from pathlib import Path
 
@@ -60,3 +62,28 @@ def test_the_budget_sums_to_the_measured_time(folder):
     else:
         assert sum(b.seconds for b in report.budget) == pytest.approx(1 / rate)
         assert "unexplained" in [b.part for b in report.budget]
+
+
+HIDDEN = re.compile(r"^\S+ [ID] (?!.*(print_timing|load_model: |listening|model loaded))")
+QUIET = ["healthy_full_gpu", "gpu_layers_set_too_low", "spill_other_process_holds_vram", "cuda_hidden", "healthy_70b"]
+
+
+@pytest.mark.parametrize("name", QUIET)
+def test_the_same_without_the_lines_that_newer_builds_hide(name, tmp_path):
+    """At its default verbosity llama-server prints no load lines; what the process holds on the GPU tells enough."""
+    folder = MACHINES[0].parent / f"h200_llama_server_{name}"
+    quiet = shutil.copytree(folder, tmp_path / name)
+    lines = (quiet / "server.log").read_text().splitlines()
+    (quiet / "server.log").write_text("\n".join(line for line in lines if not HIDDEN.match(line)))
+    want, report = expected(folder), judged(quiet)
+    assert report.verdict == want["verdict"]
+    assert (report.findings[0].cause if report.findings else "") == want["first_cause"]
+
+
+def test_hidden_lines_and_a_large_cache_are_not_taken_for_a_full_gpu(tmp_path):
+    quiet = shutil.copytree(MACHINES[0].parent / "h200_llama_server_context_pinned_spill", tmp_path / "q")
+    lines = (quiet / "server.log").read_text().splitlines()
+    (quiet / "server.log").write_text("\n".join(line for line in lines if not HIDDEN.match(line)))
+    report = judged(quiet)
+    assert "where the weights lie" in [c.because for c in report.cannot_tell]
+    assert not report.expected.as_configured

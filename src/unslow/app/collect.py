@@ -20,6 +20,9 @@ from unslow.look.system import LookError, System
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import Recorder
 
+RUNTIMES = "llama_cpp"
+"""The name under which looking for runtimes is reported beside the probes."""
+
 
 def collect(system: System, *, bandwidth: bool) -> Snapshot:
     """Everything that can be seen without sending traffic to a runtime."""
@@ -41,7 +44,7 @@ def read_runtimes(system: System) -> tuple[tuple[Subject, ...], ProbeOutcome]:
         subjects = tuple(llama_cpp.read_server(system, found) for found in llama_cpp.find(system) if not found.owner)
     except LookError as failure:
         error = failure.why
-    return subjects, ProbeOutcome(name="llama_cpp", seconds=round(system.clock() - start, 4), error=error)
+    return subjects, ProbeOutcome(name=RUNTIMES, seconds=round(system.clock() - start, 4), error=error)
 
 
 def write_snapshot(output: str, target: str | None, record: str | None, *, bandwidth: bool, progress: Progress) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from unslow.app.collect import collect, save, with_subjects
+from unslow.app.collect import RUNTIMES, collect, save, with_subjects
 from unslow.app.embedded import embedded_subject
 from unslow.app.measure import Manners, measured_subject
 from unslow.app.progress import Progress
@@ -83,8 +83,15 @@ def look(request: Request, progress: Progress) -> Snapshot:
     system = LiveSystem([host] if host else [])
     if url and not is_loopback(host):
         return _look_afar(system, url, request, progress)
+    return look_here(system, url, request, progress)
+
+
+def look_here(system: System, url: str | None, request: Request, progress: Progress) -> Snapshot:
+    """The snapshot of this machine, with the subjects that the request means, measured."""
     progress.step("looking at the machine", 0.2)
     seen = collect(system, bandwidth=not request.manners.passive)
+    if url is None:
+        _check_processes(seen)
     subjects = _chosen(system, seen, url, request)
     if not subjects and request.target is None and not request.manners.passive:
         subjects = (embedded_subject(system, request.shape, request.manners, progress),)
@@ -93,6 +100,14 @@ def look(request: Request, progress: Progress) -> Snapshot:
         raise UserError("no running runtime was found", "start a llama-server, give its URL, or leave out --passive")
     measured = tuple(measured_subject(system, s, request.manners, progress) for s in subjects)
     return with_subjects(_with_best_bandwidth(system, seen, request), measured)
+
+
+def _check_processes(seen: Snapshot) -> None:
+    """UserError where nobody could look for runtimes: "none is running" would be a guess."""
+    outcome = next(p for p in seen.probes if p.name == RUNTIMES)
+    if outcome.error:
+        hint = "run it as a user who may read /proc, or give the server's URL"
+        raise UserError(f"what runs here can't be seen: {outcome.error}", hint)
 
 
 def _with_best_bandwidth(system: System, seen: Snapshot, request: Request) -> Snapshot:

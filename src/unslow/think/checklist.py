@@ -5,8 +5,9 @@ from collections.abc import Callable
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import MissingFactError
-from unslow.think.adapt.demand import layers_left_on_host, read_demand
-from unslow.think.adapt.placement import runtime_sees_gpu
+from unslow.think.adapt.demand import read_demand
+from unslow.think.adapt.placement import counted_layers, layers_left_on_host
+from unslow.think.adapt.vram import runtime_sees_gpu
 from unslow.think.predict import Prediction, measured_rate
 from unslow.think.report import ChecklistItem
 
@@ -50,7 +51,8 @@ def _with_gpu(answer: Callable[[Case], Answer]) -> Callable[[Case], Answer]:
 def _on_gpu(case: Case) -> Answer:
     if runtime_sees_gpu(case) is False:
         return False, "the runtime uses no GPU"
-    counted = f"{case.runtime.gpu_layers.need()}/{case.runtime.layers.need()} layers"
+    layers = counted_layers(case)
+    counted = f"{layers.on_gpu}/{layers.total} layers"
     if case.runtime.tensor_overrides.value_or([]):
         return False, f"{counted}, but a setting places tensors on the CPU by name"
     return not layers_left_on_host(case), counted

@@ -5,7 +5,7 @@ from functools import reduce
 
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.values import Known, MissingFactError, Origin, Unknown
-from unslow.think.adapt.placement import gpus_of
+from unslow.think.adapt.vram import gpus_of
 from unslow.think.adapt.work import Cure
 from unslow.think.budget import decode_budget, slow_phase
 from unslow.think.causes import all_causes

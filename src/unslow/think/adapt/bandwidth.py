@@ -6,8 +6,8 @@ from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
 from unslow.facts.values import Known, MissingFactError, Origin, Unknown, not_found
-from unslow.think.adapt.placement import gpus_of
 from unslow.think.adapt.shape import missing
+from unslow.think.adapt.vram import gpus_of
 from unslow.think.physics.decode import Backend, Side
 from unslow.think.physics.interval import SPREAD
 

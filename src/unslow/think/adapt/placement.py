@@ -1,33 +1,54 @@
-"""Where the weights of a case lie, and how much room there was for them."""
+"""Where the weights of a case lie: by what was allocated, else by what was counted, else by what the process holds."""
 
-from unslow.facts.machine import Gpu
-from unslow.facts.runtime import Buffer
+from typing import NamedTuple
+
 from unslow.facts.snapshot import Case
+from unslow.facts.units import MIB
 from unslow.facts.values import Known, MissingFactError
-from unslow.think.adapt.shape import missing
-from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, FIT_MARGIN_BYTES, Placement, Shape
+from unslow.think.adapt.shape import missing, read_shape
+from unslow.think.adapt.vram import (
+    buffers_of,
+    compute_bytes,
+    free_vram_bytes,
+    margin_bytes,
+    own_vram_bytes,
+    runtime_sees_gpu,
+)
+from unslow.think.physics.placement import Placement, Shape
+
+RUNTIME_CONTEXT_BYTES = 500 * MIB
+"""What a process holds on an NVIDIA GPU beside its buffers: 480 to 590 MiB on the recorded machines."""
 
 
-def gpus_of(case: Case) -> tuple[Gpu, ...]:
-    """The GPUs of the machine; none where nobody could look."""
-    return case.machine.gpus.value_or(())
+class Layers(NamedTuple):
+    """Layers on the GPU and in all, the output counted as one more; `fact` is where that was read."""
+
+    on_gpu: int
+    total: int
+    fact: str
 
 
-def buffers_of(case: Case, kind: str, *, on_gpu: bool) -> list[Buffer]:
-    """The buffers of one kind on one side."""
-    return [b for b in case.runtime.buffers.value_or([]) if b.kind == kind and b.on_gpu is on_gpu]
+def counted_layers(case: Case) -> Layers:
+    """As the runtime counted them, else from the memory that its process holds."""
+    runtime = case.runtime
+    if isinstance(runtime.gpu_layers, Known) and isinstance(runtime.layers, Known):
+        return Layers(runtime.gpu_layers.value, runtime.layers.value, "runtime.gpu_layers")
+    shape = read_shape(case)
+    placed = _from_held_memory(case, shape)
+    if placed is None:
+        raise missing("where the weights lie", "restart llama-server with `-lv 4`, so that it prints its buffers")
+    on_gpu = int(placed.gpu_layers) + placed.output_on_gpu
+    return Layers(on_gpu, shape.layers + 1, "machine.gpus.0.processes")
 
 
-def compute_bytes(case: Case) -> float:
-    """The compute buffer on the GPU."""
-    failure = case.runtime.allocation_failure.value_or(None)
-    if failure and failure.what == "compute_buffer":
-        return failure.asked_bytes.value_or(COMPUTE_BUFFER_BYTES)
-    return sum(b.bytes for b in buffers_of(case, "compute", on_gpu=True)) or COMPUTE_BUFFER_BYTES
+def layers_left_on_host(case: Case) -> int:
+    """Layers that are not, or not as a whole, on the GPU."""
+    layers = counted_layers(case)
+    return max(0, layers.total - layers.on_gpu, case.runtime.overflowing_layers.value_or(0))
 
 
 def read_placement(case: Case, shape: Shape) -> Placement:
-    """Where the layers are: from allocated bytes, else from layer counts, else from a runtime without any GPU."""
+    """Where the layers are; MissingFactError where nothing tells."""
     runtime = case.runtime
     if isinstance(runtime.buffers, Known) and (buffers_of(case, "model", on_gpu=True) or _host_only(case)):
         return _from_buffers(case, shape)
@@ -36,21 +57,18 @@ def read_placement(case: Case, shape: Shape) -> Placement:
         return Placement(min(shape.layers, max(0, count - 1)), output_on_gpu=count > 0)
     if runtime.embedded or _host_only(case) or runtime_sees_gpu(case) is False:
         return Placement(0, output_on_gpu=False)
-    if _fills_enough_vram(case):
-        return Placement(shape.layers, output_on_gpu=True)
-    raise missing("where the weights lie", "restart llama-server with `-lv 4`, so that it prints its buffers")
+    held = _from_held_memory(case, shape)
+    if held is None:
+        raise missing("where the weights lie", "restart llama-server with `-lv 4`, so that it prints its buffers")
+    return held
 
 
-def _fills_enough_vram(case: Case) -> bool:
-    """Whether the process holds more GPU memory than the weights take, with room left: nothing pushed any out."""
-    own = sum(p.vram_bytes.value_or(0) for g in gpus_of(case) for p in g.processes.value_or([]) if _is_own(case, p.pid))
-    free = sum(g.vram_free_bytes.value_or(0) for g in gpus_of(case))
-    unforced = case.runtime.gpu_layers_set.value_or(None) is None and not case.runtime.tensor_overrides.value_or([])
-    return unforced and own >= case.model.weights_bytes.value_or(own + 1) and free > margin_bytes(case)
-
-
-def _is_own(case: Case, pid: int) -> bool:
-    return pid == case.runtime.pid.value_or(None)
+def read_placement_or_none(case: Case, shape: Shape) -> Placement | None:
+    """The placement, or None where it can't be told."""
+    try:
+        return read_placement(case, shape)
+    except MissingFactError:
+        return None
 
 
 def _host_only(case: Case) -> bool:
@@ -64,55 +82,36 @@ def _from_buffers(case: Case, shape: Shape) -> Placement:
     on_gpu = sum(b.bytes for b in buffers_of(case, "model", on_gpu=True))
     if not on_gpu:
         return Placement(0, output_on_gpu=False)
-    layers = (on_gpu - shape.output_bytes) / shape.layer_bytes if shape.layer_bytes else shape.layers
     whole = case.runtime.gpu_layers.value_or(0)
     overridden = bool(case.runtime.tensor_overrides.value_or([])) or case.runtime.overflowing_layers.value_or(0)
     if whole and not overridden:  # the count is exact where every layer is on one side as a whole
-        layers = whole - 1
+        return Placement(min(shape.layers, max(0, whole - 1)), output_on_gpu=True)
+    return _holding(shape, on_gpu)
+
+
+def _holding(shape: Shape, bytes_held: float) -> Placement:
+    """The layers that so many bytes of weights are, a fraction among them."""
+    if bytes_held < shape.output_bytes:
+        return Placement(0, output_on_gpu=False)
+    layers = (bytes_held - shape.output_bytes) / shape.layer_bytes
     return Placement(min(shape.layers, max(0.0, layers)), output_on_gpu=True)
 
 
-def read_placement_or_none(case: Case, shape: Shape) -> Placement | None:
-    """The placement, or None where it can't be told."""
-    try:
-        return read_placement(case, shape)
-    except MissingFactError:
+def _from_held_memory(case: Case, shape: Shape) -> Placement | None:
+    """By what the process holds on the GPU: less than the weights is a spill; more, with room left, is none."""
+    held = own_vram_bytes(case)
+    if held is None:
         return None
+    weights = shape.layers * shape.layer_bytes + shape.output_bytes
+    if held < weights:
+        return _holding(shape, max(0.0, held - RUNTIME_CONTEXT_BYTES - compute_bytes(case)))
+    forced = case.runtime.gpu_layers_set.value_or(None) is not None or case.runtime.tensor_overrides.value_or([])
+    roomy = free_vram_bytes(case) > margin_bytes(case) + shape.layer_bytes
+    whole = held >= weights + _least_kv_bytes(case, shape)
+    return Placement(shape.layers, output_on_gpu=True) if roomy and whole and not forced else None
 
 
-def available_vram_bytes(case: Case) -> float:
-    """What the runtime had before it loaded: as it saw it, else free now and its own."""
-    seen = [d for d in case.runtime.devices.value_or([]) if d.name != "CPU" and isinstance(d.free_bytes, Known)]
-    if seen:
-        return sum(d.free_bytes.need() for d in seen)
-    own = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu)
-    return sum(g.vram_free_bytes.need() for g in gpus_of(case)) + own
-
-
-def total_vram_bytes(case: Case) -> float:
-    """All that the GPUs have, less what their drivers keep."""
-    return sum(g.vram_total_bytes.need() - g.vram_reserved_bytes.value_or(0) for g in gpus_of(case))
-
-
-def margin_bytes(case: Case) -> float:
-    """What the runtime's fit leaves free."""
-    return case.runtime.fit_margin_bytes.value_or(FIT_MARGIN_BYTES)
-
-
-def total_free_vram_bytes(case: Case) -> float:
-    """What the GPUs have free now."""
-    return sum(g.vram_free_bytes.value_or(g.vram_total_bytes.value_or(0)) for g in gpus_of(case))
-
-
-def runtime_sees_gpu(case: Case) -> bool | None:
-    """Whether the runtime has a GPU to compute on; None where nothing tells."""
-    runtime = case.runtime
-    if any(_is_own(case, p.pid) for g in gpus_of(case) for p in g.processes.value_or([])):
-        return True
-    if any(b.on_gpu for b in runtime.buffers.value_or([])) or isinstance(runtime.gpu_layers, Known):
-        return True  # llama.cpp counts offloaded layers only where a GPU backend exists
-    if any(d.name != "CPU" for d in runtime.devices.value_or([])):
-        return True
-    if isinstance(runtime.gpu_refused, Known) or isinstance(runtime.devices, Known):
-        return False
-    return False if buffers_of(case, "model", on_gpu=False) else None
+def _least_kv_bytes(case: Case, shape: Shape) -> float:
+    """The keys and values of the configured context; where the heads are unknown, an f16 cache of one head in eight."""
+    for_one = shape.kv_bytes_per_token or shape.layers * shape.width / 2
+    return for_one * case.runtime.context_length.value_or(0)

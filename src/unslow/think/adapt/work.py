@@ -7,8 +7,9 @@ import msgspec
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
 from unslow.think.adapt.bandwidth import cores_of, device_side, host_side
-from unslow.think.adapt.placement import compute_bytes, margin_bytes, read_placement, read_placement_or_none
+from unslow.think.adapt.placement import read_placement, read_placement_or_none
 from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.vram import compute_bytes, margin_bytes
 from unslow.think.physics.decode import Work
 from unslow.think.physics.placement import Placement, Shape, fitted, reads_per_token
 

@@ -19,9 +19,10 @@ Longer conversations than the new context are cut or refused.
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.think.adapt.demand import layers_left_on_host, read_demand
-from unslow.think.adapt.placement import compute_bytes
+from unslow.think.adapt.demand import read_demand
+from unslow.think.adapt.placement import counted_layers, layers_left_on_host
 from unslow.think.adapt.shape import kv_per_token, read_shape
+from unslow.think.adapt.vram import compute_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 from unslow.think.physics.placement import fitted
@@ -46,14 +47,15 @@ def check(case: Case) -> Found | Absent:
     shape, demand = read_shape(case), read_demand(case)
     then = fitted(shape, demand.available, needed, compute_bytes(case), demand.margin)
     fitting = int(then.gpu_layers) + then.output_on_gpu
-    if fitting <= runtime.gpu_layers.need():
+    now = counted_layers(case).on_gpu
+    if fitting <= now:
         return Absent(f"even at {needed} tokens no further layer fits")
     wanted = "wish.context_tokens" if case.wish.context_tokens.value_or(0) else "runtime.longest_sequence"
     cure = Cure(vram_bytes=demand.available, context=needed)
     enough = fitting > shape.layers
     return Found(
         because=f"the KV cache for {context} tokens takes {cache / GIB:.1f} GiB; at {needed} tokens {fitting} of "
-        f"{shape.layers + 1} layers fit on the GPU instead of {runtime.gpu_layers.need()}",
+        f"{shape.layers + 1} layers fit on the GPU instead of {now}",
         evidence=(cite(case, "runtime.context_length", f"{needed} tokens needed"), cite(case, wanted)),
         cure=cure,
         remedies=(
@@ -70,8 +72,7 @@ CAUSE = Cause(
         "machine.gpus",
         "runtime.context_length",
         ("wish.context_tokens", "runtime.longest_sequence"),
-        "runtime.gpu_layers",
-        "runtime.layers",
+        ("runtime.gpu_layers", "machine.gpus.0.processes"),
     ),
     check=check,
     gpu_only=True,

@@ -22,8 +22,8 @@ from typing import Any
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.placement import buffers_of, gpus_of, runtime_sees_gpu, total_free_vram_bytes
 from unslow.think.adapt.shape import missing
+from unslow.think.adapt.vram import buffers_of, free_vram_bytes, gpus_of, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 from unslow.think.report import Evidence
@@ -47,7 +47,7 @@ def check(case: Case) -> Found | Absent:
     return Found(
         because=f"the machine has {gpus[0].name.value_or('a GPU')}, and the runtime uses none: {why}",
         evidence=_evidence(case),
-        cure=Cure(vram_bytes=total_free_vram_bytes(case)),
+        cure=Cure(vram_bytes=free_vram_bytes(case)),
         remedies=(
             Remedy(Knob.GPU_BACKEND.to(value=True, why="a build, driver or container that has the GPU backend")),
         ),
@@ -76,7 +76,7 @@ def _item(fact: str, value: str, reference: str, known: Known[Any]) -> Evidence:
 CAUSE = Cause(
     title="The GPU backend is not loaded",
     phase="decode",
-    needs=("machine.gpus", ("runtime.gpu_refused", "runtime.devices", "runtime.backends", "runtime.buffers")),
+    needs=("machine.gpus", ("runtime.gpu_refused", "runtime.devices", "runtime.buffers", "machine.gpus.0.processes")),
     check=check,
     gpu_only=True,
 )

@@ -18,8 +18,8 @@ Answers do not change. The GPU's memory fills up: leave room for what else uses 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.think.adapt.placement import available_vram_bytes, compute_bytes, margin_bytes, runtime_sees_gpu
 from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, margin_bytes, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, free_before_load
 from unslow.think.physics.placement import fitted

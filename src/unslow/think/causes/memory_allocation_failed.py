@@ -20,8 +20,8 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known, MissingFactError
-from unslow.think.adapt.placement import available_vram_bytes, compute_bytes, margin_bytes
 from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, margin_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 from unslow.think.report import Evidence

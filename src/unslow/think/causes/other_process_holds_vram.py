@@ -18,7 +18,9 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Unknown
-from unslow.think.adapt.demand import layers_left_on_host, read_demand, strangers
+from unslow.think.adapt.demand import read_demand
+from unslow.think.adapt.placement import layers_left_on_host
+from unslow.think.adapt.vram import strangers
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, free_before_load, need
 from unslow.think.report import Evidence
@@ -70,7 +72,7 @@ def _evidence(pid: int, vram: Known[int] | Unknown, lacking: float) -> Evidence:
 CAUSE = Cause(
     title="Another process holds GPU memory",
     phase="decode",
-    needs=("machine.gpus", ("runtime.gpu_layers", "runtime.allocation_failure")),
+    needs=("machine.gpus", ("runtime.gpu_layers", "runtime.allocation_failure", "machine.gpus.0.processes")),
     check=check,
     gpu_only=True,
     explains=("weights_spill_to_ram", "memory_allocation_failed"),

@@ -21,7 +21,8 @@ is computed does not change them beyond rounding.
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.think.adapt.demand import layers_left_on_host, read_demand
+from unslow.think.adapt.demand import read_demand
+from unslow.think.adapt.placement import counted_layers, layers_left_on_host
 from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 
@@ -35,19 +36,19 @@ def check(case: Case) -> Found | Absent:
         return Absent("the number of layers was set by hand, not by lack of room")
     if runtime.tensor_overrides.value_or([]):
         return Absent("tensors were placed on the CPU by a setting")
-    left = layers_left_on_host(case)
+    left, layers = layers_left_on_host(case), counted_layers(case)
     if not left:
-        return Absent(f"{runtime.gpu_layers.need()}/{runtime.layers.need()} layers are on the GPU")
+        return Absent(f"{layers.on_gpu}/{layers.total} layers are on the GPU")
     demand = read_demand(case)
     if demand.lacking <= 0:
         return Absent(f"there was room: {demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free")
     context = runtime.context_length.need()
     return Found(
-        because=f"{left} of {runtime.layers.need()} layers run on the CPU, all or in part: the model asks for "
+        because=f"{left} of {layers.total} layers run on the CPU, all or in part: the model asks for "
         f"{demand.asked / GIB:.1f} GiB and {demand.margin / GIB:.1f} GiB of margin, and the GPU had "
         f"{demand.available / GIB:.1f} GiB free",
         evidence=(
-            cite(case, "runtime.gpu_layers", f"{runtime.layers.need()} layers"),
+            cite(case, layers.fact, f"{layers.total} layers"),
             cite(case, "model.weights_bytes", f"{demand.available / GIB:.1f} GiB free on the GPU"),
         ),
         cure=EVERYTHING,
@@ -69,7 +70,7 @@ def check(case: Case) -> Found | Absent:
 CAUSE = Cause(
     title="Weights spill into system memory",
     phase="decode",
-    needs=("machine.gpus", "runtime.gpu_layers", "runtime.layers"),
+    needs=("machine.gpus", ("runtime.gpu_layers", "machine.gpus.0.processes")),
     check=check,
     gpu_only=True,
 )

@@ -1,0 +1,98 @@
+"""The GPU memory of a case: what there is, who holds it, and what the runtime had."""
+
+from unslow.facts.machine import Gpu, GpuProcess
+from unslow.facts.runtime import Buffer
+from unslow.facts.snapshot import Case
+from unslow.facts.units import MIB
+from unslow.facts.values import Known
+from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, FIT_MARGIN_BYTES
+
+NOBODYS_BYTES = 512 * MIB
+"""GPU memory that belongs to no listed process on a healthy machine: the driver and the display."""
+
+
+def gpus_of(case: Case) -> tuple[Gpu, ...]:
+    """The GPUs of the machine; none where nobody could look."""
+    return case.machine.gpus.value_or(())
+
+
+def buffers_of(case: Case, kind: str, *, on_gpu: bool) -> list[Buffer]:
+    """The buffers of one kind on one side."""
+    return [b for b in case.runtime.buffers.value_or([]) if b.kind == kind and b.on_gpu is on_gpu]
+
+
+def compute_bytes(case: Case) -> float:
+    """The compute buffer on the GPU."""
+    failure = case.runtime.allocation_failure.value_or(None)
+    if failure and failure.what == "compute_buffer":
+        return failure.asked_bytes.value_or(COMPUTE_BUFFER_BYTES)
+    return sum(b.bytes for b in buffers_of(case, "compute", on_gpu=True)) or COMPUTE_BUFFER_BYTES
+
+
+def _processes(case: Case) -> list[GpuProcess]:
+    return [p for g in gpus_of(case) for p in g.processes.value_or([])]
+
+
+def strangers(case: Case) -> list[GpuProcess]:
+    """Processes that hold memory on the GPUs and are not the runtime, the largest first."""
+    own = case.runtime.pid.value_or(None)
+    return sorted((p for p in _processes(case) if p.pid != own), key=lambda p: -p.vram_bytes.value_or(0))
+
+
+def own_vram_bytes(case: Case) -> float | None:
+    """What the runtime's process holds by the driver's count; None where it is not listed or not counted."""
+    own = case.runtime.pid.value_or(None)
+    held = [p.vram_bytes.value for p in _processes(case) if p.pid == own and isinstance(p.vram_bytes, Known)]
+    return float(sum(held)) if held else None
+
+
+def available_vram_bytes(case: Case) -> float:
+    """What the runtime had before it loaded: as it saw it, else free now and its own."""
+    seen = [d for d in case.runtime.devices.value_or([]) if d.name != "CPU" and isinstance(d.free_bytes, Known)]
+    if seen:
+        return sum(d.free_bytes.need() for d in seen)
+    counted = own_vram_bytes(case)
+    own = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu) if counted is None else counted
+    return sum(g.vram_free_bytes.need() for g in gpus_of(case)) + own
+
+
+def free_vram_bytes(case: Case) -> float:
+    """What the GPUs have free now, else all that they have."""
+    return sum(g.vram_free_bytes.value_or(g.vram_total_bytes.value_or(0)) for g in gpus_of(case))
+
+
+def margin_bytes(case: Case) -> float:
+    """What the runtime's fit leaves free."""
+    return case.runtime.fit_margin_bytes.value_or(FIT_MARGIN_BYTES)
+
+
+def runtime_sees_gpu(case: Case) -> bool | None:
+    """Whether the runtime has a GPU to compute on; None where nothing tells."""
+    runtime = case.runtime
+    if own_vram_bytes(case) is not None:
+        return True
+    if any(b.on_gpu for b in runtime.buffers.value_or([])) or isinstance(runtime.gpu_layers, Known):
+        return True  # llama.cpp counts offloaded layers only where a GPU backend exists
+    if any(d.name != "CPU" for d in runtime.devices.value_or([])):
+        return True
+    if isinstance(runtime.gpu_refused, Known) or isinstance(runtime.devices, Known):
+        return False
+    if buffers_of(case, "model", on_gpu=False):
+        return False
+    return False if _holds_nothing(case) else None
+
+
+def _holds_nothing(case: Case) -> bool:
+    """Whether a loaded model can't be on any GPU: neither its process nor an unlisted one holds memory."""
+    loaded = case.runtime.state.value_or("") == "loaded" and isinstance(case.runtime.pid, Known)
+    gpus = gpus_of(case)
+    if not loaded or not gpus or not all(isinstance(g.processes, Known) for g in gpus):
+        return False
+    return all(_unlisted_bytes(g) is not None and (_unlisted_bytes(g) or 0) < NOBODYS_BYTES for g in gpus)
+
+
+def _unlisted_bytes(gpu: Gpu) -> float | None:
+    """Memory in use that no listed process accounts for; in a container the list is often short."""
+    if not isinstance(gpu.vram_used_bytes, Known):
+        return None
+    return gpu.vram_used_bytes.value - sum(p.vram_bytes.value_or(0) for p in gpu.processes.value_or([]))
