@@ -1,4 +1,4 @@
-"""A busy loop on every core: does the diagnosis say so, and is the speed that it predicts without the loops the one then measured?
+"""A busy loop on every core: is that said, and is the speed predicted without the loops the one then measured?
 
     python lab/contention.py [--rounds 3]
 

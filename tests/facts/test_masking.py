@@ -20,6 +20,8 @@ from unslow.facts.values import reported
         ("token hf_abcdefghijklmnop", "abcdefghijklmnop"),
         ("Authorization: Bearer eyJ.abc.def", "eyJ"),
         ("api_key=s3cret", "s3cret"),
+        ("LLAMA_API_KEY=s3cret", "s3cret"),
+        ('{"api_key": "s3cret"}', "s3cret"),
         ("http://user:pass@host/", "pass"),
         ("Serial Number : 1320922012345", "1320922012345"),
     ],
@@ -37,9 +39,20 @@ def test_what_names_nobody_stays(text):
 
 
 def test_secrets_and_prompts_on_a_command_line():
-    words = ["llama-server", "--api-key", "abc", "-m", "/home/eve/m.gguf", "--api-key=def", "-p", "Dear diary"]
+    words = [
+        "llama-server",
+        "--api-key",
+        "abc",
+        "--hf_token",
+        "x1",
+        "-m",
+        "/home/eve/m.gguf",
+        "--api-key=def",
+        "-p",
+        "Dear diary",
+    ]
     assert masked_command(words) == [
-        "llama-server", "--api-key", "masked", "-m", "/home/user/m.gguf", "--api-key=masked", "-p", "masked",
+        "llama-server", "--api-key", "masked", "--hf_token", "masked", "-m", "/home/user/m.gguf", "--api-key=masked", "-p", "masked",
     ]  # fmt: skip
 
 

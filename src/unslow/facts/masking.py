@@ -26,7 +26,10 @@ _RULES: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "masked-uuid"),
     (re.compile(r"\b(?:hf|sk|ghp|github_pat|glpat|xox[bap])[_-][A-Za-z0-9_-]{8,}"), "masked-token"),
     (re.compile(r"(?i)\bbearer\s+[A-Za-z0-9._~+/=-]+"), "Bearer masked"),
-    (re.compile(r"(?i)\b((?:api[-_]?key|token|password|secret)\s*[=:]\s*)[^\s\"',;&]+"), r"\1masked"),
+    (
+        re.compile(r"(?i)((?:api[-_]?key|(?<![a-z])token|password|secret)[\"']?\s*[=:]\s*[\"']?)[^\s\"',;&]+"),
+        r"\1masked",
+    ),
     (re.compile(r"(?i)(://)[^/\s:@]+:[^/\s@]+@"), r"\1masked@"),
     (re.compile(r"(?i)((?:serial(?: number)?|board id|pdi)\s*:\s*)\S+"), r"\1masked"),
 )
@@ -44,8 +47,9 @@ def masked_command(command: list[str]) -> list[str]:
     result, hide = [], False
     for word in command:
         flag, equals, _ = word.partition("=")
-        result.append("masked" if hide else f"{flag}=masked" if equals and flag in _SECRET_FLAGS else masked_text(word))
-        hide = not hide and word in _SECRET_FLAGS
+        secret = flag.replace("_", "-") in _SECRET_FLAGS  # llama.cpp takes either spelling
+        result.append("masked" if hide else f"{flag}=masked" if equals and secret else masked_text(word))
+        hide = not hide and secret and not equals
     return result
 
 

@@ -79,6 +79,7 @@ class Runtime(Facts, frozen=True, kw_only=True):
     kv_cells: Fact[Count] = NOT_LOOKED
     state: Fact[Literal["loaded", "loading", "failed", "asleep"]] = NOT_LOOKED
     allocation_failure: Fact[AllocationFailure] = NOT_LOOKED
+    load_error: Fact[str] = NOT_LOOKED
     gpu_refused: Fact[str] = NOT_LOOKED
     resident_bytes: Fact[Bytes] = NOT_LOOKED
 

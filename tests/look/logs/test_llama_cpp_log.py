@@ -231,7 +231,7 @@ llama_kv_cache: size =   96.00 MiB (  1536 cells,  29 layers,  1/1 seqs), K (f16
 
 def test_both_caches_of_a_sliding_window_count():
     runtime = parsed(SWA).runtime
-    assert (runtime.kv_bytes.need(), runtime.kv_cells.need()) == (416 * MIB, 34304)
+    assert (runtime.kv_bytes.need(), runtime.kv_cells.need()) == (416 * MIB, 32768)
     assert runtime.kv_type_k.need() == "q8_0"
     assert [b.bytes // MIB for b in runtime.buffers.need()] == [320, 96]
 

@@ -95,6 +95,19 @@ def test_a_server_that_drips_forever():
         ask(url, timeout_s=0.5)
 
 
+def test_headers_that_drip_forever():
+    start = time.monotonic()
+    with server(OK + b"X: " + b"y" * 1000, drip_s=0.02) as url, pytest.raises(LookError, match="in time"):
+        ask(url, timeout_s=0.5)
+    assert time.monotonic() - start < 10
+
+
+def test_a_refusal_of_any_length_is_read_no_further_than_it_is_shown():
+    body = b"HTTP/1.1 500 No\r\nContent-Length: 9000000\r\n\r\n" + b"no room " * 1000
+    with server(body, linger_s=0.5) as url, pytest.raises(LookError, match="500: no room"):
+        stream(url)
+
+
 def test_garbage_instead_of_json():
     with server(OK + b"Content-Length: 6\r\n\r\n<html>") as url:
         answer = ask(url)

@@ -1,5 +1,6 @@
 """What the live door answered, the recorded one answers again."""
 
+import msgspec
 import pytest
 from doubles import FakeSystem
 
@@ -7,14 +8,14 @@ from unslow.facts.errors import UserError
 from unslow.facts.values import Absence
 from unslow.look.system import Answer, Finished, LookError
 from unslow.look.system.door import Line
-from unslow.look.system.recorded import INDEX, RecordedSystem, Recorder, is_recording
+from unslow.look.system.recorded import INDEX, RecordedSystem, Recorder, is_recording, without_prompts
 
 
 def world() -> FakeSystem:
     return FakeSystem(
         files={
             "/proc/stat": "cpu 1 2 3",
-            "/proc/7/environ": "LLAMA_ARG_THREADS=4\0HF_TOKEN=hush\0HOME=/home/eve",
+            "/proc/7/environ": "LLAMA_ARG_THREADS=4\0LLAMA_API_KEY=hush\0HF_TOKEN=hush\0HOME=/home/eve",
             "/proc/7/cmdline": "llama-server\0--api-key\0hush\0-m\0/home/eve/m.gguf\0",
         },
         folders={"/proc": ["7", "stat"]},
@@ -73,8 +74,19 @@ def test_the_recording_names_nobody(tmp_path):
     assert "hush" not in text
     assert "eve" not in text
     replay = RecordedSystem(tmp_path)
-    assert replay.read_bytes("/proc/7/environ") == b"LLAMA_ARG_THREADS=4"
+    assert replay.read_bytes("/proc/7/environ") == b"LLAMA_ARG_THREADS=4\0LLAMA_API_KEY=masked"
     assert replay.read_bytes("/proc/7/cmdline") == b"llama-server\0--api-key\0masked\0-m\0/home/user/m.gguf\0"
+
+
+def test_prompts_are_not_recorded(tmp_path):
+    slots = [{"id": 0, "prompt": "Dear diary", "generated": "Dear you", "n_ctx": 5}]
+    door = FakeSystem(http={"GET http://127.0.0.1:1/slots": Answer(200, msgspec.json.encode(slots))})
+    recorder = Recorder(door, tmp_path)
+    assert recorder.request("GET", "http://127.0.0.1:1/slots").json() == slots
+    recorder.close()
+    assert "Dear" not in (tmp_path / INDEX).read_text()
+    assert RecordedSystem(tmp_path).request("GET", "http://127.0.0.1:1/slots").json() == [{"id": 0, "n_ctx": 5}]
+    assert without_prompts("Dear diary, " * 50) == ""
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"\xff", b'{"question": 3}', b"[" * 100_000])

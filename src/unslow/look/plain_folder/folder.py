@@ -143,6 +143,8 @@ def _answers(folder: _Folder) -> Subject:
 
 def _state(run: RunFile | Unknown, runtime: Runtime) -> Fact[Any]:
     """How the start ended, by the one who started it; else by the server itself."""
+    if isinstance(run, RunFile) and run.ok is False and runtime.state.value_or("") == "loaded":
+        return runtime.state  # it ended after it had loaded
     if isinstance(run, RunFile) and run.ok is not None:
         return reported("loaded" if run.ok else "failed", "run.json")
     return first_known(runtime.state)

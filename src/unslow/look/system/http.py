@@ -3,9 +3,12 @@
 The standard library's client: a fifth of the import time of the ones on the shelf, and all that loopback needs.
 """
 
+import contextlib
 import http.client
 import ipaddress
 import json
+import socket
+import threading
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -57,7 +60,7 @@ def stream(url: str, body: Any, headers: Mapping[str, str], timeout_s: float) ->
     connection, response = _exchange("POST", url, body, headers, deadline)
     try:
         if response.status != http.client.OK:
-            text = b"".join(_chunks(connection, response, url, deadline))[:200].decode("utf-8", "replace")
+            text = next(_chunks(connection, response, url, deadline), b"")[:200].decode("utf-8", "replace")
             raise LookError(f"{url} answered {response.status}: {text.strip()}")
         rest, size = b"", 0
         for chunk in _chunks(connection, response, url, deadline):
@@ -91,16 +94,30 @@ def _exchange(
     kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
     connection = kind(host, port, timeout=_left(deadline, url))
     payload = None if body is None else json.dumps(body).encode()
+    late = threading.Timer(_left(deadline, url), _shut, (connection,))  # a timeout of its own for each byte is none
+    late.daemon = True
+    late.start()
     try:
         connection.request(method, path or "/", payload, {"Content-Type": "application/json", **headers})
         response = connection.getresponse()
-    except (OSError, http.client.HTTPException, ValueError) as error:
+        _left(deadline, url)  # headers that were cut off read as if they had ended
+    except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
         connection.close()
+        _left(deadline, url)
         raise _look_error(url, error) from error
+    finally:
+        late.cancel()
     if 300 <= response.status < 400:  # noqa: PLR2004 (the 3xx class)
         connection.close()
-        raise LookError(f"{url} redirects to {response.getheader('Location')!r}; not followed", Absence.NOT_LOOKED)
+        raise LookError(f"{url} redirects to {response.getheader('Location')!r}, which is not followed")
     return connection, response
+
+
+def _shut(connection: http.client.HTTPConnection) -> None:
+    """Wake whoever waits for the answer; closing would not."""
+    if connection.sock is not None:
+        with contextlib.suppress(OSError):
+            connection.sock.shutdown(socket.SHUT_RDWR)
 
 
 def _chunks(

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from unslow.facts.errors import UserError
-from unslow.facts.masking import masked_command, masked_text
+from unslow.facts.masking import masked_command, masked_environment, masked_text
 from unslow.facts.values import Absence
 from unslow.look.system.door import (
     COMMAND_TIMEOUT_S,
@@ -28,6 +28,7 @@ from unslow.look.system.door import (
 T = TypeVar("T")
 
 INDEX = "recording.jsonl"
+_SHORT = 200  # an error message; anything longer that is no JSON might hold a prompt
 LARGEST_RECORDING_BYTES = 256 * 1024**2
 KEPT_VARIABLES = ("LLAMA_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_", "OLLAMA_", "OMP_", "GOMP_", "VLLM_")
 
@@ -165,7 +166,8 @@ class Recorder:
         timeout_s: float = HTTP_TIMEOUT_S,
     ) -> Answer:
         def form(answer: Answer) -> Any:
-            return [answer.status, _text(answer.body), answer.content_type]
+            text = _text(answer.body)
+            return [answer.status, without_prompts(text) if url.endswith("/slots") else text, answer.content_type]
 
         def get() -> Answer:
             return self._system.request(method, url, body, headers, timeout_s)
@@ -235,8 +237,20 @@ def _words(data: bytes) -> str:
 
 
 def _variables(data: bytes) -> str:
-    words = data.decode("utf-8", "replace").split("\0")
-    return "\0".join(masked_text(w) for w in words if w.startswith(KEPT_VARIABLES))
+    words = (w.partition("=") for w in data.decode("utf-8", "replace").split("\0") if w.startswith(KEPT_VARIABLES))
+    return "\0".join(f"{k}={v}" for k, v in masked_environment({k: v for k, _, v in words}).items())
+
+
+def without_prompts(slots: str) -> str:
+    """The answer of /slots without what people asked and what they were told."""
+    try:
+        answer = msgspec.json.decode(slots)
+    except (msgspec.MsgspecError, RecursionError):
+        return slots if len(slots) < _SHORT else ""
+    for slot in answer if isinstance(answer, list) else []:
+        for name in ("prompt", "generated") if isinstance(slot, dict) else ():
+            slot.pop(name, None)
+    return msgspec.json.encode(answer).decode()
 
 
 def _masked_json(value: Any) -> Any:

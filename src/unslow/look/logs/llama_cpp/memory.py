@@ -64,8 +64,9 @@ def _section(reading: Reading, found: re.Match[str], _where: str) -> None:
 
 def _cache(reading: Reading, found: re.Match[str], where: str) -> None:
     context = reading.load.current.context
-    size, cells, type_k, type_v = found.groups()
-    keep(context.caches, context.section, Cache(mib(size), int(cells), type_k, type_v, where))
+    size, cells, streams, type_k, type_v = found.groups()
+    # the cells are those of one stream: without a unified cache every slot has a stream of its own
+    keep(context.caches, context.section, Cache(mib(size), int(cells) * int(streams or 1), type_k, type_v, where))
 
 
 def _old_cache(reading: Reading, found: re.Match[str], where: str) -> None:
@@ -156,8 +157,8 @@ RULES = (
     Rule(
         " cells",
         re.compile(
-            r"llama_kv_cache\w*:\s+size\s*=\s*([\d.]+) MiB \(\s*(\d{1,12}) cells,"
-            r".*?K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)"
+            r"llama_kv_cache\w*:\s+size\s*=\s*([\d.]+) MiB \(\s*(\d{1,9}) cells,"
+            r"(?:[^)]*?/(\d{1,4}) seqs)?.*?K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)"
         ),
         _cache,
     ),

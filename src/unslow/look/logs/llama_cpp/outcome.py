@@ -27,9 +27,17 @@ def _loaded(reading: Reading, _found: re.Match[str], where: str) -> None:
     if load.facts.get("state", NOT_LOOKED).value_or("") == "loaded":
         return
     load.facts["state"] = reported("loaded", where)
+    load.facts.pop("load_error", None)
     load.failure = None
     if load.started_s is not None and reading.seconds is not None and reading.seconds >= load.started_s:
         load.facts["load_s"] = reported(round(reading.seconds - load.started_s, 3), where)
+
+
+def _error(reading: Reading, found: re.Match[str], where: str) -> None:
+    """The first error of a load names the reason; those after it only follow."""
+    state = reading.load.facts.get("state", NOT_LOOKED).value_or("")
+    if state != "loaded":
+        reading.load.facts.setdefault("load_error", reported(found[1].strip()[:_MOST_MESSAGE], where))
 
 
 def _load_failed(reading: Reading, _found: re.Match[str], where: str) -> None:
@@ -134,6 +142,8 @@ _MIB = r"([\d.]+) MiB"
 _MS = r"(\d{1,12}(?:\.\d{1,6})?) ms"
 RULES = (
     Rule("loading model", re.compile(r"loading model(?: '|$)"), _load_starts),
+    Rule(" E ", re.compile(r"\d E (.+)$"), _error),
+    Rule("error loading model", re.compile(r"(error loading model\b.*)$"), _error),
     Rule("model loaded", re.compile(r"\bmodel loaded\b"), _loaded),
     Rule("all slots are idle", re.compile("all slots are idle"), _loaded),
     Rule("loading model", re.compile("error loading model|exiting due to model loading error"), _load_failed),

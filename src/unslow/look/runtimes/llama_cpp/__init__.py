@@ -3,7 +3,7 @@
 from unslow.look.runtimes.llama_cpp.elsewhere import read_embedded, read_url
 from unslow.look.runtimes.llama_cpp.knobs import changed_command, spell
 from unslow.look.runtimes.llama_cpp.log_file import read_log
-from unslow.look.runtimes.llama_cpp.measuring import headers, unused_slot
+from unslow.look.runtimes.llama_cpp.measuring import headers, key_of, unused_slot
 from unslow.look.runtimes.llama_cpp.process import FoundServer, find, find_one
 from unslow.look.runtimes.llama_cpp.server import read_server
 
@@ -13,6 +13,7 @@ __all__ = [
     "find",
     "find_one",
     "headers",
+    "key_of",
     "read_embedded",
     "read_log",
     "read_server",

@@ -2,9 +2,17 @@
 
 from typing import Any
 
+from unslow.facts.runtime import Runtime
+from unslow.look.runtimes.llama_cpp.arguments import parse_settings
 from unslow.look.system import LookError, System
 
 OK = 200
+
+
+def key_of(runtime: Runtime) -> str | None:
+    """The API key that the server itself was started with, where its command line or environment can be read."""
+    settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
+    return settings["api_key"].value.split(",")[0] if "api_key" in settings else None
 
 
 def headers(api_key: str | None) -> dict[str, str]:
