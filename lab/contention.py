@@ -1,4 +1,4 @@
-"""A busy loop on every core: is that said, and is the speed predicted without the loops the one then measured?
+"""Busy loops on every core: are they named, and does the speed predicted without them come true once they end.
 
     python lab/contention.py [--rounds 3]
 

@@ -24,24 +24,26 @@ RUNTIMES = "llama_cpp"
 """The name under which looking for runtimes is reported beside the probes."""
 
 
-def collect(system: System, *, bandwidth: bool) -> Snapshot:
+def collect(system: System, *, bandwidth: bool, api_key: str = "") -> Snapshot:
     """Everything that can be seen without sending traffic to a runtime."""
     taken_at = system.now()
     machine, outcomes = read_machine(system)
     if bandwidth:
         machine = overlaid(machine, Machine(memory=read_ram_bandwidth(system)))
-    subjects, outcome = read_runtimes(system)
+    subjects, outcome = read_runtimes(system, api_key)
     return Snapshot(
         unslow_version=__version__, taken_at=taken_at, machine=machine, subjects=subjects, probes=(*outcomes, outcome)
     )
 
 
-def read_runtimes(system: System) -> tuple[tuple[Subject, ...], ProbeOutcome]:
+def read_runtimes(system: System, api_key: str) -> tuple[tuple[Subject, ...], ProbeOutcome]:
     """Every llama.cpp server that runs here, and how looking for them went."""
     start, error = system.clock(), ""
     subjects: tuple[Subject, ...] = ()
     try:
-        subjects = tuple(llama_cpp.read_server(system, found) for found in llama_cpp.find(system) if not found.owner)
+        subjects = tuple(
+            llama_cpp.read_server(system, found, api_key) for found in llama_cpp.find(system) if not found.owner
+        )
     except LookError as failure:
         error = failure.why
     return subjects, ProbeOutcome(name=RUNTIMES, seconds=round(system.clock() - start, 4), error=error)

@@ -16,7 +16,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.snapshot import Snapshot, Subject, Wish
-from unslow.facts.values import NOT_LOOKED, not_supported, reported
+from unslow.facts.values import NOT_LOOKED, Absence, Unknown, not_supported, reported
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.runtimes import llama_cpp
 from unslow.look.system import LookError, System
@@ -89,7 +89,7 @@ def look(request: Request, progress: Progress) -> Snapshot:
 def look_here(system: System, url: str | None, request: Request, progress: Progress) -> Snapshot:
     """The snapshot of this machine, with the subjects that the request means, measured."""
     progress.step("looking at the machine", 0.2)
-    seen = collect(system, bandwidth=not request.manners.passive)
+    seen = collect(system, bandwidth=not request.manners.passive, api_key=request.manners.api_key or "")
     if url is None:
         _check_processes(seen)
     subjects = _chosen(system, seen, url, request)
@@ -99,6 +99,7 @@ def look_here(system: System, url: str | None, request: Request, progress: Progr
     if not subjects:
         raise UserError("no running runtime was found", "start a llama-server, give its URL, or leave out --passive")
     measured = tuple(measured_subject(system, s, request.manners, progress) for s in subjects)
+    _check_measured(measured)
     return with_subjects(_with_best_bandwidth(system, seen, request), measured)
 
 
@@ -108,6 +109,13 @@ def _check_processes(seen: Snapshot) -> None:
     if outcome.error:
         hint = "run it as a user who may read /proc, or give the server's URL"
         raise UserError(f"what runs here can't be seen: {outcome.error}", hint)
+
+
+def _check_measured(subjects: tuple[Subject, ...]) -> None:
+    """UserError where the only server broke off: a report without its speed would answer another question."""
+    speed = subjects[0].run.decode_tokens_per_s
+    if len(subjects) == 1 and isinstance(speed, Unknown) and speed.absence is Absence.FAILED:
+        raise UserError(f"the server could not be measured: {speed.why}", "look at its log, or use --passive")
 
 
 def _with_best_bandwidth(system: System, seen: Snapshot, request: Request) -> Snapshot:
@@ -148,5 +156,6 @@ def _look_afar(system: System, url: str, request: Request, progress: Progress) -
 
     progress.say(f"{url} is another machine: only the server itself can be seen from here")
     subject = measured_subject(system, _at(system, url, request), request.manners, progress)
+    _check_measured((subject,))
     why = not_supported("the server runs on another machine", "run unslow there")
     return Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why), subjects=(subject,))

@@ -32,8 +32,8 @@ def measured_subject(system: System, subject: Subject, manners: Manners, progres
     if refusal:
         progress.say(f"{subject.runtime.url.value_or('the server')}: {refusal.why}; only observed")
         return _observed(system, subject, refusal, manners, progress)
-    url = subject.runtime.url.need()
-    slot = None if subject.runtime.embedded else llama_cpp.unused_slot(system, url, manners.api_key)
+    url, key = subject.runtime.url.need(), manners.api_key or llama_cpp.key_of(subject.runtime)
+    slot = None if subject.runtime.embedded else llama_cpp.unused_slot(system, url, key)
     if slot is None and not subject.runtime.embedded and not manners.evict:
         refusal = not_found("every slot holds a conversation that a measurement would push out", "measure with --evict")
         progress.say(f"{url}: {refusal.why}; only observed")
@@ -43,7 +43,7 @@ def measured_subject(system: System, subject: Subject, manners: Manners, progres
             f"sending {COMPLETIONS + 1} requests of up to {MOST_TOKENS} tokens to {url} (--passive sends none)"
         )
     plan = Plan(QUICK_S if manners.quick else USUAL_S, slot)
-    target = Target(url, llama_cpp.headers(manners.api_key), subject.runtime.pid.value_or(None))
+    target = Target(url, llama_cpp.headers(key), subject.runtime.pid.value_or(None))
     run = measure(system, target, plan, progress.step)
     if isinstance(run.decode_tokens_per_s, Unknown):
         progress.say(f"{url}: could not be measured: {run.decode_tokens_per_s.why}")
@@ -72,7 +72,8 @@ def _observed(system: System, subject: Subject, why: Unknown, manners: Manners, 
     if not isinstance(url, Known) or not subject.runtime.busy_slots.value_or(0):
         return _unmeasured(subject, why)
     progress.step("watching the request that it is answering", 0.5)
-    speed = observe(system, url.value, llama_cpp.headers(manners.api_key))
+    key = manners.api_key or llama_cpp.key_of(subject.runtime)
+    speed = observe(system, url.value, llama_cpp.headers(key))
     if isinstance(speed, Unknown):
         return _unmeasured(subject, not_found(f"{why.why}, and {speed.why}", why.how_to_get))
     return msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, decode_tokens_per_s=speed))

@@ -6,20 +6,16 @@ from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot
 from unslow.look.runtimes import llama_cpp
-from unslow.think.judge import subject_name
 from unslow.think.report import Finding, Fix, Report, SubjectReport
 
 
 def spelled(report: Report, snapshot: Snapshot) -> Report:
     """The report with commands for every fix that the runtime can spell."""
-    runtimes = {subject_name(case): case.runtime for case in snapshot.cases()}
-    subjects = tuple(_subject(s, runtimes.get((s.runtime, s.model))) for s in report.subjects)
+    subjects = tuple(_subject(s, snapshot.subjects[s.number].runtime) for s in report.subjects)
     return msgspec.structs.replace(report, subjects=subjects)
 
 
-def _subject(subject: SubjectReport, runtime: Runtime | None) -> SubjectReport:
-    if runtime is None:
-        return subject
+def _subject(subject: SubjectReport, runtime: Runtime) -> SubjectReport:
     return msgspec.structs.replace(subject, findings=tuple(_finding(f, runtime) for f in subject.findings))
 
 

@@ -12,7 +12,8 @@ examples:
 
 import argparse
 
-EXIT = {"normal": 0, "slow": 1, "failed": 1, "cannot_tell": 3}
+EXIT = {"failed": 1, "slow": 1, "cannot_tell": 3, "normal": 0}
+"""The worst verdict first: one slow server among healthy ones is something found."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,5 +49,5 @@ def run(args: argparse.Namespace) -> int:
     with Progress(quiet=args.quiet) as progress:
         report = diagnose_target(Request.from_flags(vars(args)), progress)
     write(render(report, args.format, width=width(), color=color(), everything=args.all))
-    worst = report.subjects[0].verdict if report.subjects else "cannot_tell"
-    return EXIT[worst]
+    verdicts = [subject.verdict for subject in report.subjects]
+    return next((status for verdict, status in EXIT.items() if verdict in verdicts), 3)

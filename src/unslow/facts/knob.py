@@ -17,6 +17,7 @@ class Knob(StrEnum):
     THREADS = "threads"
     FIT = "fit"
     QUANT = "quant"
+    DEVICE = "device"
     GPU_BACKEND = "gpu_backend"
     OTHER_PROCESS = "other_process"
     OTHER_LOAD = "other_load"

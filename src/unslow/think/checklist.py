@@ -7,7 +7,7 @@ from unslow.facts.units import GIB
 from unslow.facts.values import MissingFactError
 from unslow.think.adapt.demand import read_demand
 from unslow.think.adapt.placement import counted_layers, layers_left_on_host
-from unslow.think.adapt.vram import runtime_sees_gpu
+from unslow.think.adapt.vram import buffers_of, runtime_sees_gpu
 from unslow.think.predict import Prediction, measured_rate
 from unslow.think.report import ChecklistItem
 
@@ -20,7 +20,7 @@ def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem,
     """Every question with its answer; a missing fact answers with a question mark and the reason."""
     questions: tuple[tuple[str, Callable[[Case], Answer]], ...] = (
         ("Is the whole model on the GPU?", _with_gpu(_on_gpu)),
-        ("Is the GPU busy while tokens are generated?", _with_gpu(_busy)),
+        ("Is the GPU busy while tokens are generated?", _with_gpu(lambda c: _busy(c, achievable))),
         ("Is the GPU's temperature under control?", _with_gpu(_cool)),
         ("Do weights and KV cache fit into the GPU's memory?", _with_gpu(_fits)),
         ("Does the runtime use a build for this GPU?", _with_gpu(_gpu_build)),
@@ -49,6 +49,8 @@ def _with_gpu(answer: Callable[[Case], Answer]) -> Callable[[Case], Answer]:
 
 
 def _on_gpu(case: Case) -> Answer:
+    if case.runtime.state.value_or("loaded") == "failed":
+        return None, "it did not load"
     if runtime_sees_gpu(case) is False:
         return False, "the runtime uses no GPU"
     layers = counted_layers(case)
@@ -58,10 +60,11 @@ def _on_gpu(case: Case) -> Answer:
     return not layers_left_on_host(case), counted
 
 
-def _busy(case: Case) -> Answer:
+def _busy(case: Case, achievable: Prediction | None) -> Answer:
     loads = case.run.gpus.need()
     busy = max((g.busy.need() for g in loads), default=0.0)
-    return busy >= _BUSY_ENOUGH, f"{busy:.0%} busy on average"
+    fast = achievable is not None and measured_rate(case).value_or(0) >= achievable.tokens_per_s.low
+    return busy >= _BUSY_ENOUGH or fast, f"{busy:.0%} busy on average"
 
 
 def _cool(case: Case) -> Answer:
@@ -74,6 +77,8 @@ def _cool(case: Case) -> Answer:
 
 
 def _fits(case: Case) -> Answer:
+    if buffers_of(case, "kv", on_gpu=False) and not layers_left_on_host(case):
+        return False, "the KV cache lies in the host's memory while the weights are on the GPU"
     demand = read_demand(case)
     return (
         demand.asked <= demand.available,

@@ -7,6 +7,7 @@ the time. That is the most that waiting can explain; no more of it is believed t
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
+from unslow.think.adapt.bandwidth import cpus_of
 from unslow.think.predict import Prediction
 
 
@@ -27,5 +28,4 @@ def waiting_s(case: Case, token_s: float, prediction: Prediction | None) -> floa
 
 def crowded(case: Case) -> bool:
     """Whether the runtime's own threads outnumber the CPUs, so that they wait for each other."""
-    threads, cpus = case.runtime.threads.value_or(0), case.machine.cpu.logical_cpus.value_or(0)
-    return bool(cpus) and threads > cpus
+    return bool(case.runtime.threads.value_or(0) > cpus_of(case))

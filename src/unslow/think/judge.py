@@ -1,15 +1,18 @@
 """The diagnosis, top down: which phase, where its time goes, which causes are there, and what they cost."""
 
+import contextlib
 import statistics
 from functools import reduce
 
+import msgspec
+
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.values import Known, MissingFactError, Origin, Unknown
-from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.vram import available_vram_bytes, gpus_of, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.budget import decode_budget, slow_phase
 from unslow.think.causes import all_causes
-from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, missing_need
+from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, Remedy, missing_need
 from unslow.think.checklist import checklist
 from unslow.think.predict import Prediction, measured_rate, predict
 from unslow.think.report import (
@@ -30,14 +33,19 @@ from unslow.think.summary import summary
 from unslow.think.verdicts.normal_for_this_hardware import reached
 
 DECODE = "decode_tokens_per_s"
+_WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
 _TRUST = {Origin.MEASURED: 0.95, Origin.REPORTED: 0.9, Origin.DATASHEET: 0.8, Origin.ESTIMATED: 0.6}
 WORTH_NAMING = 1.15
-"""Without a measurement, a cause makes a system slow only if curing it is predicted to gain more than this."""
+"""A gain below this is no reason to call a system slow, nor to touch it."""
+WORTH_TRYING = 1.03
+CONTRADICTION = 1.3
+"""A single stream that is so much faster than the bandwidth allows shows that some fact is wrong."""
 
 
 def diagnose(snapshot: Snapshot) -> Report:
     """The report on every subject of a snapshot, the slowest against its achievable speed first."""
-    subjects = [judge(case) for case in snapshot.cases()]
+    judged = [judge(case) for case in snapshot.cases()]
+    subjects = [msgspec.structs.replace(subject, number=number) for number, subject in enumerate(judged)]
     return Report(
         unslow_version=snapshot.unslow_version,
         machine=machine_line(snapshot),
@@ -45,43 +53,54 @@ def diagnose(snapshot: Snapshot) -> Report:
     )
 
 
-def _share_reached(subject: SubjectReport) -> float:
-    if subject.verdict == "failed":
-        return -1.0
-    achievable = subject.expected.achievable.get(DECODE)
-    measured = subject.measured.get(DECODE)
-    return measured / achievable.mid if achievable and measured else 2.0
+def _share_reached(subject: SubjectReport) -> tuple[int, float]:
+    achievable, measured = subject.expected.achievable.get(DECODE), subject.measured.get(DECODE)
+    return _WORST_FIRST.index(subject.verdict), measured / achievable.mid if achievable and measured else 0.0
 
 
 def judge(case: Case) -> SubjectReport:
     """The report on one subject."""
     answers = {name: _answer(case, cause) for name, cause in all_causes().items()}
     found = {name: a for name, a in answers.items() if isinstance(a, Found)}
-    now, best = predict(case), predict(case, _all_cures(found))
-    measured = measured_rate(case)
+    measured, now, best = measured_rate(case), predict(case), predict(case, _all_cures(case, found))
     findings = _findings(case, found, now, measured)
-    verdict = _verdict(case, findings, best, measured)
-    achievable = best if isinstance(best, Prediction) else None
+    verdict = _verdict(case, findings, (now, best), measured)
+    too_small = findings if verdict == "normal" else ()
+    names = subject_name(case)
     report = SubjectReport(
-        runtime=subject_name(case)[0],
-        model=subject_name(case)[1],
+        runtime=names[0],
+        model=names[1],
         devices=_devices(case),
         verdict=verdict,
         summary="",
         phase=slow_phase(case),
         measured=_measured(case, measured),
-        expected=_expected(Unknown("it does not load") if verdict == "failed" else now, best),
+        expected=_expected(now, best, measured, verdict),
         budget=_budget(case, now, measured, verdict),
-        findings=findings,
-        ruled_out=tuple(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent)),
-        cannot_tell=tuple(
-            Untold(cause=n, missing=a.missing, because=a.why, how_to_get=a.how_to_get)
-            for n, a in answers.items()
-            if isinstance(a, CannotTell)
+        findings=() if too_small else findings,
+        ruled_out=(
+            *(RuledOut(cause=f.cause, because=f"costs little here: {f.because}") for f in too_small),
+            *_absent(answers),
         ),
-        checklist=checklist(case, achievable),
+        cannot_tell=_untold(answers),
+        checklist=checklist(case, best if isinstance(best, Prediction) else None),
     )
     return summary(case, report)
+
+
+Answers = dict[str, Found | Absent | CannotTell]
+
+
+def _absent(answers: Answers) -> tuple[RuledOut, ...]:
+    return tuple(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent))
+
+
+def _untold(answers: Answers) -> tuple[Untold, ...]:
+    return tuple(
+        Untold(cause=n, missing=a.missing, because=a.why, how_to_get=a.how_to_get)
+        for n, a in answers.items()
+        if isinstance(a, CannotTell)
+    )
 
 
 def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
@@ -96,8 +115,12 @@ def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
         return CannotTell(error.path or error.unknown.why, error.unknown.why, error.unknown.how_to_get)
 
 
-def _all_cures(found: dict[str, Found]) -> Cure | None:
+def _all_cures(case: Case, found: dict[str, Found]) -> Cure | None:
+    """Every found cause cured, and all that fits placed on the GPU: what is left out without a reason is no norm."""
     cures = [f.cure for f in found.values() if f.cure]
+    if runtime_sees_gpu(case) and not case.runtime.embedded:
+        with contextlib.suppress(MissingFactError):
+            cures.append(Cure(vram_bytes=available_vram_bytes(case)))
     return reduce(Cure.and_also, cures) if cures else None
 
 
@@ -137,15 +160,24 @@ def _finding(
         explains=tuple(e for e in explains if e in found),
         cost=cost,
         speedup=speedup,
-        fixes=tuple(_fix(case, r.change.knob, r.change.value, r.change.why, r.cure, r.risk) for r in answer.remedies),
+        fixes=_fixes(case, answer, now),
     )
 
 
-def _fix(case: Case, knob: str, value: object, why: str, cure: Cure | None, risk: str) -> Fix:
-    then = predict(case, cure) if cure else None
+def _fixes(case: Case, answer: Found, now: Prediction | Unknown) -> tuple[Fix, ...]:
+    """The remedies that are worth it, the one that gains most first; those without a price last."""
+    fixes = [_fix(case, remedy) for remedy in answer.remedies]
+    least = now.tokens_per_s.mid * WORTH_TRYING if isinstance(now, Prediction) else 0.0
+    worth = [f for f in fixes if f.predicted.get(DECODE, least) >= least or len(fixes) == 1]
+    return tuple(sorted(worth, key=lambda f: -f.predicted.get(DECODE, 0.0)))
+
+
+def _fix(case: Case, remedy: Remedy) -> Fix:
+    then = predict(case, remedy.cure) if remedy.cure else None
     predicted = {DECODE: then.tokens_per_s.mid} if isinstance(then, Prediction) else {}
-    plain = value if isinstance(value, str | int | float | bool) else None
-    return Fix(knob=str(knob), value=plain, why=why, risk=risk, predicted=predicted)
+    change = remedy.change
+    plain = change.value if isinstance(change.value, str | int | float | bool) else None
+    return Fix(knob=str(change.knob), value=plain, why=change.why, risk=remedy.risk, predicted=predicted)
 
 
 def _confidence(evidence: tuple[Evidence, ...]) -> float:
@@ -153,25 +185,50 @@ def _confidence(evidence: tuple[Evidence, ...]) -> float:
     return statistics.fmean(_TRUST[Origin(e.origin)] for e in evidence) if evidence else 0.5
 
 
+Predictions = tuple[Prediction | Unknown, Prediction | Unknown]
+
+
 def _verdict(
-    case: Case, findings: tuple[Finding, ...], best: Prediction | Unknown, measured: Known[float] | Unknown
+    case: Case, findings: tuple[Finding, ...], predicted: Predictions, measured: Known[float] | Unknown
 ) -> Verdict:
+    now, best = predicted
     if case.runtime.state.value_or("loaded") == "failed":
         return "failed"
     if isinstance(measured, Known) and isinstance(best, Prediction):
-        return "normal" if reached(measured.value, best.tokens_per_s.low) else "slow"
+        if _contradicts(measured, best):
+            return "cannot_tell"
+        # both predictions share the error of the same bandwidth, so their ratio is sharper than either
+        gain = best.tokens_per_s.mid / now.tokens_per_s.mid if isinstance(now, Prediction) else WORTH_NAMING
+        curable = bool(findings) and gain > WORTH_NAMING and best.tokens_per_s.mid > WORTH_NAMING * measured.value
+        return "normal" if reached(measured.value, best.tokens_per_s.low) and not curable else "slow"
     if any(f.speedup is None or f.speedup > WORTH_NAMING for f in findings):
         return "slow"
     return "cannot_tell"
 
 
-def _expected(now: Prediction | Unknown, best: Prediction | Unknown) -> Expected:
+def _contradicts(measured: Known[float] | Unknown, best: Prediction | Unknown) -> bool:
+    return (
+        isinstance(measured, Known)
+        and isinstance(best, Prediction)
+        and bool(best.ceiling)
+        and measured.value > CONTRADICTION * best.ceiling
+    )
+
+
+def _expected(
+    now: Prediction | Unknown, best: Prediction | Unknown, measured: Known[float] | Unknown, verdict: Verdict
+) -> Expected:
     lacks = next((p.why for p in (now, best) if isinstance(p, Unknown)), "")
+    if _contradicts(measured, best):
+        lacks = (
+            "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
+        )
+    configured = isinstance(now, Prediction) and verdict != "failed"
     return Expected(
-        as_configured={DECODE: _range(now)} if isinstance(now, Prediction) else {},
+        as_configured={DECODE: _range(now)} if configured and isinstance(now, Prediction) else {},
         achievable={DECODE: _range(best)} if isinstance(best, Prediction) else {},
         ceiling_tokens_per_s=best.ceiling if isinstance(best, Prediction) else None,
-        because=lacks,
+        because=lacks or ("it does not load" if verdict == "failed" else ""),
     )
 
 

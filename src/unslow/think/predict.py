@@ -37,10 +37,12 @@ def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
 
 def measured_rate(case: Case) -> Known[float] | Unknown:
     """The speed that was measured, else what the runtime counted of its own work."""
-    for fact in (case.run.decode_tokens_per_s, case.runtime.decode_tokens_per_s):
+    tried = case.run.decode_tokens_per_s
+    if isinstance(tried, Unknown) and tried.absence is Absence.FAILED:
+        return tried  # what the server did before it broke is no answer to how fast it is
+    for fact in (tried, case.runtime.decode_tokens_per_s):
         if isinstance(fact, Known) and fact.value > 0:
             return fact
-    unmeasured = case.run.decode_tokens_per_s
-    if isinstance(unmeasured, Unknown) and unmeasured.absence is not Absence.NOT_LOOKED:
-        return unmeasured
+    if isinstance(tried, Unknown) and tried.absence is not Absence.NOT_LOOKED:
+        return tried
     return Unknown("no speed was measured", "run `unslow` while the runtime is idle, without --passive")

@@ -109,8 +109,9 @@ class ChecklistItem(Shown, frozen=True, kw_only=True):
 
 
 class SubjectReport(Shown, frozen=True, kw_only=True):
-    """One runtime and model."""
+    """One runtime and model; `number` is its place among the subjects of the snapshot."""
 
+    number: int = 0
     runtime: str
     model: str
     devices: tuple[str, ...]

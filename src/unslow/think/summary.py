@@ -7,6 +7,11 @@ from unslow.think.budget import UNEXPLAINED
 from unslow.think.report import Finding, SubjectReport
 
 _DECODE = "decode_tokens_per_s"
+_FEELS = (
+    (5, "Below 5 tok/s you wait for it."),
+    (10, "That is slower than most people read."),
+    (15, "That is about reading speed."),
+)
 _LEVERS = (
     "What would move it: a smaller quant or a model with fewer active parameters, several requests at once, "
     "a draft model, or memory with more bandwidth."
@@ -15,16 +20,16 @@ _LEVERS = (
 
 def summary(case: Case, report: SubjectReport) -> SubjectReport:
     """The report with its summary filled in."""
-    sentence = {"failed": _failed, "slow": _slow, "normal": _normal, "cannot_tell": _cannot_tell}[report.verdict](
-        report
-    )
+    if report.verdict == "failed":
+        return msgspec.structs.replace(report, summary=_failed(case, report))
+    sentence = {"slow": _slow, "normal": _normal, "cannot_tell": _cannot_tell}[report.verdict](report)
     felt = _felt(case, report)
     return msgspec.structs.replace(report, summary=" ".join(s for s in (sentence, felt) if s))
 
 
-def _failed(report: SubjectReport) -> str:
+def _failed(case: Case, report: SubjectReport) -> str:
     causes = "; ".join(f.because for f in report.findings[:2])
-    return f"The model could not be loaded: {causes or 'the log does not say why'}."
+    return f"The model could not be loaded: {causes or case.runtime.load_error.value_or('the log does not say why')}."
 
 
 def _slow(report: SubjectReport) -> str:
@@ -68,7 +73,14 @@ def _normal(report: SubjectReport) -> str:
 def _cannot_tell(report: SubjectReport) -> str:
     why = report.expected.because or "no speed was measured"
     first = next((c for c in report.cannot_tell if c.how_to_get), None)
-    return f"It can't be told whether this is slow: {why}." + (f" Look next: {first.how_to_get}." if first else "")
+    return f"It can't be told whether this is slow: {_as_lack(why)}." + (
+        f" Look next: {first.how_to_get}." if first else ""
+    )
+
+
+def _as_lack(why: str) -> str:
+    """A missing fact as words that can follow a colon."""
+    return f"it is not known {why}" if why.startswith(("where ", "which ", "whether ", "what ")) else why
 
 
 def _felt(case: Case, report: SubjectReport) -> str:
@@ -78,7 +90,7 @@ def _felt(case: Case, report: SubjectReport) -> str:
         return ""
     if goal:
         return f"Your goal of {goal:g} tok/s is {'reached' if rate >= goal else 'not reached'}."
-    slow, reading = 5, 15
-    if rate < slow:
-        return "Below 5 tok/s you wait for it."
-    return "That is about reading speed." if rate <= reading else "That is faster than most people read."
+    for limit, words in _FEELS:
+        if rate < limit:
+            return words
+    return "That is faster than most people read."

@@ -71,4 +71,6 @@ def test_knobs_outside_the_command_line():
     assert spell(Knob.QUANT.to(None), runtime(COMMAND)) == ["-m FILE, where FILE is this model as a smaller quant"]
     assert spell(Knob.OTHER_LOAD.to(77), runtime(COMMAND)) == ["renice -n 19 -p 77"]
     assert spell(Knob.OTHER_PROCESS.to(None), runtime(COMMAND)) == [" ".join(COMMAND)]
-    assert spell(Knob.GPU_BACKEND.to("CUDA"), runtime(COMMAND))[0] == "install a llama.cpp build for CUDA"
+    assert (
+        spell(Knob.GPU_BACKEND.to("CUDA"), runtime(COMMAND))[0] == "install a llama.cpp build for CUDA and its driver"
+    )

@@ -1,3 +1,4 @@
+import msgspec
 from answers import ask
 from cases import gpu_case, r, with_facts
 from firing import out_of_memory, stranger
@@ -38,3 +39,20 @@ def test_it_explains_a_failed_load_too():
     case = with_facts(out_of_memory(), {"machine.gpus.0.processes": [other]})
     assert isinstance(ask(NAME, case), Found)
     assert judge(case).findings[0].explains == ("memory_allocation_failed",)
+
+
+def test_the_runtime_itself_is_no_stranger_where_its_number_is_unknown():
+    own = GpuProcess(pid=10, name=r("/usr/bin/llama-server"), vram_bytes=r(18 * GIB))
+    case = with_facts(stranger(), {"machine.gpus.0.processes": [own], "runtime.pid": not_found("no")})
+    assert isinstance(ask(NAME, case), Absent)
+    nameless = GpuProcess(pid=10, vram_bytes=r(18 * GIB))
+    case = with_facts(stranger(), {"machine.gpus.0.processes": [nameless], "runtime.pid": not_found("no")})
+    assert isinstance(ask(NAME, case), CannotTell)
+
+
+def test_host_memory_that_ran_out_is_no_strangers_doing():
+    other = GpuProcess(pid=77, name=r("blender"), vram_bytes=r(18 * GIB))
+    facts = {"machine.gpus.0.processes": [other]}
+    case = with_facts(out_of_memory(), facts)
+    failure = msgspec.structs.replace(case.runtime.allocation_failure.value, device="CPU")
+    assert isinstance(ask(NAME, with_facts(case, {"runtime.allocation_failure": failure})), Absent)

@@ -16,9 +16,17 @@ def test_sixteen_threads_on_two_cores_are_about_five_times_slower():
 
 
 def test_smt_at_par_is_no_crowd():
-    case = with_facts(cpu_case(), {"machine.cpu.threads_per_core": 2, "runtime.threads": 4})
+    case = with_facts(
+        cpu_case(), {"machine.cpu.threads_per_core": 2, "machine.cpu.logical_cpus": 4, "runtime.threads": 4}
+    )
     assert isinstance(ask(NAME, case), Absent)
     assert isinstance(ask(NAME, with_facts(case, {"runtime.threads": 8})), Found)
+
+
+def test_a_quota_is_not_doubled_by_smt():
+    facts = {"physical_cores": 16, "logical_cpus": 32, "threads_per_core": 2, "quota_cpus": 4.0}
+    case = with_facts(cpu_case(), {f"machine.cpu.{k}": v for k, v in facts.items()} | {"runtime.threads": 8})
+    assert isinstance(ask(NAME, case), Found)
 
 
 def test_a_cpuset_counts_as_cores():

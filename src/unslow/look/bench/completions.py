@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.run import Completion, Run
-from unslow.facts.values import Fact, Unknown, measured, not_found, not_supported
+from unslow.facts.values import Fact, Unknown, failed, measured, not_found, not_supported
 from unslow.look.kernel.cpu_time import CpuSample, CpuUse, cpus_between, read_cpu_sample, read_own_pid, read_run_delay
 from unslow.look.system import LookError, System, unknown
 
@@ -66,7 +66,8 @@ def measure(system: System, target: Target, plan: Plan, progress: Progress) -> R
             done.append(_watched(system, target, plan, _prompt(stamp, number), tokens))
     except LookError as error:
         if not done:
-            return Run(completions=unknown(error), decode_tokens_per_s=unknown(error))
+            why = failed(error.why, error.how_to_get)
+            return Run(completions=why, decode_tokens_per_s=why)
     progress("measured", 1.0)
     return summarise(done, target.url)
 

@@ -7,7 +7,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
 from unslow.facts.values import Known, MissingFactError, Origin, Unknown, not_found
 from unslow.think.adapt.shape import missing
-from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.vram import buffers_of, gpus_of, gpus_used
 from unslow.think.physics.decode import Backend, Side
 from unslow.think.physics.interval import SPREAD
 
@@ -19,13 +19,21 @@ HOST_READ_CAP_BYTES_PER_S = 88 * GB
 
 
 def cores_of(case: Case) -> float:
-    """Cores that the runtime may use at once: physical, within the cpuset and the quota."""
+    """Cores that can compute for the runtime at once: physical ones, within its cpuset and quota."""
+    cores = case.machine.cpu.physical_cores
+    if isinstance(cores, Unknown) or not cores.value:
+        raise MissingFactError(
+            cores if isinstance(cores, Unknown) else not_found("no cores"), "machine.cpu.physical_cores"
+        )
+    return min(cores.value, cpus_of(case))
+
+
+def cpus_of(case: Case) -> float:
+    """Threads that can run at once: logical CPUs, within the cpuset and the quota."""
     cpu = case.machine.cpu
-    limits = (cpu.physical_cores, cpu.allowed_cpus, cpu.quota_cpus)
-    known = [f.value for f in limits if isinstance(f, Known) and f.value > 0]
-    if not known:
-        raise MissingFactError(cpu.physical_cores if isinstance(cpu.physical_cores, Unknown) else not_found("no cores"))
-    return min(known)
+    known = [f.value for f in (cpu.allowed_cpus, cpu.quota_cpus) if isinstance(f, Known) and f.value > 0]
+    logical = cpu.logical_cpus.value_or(0) or cpu.physical_cores.value_or(0) * cpu.threads_per_core.value_or(1)
+    return min([logical, *known] if logical else known, default=1)
 
 
 def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
@@ -87,15 +95,25 @@ def _backend(figures: Learned) -> Backend:
 
 
 def device_side(case: Case, read_bytes: float, layers: float) -> Side | None:
-    """The GPUs: they read one after the other, so the slowest sets the pace."""
+    """The GPUs: layers are split among them and computed one after the other, so the times add up."""
     if read_bytes <= 0:
         return None
-    gpus = gpus_of(case)
+    gpus = gpus_used(case)
     if not gpus:
         raise missing("which GPU it is", "run `nvidia-smi -q`")
-    slowest = min((device_bandwidth(g) for g in gpus), key=lambda pair: pair[0])
+    rates = [device_bandwidth(g) for g in gpus]
+    shares = _shares(case, len(gpus))
+    together = 1 / sum(share / rate for share, (rate, _) in zip(shares, rates, strict=True))
     figures = learned(backend_name(case), _family(gpus[0]))
-    return Side(read_bytes, slowest[0], layers, _backend(figures), slowest[1] * figures.spread / 1.1)
+    spread = max(spread for _, spread in rates)
+    return Side(read_bytes, together, layers, _backend(figures), spread * figures.spread / 1.1)
+
+
+def _shares(case: Case, count: int) -> list[float]:
+    """What part of the weights each GPU holds: as allocated, where the buffers are as many, else equal parts."""
+    held = [float(b.bytes) for b in buffers_of(case, "model", on_gpu=True)]
+    total = sum(held)
+    return [part / total for part in held] if len(held) == count and total else [1 / count] * count
 
 
 def host_side(case: Case, read_bytes: float, layers: float) -> Side | None:

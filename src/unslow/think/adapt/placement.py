@@ -52,7 +52,7 @@ def read_placement(case: Case, shape: Shape) -> Placement:
     runtime = case.runtime
     if isinstance(runtime.buffers, Known) and (buffers_of(case, "model", on_gpu=True) or _host_only(case)):
         return _from_buffers(case, shape)
-    if isinstance(runtime.gpu_layers, Known):
+    if isinstance(runtime.gpu_layers, Known) and not runtime.tensor_overrides.value_or([]):
         count = runtime.gpu_layers.value
         return Placement(min(shape.layers, max(0, count - 1)), output_on_gpu=count > 0)
     if runtime.embedded or _host_only(case) or runtime_sees_gpu(case) is False:

@@ -29,21 +29,59 @@ def compute_bytes(case: Case) -> float:
     return sum(b.bytes for b in buffers_of(case, "compute", on_gpu=True)) or COMPUTE_BUFFER_BYTES
 
 
+def gpus_used(case: Case) -> tuple[Gpu, ...]:
+    """The GPUs that the runtime computes on: by its own devices, else by its process, else all that there are."""
+    gpus = gpus_of(case)
+    named = [d.description for d in case.runtime.devices.value_or([]) if d.name != "CPU" and d.description]
+    chosen = tuple(g for g in gpus if any(_same_gpu(g, description) for description in named))
+    if not chosen:
+        chosen = tuple(g for g in gpus if any(_is_own(case, p) for p in g.processes.value_or([])))
+    return chosen or gpus
+
+
+def _same_gpu(gpu: Gpu, description: str) -> bool:
+    name = gpu.name.value_or("")
+    return bool(name) and (name in description or description in name)
+
+
 def _processes(case: Case) -> list[GpuProcess]:
-    return [p for g in gpus_of(case) for p in g.processes.value_or([])]
+    return [p for g in gpus_used(case) for p in g.processes.value_or([])]
+
+
+def _is_own(case: Case, process: GpuProcess) -> bool:
+    """Whether a process is the runtime: by its number, else by the name that llama.cpp's server has."""
+    pid = case.runtime.pid
+    return process.pid == pid.value if isinstance(pid, Known) else _has_own_name(process)
+
+
+def _has_own_name(process: GpuProcess) -> bool:
+    return process.name.value_or("").replace("\\", "/").rpartition("/")[2].removesuffix(".exe") == "llama-server"
+
+
+def own_is_known(case: Case) -> bool:
+    """Whether the runtime's own process can be told from strangers; after a failed load there is none."""
+    if case.runtime.state.value_or("") == "failed":
+        return True
+    return isinstance(case.runtime.pid, Known) or any(_has_own_name(p) for p in _processes(case))
 
 
 def strangers(case: Case) -> list[GpuProcess]:
-    """Processes that hold memory on the GPUs and are not the runtime, the largest first."""
-    own = case.runtime.pid.value_or(None)
-    return sorted((p for p in _processes(case) if p.pid != own), key=lambda p: -p.vram_bytes.value_or(0))
+    """Processes that hold memory on the runtime's GPUs and are not the runtime, the largest first."""
+    others = (p for p in _processes(case) if not _is_own(case, p))
+    return sorted(others, key=lambda p: -p.vram_bytes.value_or(0))
 
 
 def own_vram_bytes(case: Case) -> float | None:
     """What the runtime's process holds by the driver's count; None where it is not listed or not counted."""
-    own = case.runtime.pid.value_or(None)
-    held = [p.vram_bytes.value for p in _processes(case) if p.pid == own and isinstance(p.vram_bytes, Known)]
+    own = [p for g in gpus_of(case) for p in g.processes.value_or([]) if _is_own(case, p)]
+    held = [p.vram_bytes.value for p in own if isinstance(p.vram_bytes, Known)]
     return float(sum(held)) if held else None
+
+
+def failed_on_gpu(case: Case) -> bool:
+    """Whether the allocation that ended the load was one on a GPU."""
+    failure = case.runtime.allocation_failure.value_or(None)
+    return failure is not None and not failure.device.startswith(("CPU", "CUDA_Host", "ROCm_Host"))
 
 
 def available_vram_bytes(case: Case) -> float:
@@ -53,17 +91,17 @@ def available_vram_bytes(case: Case) -> float:
         return sum(d.free_bytes.need() for d in seen)
     counted = own_vram_bytes(case)
     own = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu) if counted is None else counted
-    return sum(g.vram_free_bytes.need() for g in gpus_of(case)) + own
+    return sum(g.vram_free_bytes.need() for g in gpus_used(case)) + own
 
 
 def free_vram_bytes(case: Case) -> float:
     """What the GPUs have free now, else all that they have."""
-    return sum(g.vram_free_bytes.value_or(g.vram_total_bytes.value_or(0)) for g in gpus_of(case))
+    return sum(g.vram_free_bytes.value_or(g.vram_total_bytes.value_or(0)) for g in gpus_used(case))
 
 
 def margin_bytes(case: Case) -> float:
-    """What the runtime's fit leaves free."""
-    return case.runtime.fit_margin_bytes.value_or(FIT_MARGIN_BYTES)
+    """What the runtime's fit leaves free, on all of its GPUs together."""
+    return case.runtime.fit_margin_bytes.value_or(FIT_MARGIN_BYTES) * max(1, len(gpus_used(case)))
 
 
 def runtime_sees_gpu(case: Case) -> bool | None:

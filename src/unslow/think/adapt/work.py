@@ -6,7 +6,7 @@ import msgspec
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
-from unslow.think.adapt.bandwidth import cores_of, device_side, host_side
+from unslow.think.adapt.bandwidth import cpus_of, device_side, host_side
 from unslow.think.adapt.placement import read_placement, read_placement_or_none
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.vram import compute_bytes, margin_bytes
@@ -59,8 +59,7 @@ def work(case: Case, cure: Cure | None = None) -> Work:
 
 def _threads_per_core(case: Case) -> float:
     """Threads for each CPU that can run one: two on a core with SMT are no crowd."""
-    threads = case.runtime.threads.value_or(0)
-    return threads / (cores_of(case) * case.machine.cpu.threads_per_core.value_or(1)) if threads else 1.0
+    return case.runtime.threads.value_or(0) / cpus_of(case) or 1.0
 
 
 def depth_of(case: Case) -> float:

@@ -35,16 +35,15 @@ HEADROOM = 2
 def check(case: Case) -> Found | Absent:
     """See how many more layers would fit at the context that is used."""
     runtime = case.runtime
-    if runtime.gpu_layers_set.value_or(None) is not None:
-        return Absent("the number of layers was set by hand, not by the KV cache")
-    context, used = runtime.context_length.need(), runtime.longest_sequence.value_or(0)
-    needed = case.wish.context_tokens.value_or(max(SHORTEST_USEFUL, HEADROOM * used))
+    context, needed = runtime.context_length.need(), _needed(case)
     cache = kv_per_token(case) * context
     if not layers_left_on_host(case):
         return Absent(f"the KV cache of {cache / GIB:.1f} GiB leaves all layers on the GPU")
     if needed >= context:
         return Absent(f"{context} tokens are configured, {needed} needed")
     shape, demand = read_shape(case), read_demand(case)
+    if demand.lacking <= 0:
+        return Absent(f"there was room for it: {demand.available / GIB:.1f} GiB free")
     then = fitted(shape, demand.available, needed, compute_bytes(case), demand.margin)
     fitting = int(then.gpu_layers) + then.output_on_gpu
     now = counted_layers(case).on_gpu
@@ -63,6 +62,13 @@ def check(case: Case) -> Found | Absent:
         ),
         explains=("weights_spill_to_ram", "other_process_holds_vram") if enough else ("weights_spill_to_ram",),
     )
+
+
+def _needed(case: Case) -> int:
+    """Tokens that the context must hold: for every slot as many, unless they share one cache."""
+    used = case.runtime.longest_sequence.value_or(0)
+    for_one = case.wish.context_tokens.value_or(max(SHORTEST_USEFUL, HEADROOM * used))
+    return int(for_one * (1 if case.runtime.kv_unified.value_or(default=True) else case.runtime.slots.value_or(1)))
 
 
 CAUSE = Cause(

@@ -43,13 +43,16 @@ def check(case: Case) -> Found | Absent:
         raise missing(
             "whether the runtime sees the GPU", "restart llama-server with `-lv 4`, or run it with --list-devices"
         )
+    hidden = runtime.environment.value_or({}).get("CUDA_VISIBLE_DEVICES")
     why = runtime.gpu_refused.value_or("it lists no GPU")
+    if hidden is not None and hidden.strip() in ("", "-1"):
+        why = f"{why}; CUDA_VISIBLE_DEVICES={hidden!r} hides it"
     return Found(
         because=f"the machine has {gpus[0].name.value_or('a GPU')}, and the runtime uses none: {why}",
         evidence=_evidence(case),
         cure=Cure(vram_bytes=free_vram_bytes(case)),
         remedies=(
-            Remedy(Knob.GPU_BACKEND.to(value=True, why="a build, driver or container that has the GPU backend")),
+            Remedy(Knob.GPU_BACKEND.to(None, "a build, driver, container or environment in which the GPU is seen")),
         ),
     )
 

@@ -27,35 +27,53 @@ from unslow.think.physics.placement import fitted
 
 def check(case: Case) -> Found | Absent:
     """Hold the number that was set against the number that fits."""
-    runtime = case.runtime
-    switched_off = runtime.device_set.value_or("") == "none"
-    asked = 0 if switched_off else runtime.gpu_layers_set.value_or(None)
-    if asked is None or asked < 0:
+    asked, setting = _asked(case)
+    if asked is None:
         return Absent("nothing sets the number of GPU layers")
-    if not switched_off and runtime_sees_gpu(case) is False:
+    if setting != "device_set" and runtime_sees_gpu(case) is False:
         return Absent("the runtime sees no GPU, so the setting has no effect")
     shape = read_shape(case)
     total = shape.layers + 1
     if asked >= total:
         return Absent(f"{asked} layers asked for, the model has {total}")
     available = available_vram_bytes(case)
-    context = runtime.context_length.value_or(4096)
+    context = case.runtime.context_length.value_or(4096)
     room = fitted(shape, available, context, compute_bytes(case), margin_bytes(case))
     fitting = int(room.gpu_layers) + room.output_on_gpu
     if fitting <= asked:
         return Absent(f"{asked} layers set, and no more than {fitting} fit")
-    value = None if fitting == total else fitting
-    why = "remove the setting: all layers fit" if value is None else f"{fitting} of {total} layers fit"
-    setting = "device_set" if switched_off else "gpu_layers_set"
-    evidence = [cite(case, f"runtime.{setting}", f"{total} layers, {fitting} of them fit"), *free_before_load(case)]
     cure = Cure(vram_bytes=available)
+    who = "the default of this build" if setting == "gpu_layers" else "a setting"
     return Found(
-        because=f"a setting keeps {total - asked} of {total} layers on the CPU; the GPU had "
+        because=f"{who} keeps {total - asked} of {total} layers on the CPU; the GPU had "
         f"{available / GIB:.0f} GiB free, enough for {fitting}",
-        evidence=tuple(evidence),
+        evidence=(cite(case, f"runtime.{setting}", f"{total} layers, {fitting} of them fit"), *free_before_load(case)),
         cure=cure,
-        remedies=(Remedy(Knob.GPU_LAYERS.to(value, why), cure),),
+        remedies=(_remedy(setting, fitting, total, cure),),
     )
+
+
+def _asked(case: Case) -> tuple[int | None, str]:
+    """The number of layers that was decided on, and which fact says so; None where the runtime fits them itself."""
+    runtime = case.runtime
+    if runtime.device_set.value_or("") == "none":
+        return 0, "device_set"
+    number = runtime.gpu_layers_set.value_or(None)
+    if number is not None and number >= 0:
+        return number, "gpu_layers_set"
+    if runtime.gpu_layers.value_or(None) == 0 and not runtime.fit.value_or(default=False):
+        return 0, "gpu_layers"  # builds without a fit leave everything on the CPU unless told otherwise
+    return None, ""
+
+
+def _remedy(setting: str, fitting: int, total: int, cure: Cure) -> Remedy:
+    if setting == "device_set":
+        return Remedy(Knob.DEVICE.to(None, "remove the setting: the GPU is switched off by it"), cure)
+    if setting == "gpu_layers":
+        return Remedy(Knob.GPU_LAYERS.to(fitting, f"{fitting} of {total} layers fit"), cure)
+    if fitting == total:
+        return Remedy(Knob.GPU_LAYERS.to(None, "remove the setting: all layers fit"), cure)
+    return Remedy(Knob.GPU_LAYERS.to(fitting, f"{fitting} of {total} layers fit"), cure)
 
 
 CAUSE = Cause(
@@ -63,5 +81,6 @@ CAUSE = Cause(
     phase="decode",
     needs=("machine.gpus", "runtime.command"),
     check=check,
+    explains=("weights_spill_to_ram", "other_process_holds_vram", "context_larger_than_needed"),
     gpu_only=True,
 )

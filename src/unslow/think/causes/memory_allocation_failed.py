@@ -21,7 +21,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.shape import read_shape
-from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, margin_bytes
+from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, failed_on_gpu, margin_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 from unslow.think.report import Evidence
@@ -43,7 +43,7 @@ def check(case: Case) -> Found | Absent:
         return Absent("the model is loaded" if state == "loaded" else f"the model is {state}, and no allocation failed")
     asked = failure.value.asked_bytes.value_or(0)
     size = f"{asked / MIB:.0f} MiB for " if asked else ""
-    free = _free(case)
+    free = _free(case) if failed_on_gpu(case) else case.machine.memory.available_bytes.value_or(None)
     room = f"; {free / GIB:.1f} GiB were free before the load" if free is not None else ""
     return Found(
         because=f"{size}{_WHAT[failure.value.what]} could not be allocated on {failure.value.device}{room}",
@@ -54,7 +54,7 @@ def check(case: Case) -> Found | Absent:
             ),
             *((cite(case, "runtime.context_length"),) if isinstance(case.runtime.context_length, Known) else ()),
         ),
-        cure=None if free is None else Cure(vram_bytes=free, context=_SHORT),
+        cure=Cure(vram_bytes=free, context=_SHORT) if free is not None and failed_on_gpu(case) else None,
         remedies=_remedies(case),
     )  # fmt: skip
 
@@ -68,6 +68,8 @@ def _free(case: Case) -> float | None:
 
 def _remedies(case: Case) -> tuple[Remedy, ...]:
     """The longest context that fits with all layers on the GPU, and leaving the placement to the runtime."""
+    if not failed_on_gpu(case):
+        return (Remedy(Knob.QUANT.to(None, "a smaller quant or model: less to hold in memory")),)
     leave = Remedy(Knob.FIT.to(value=True, why="let the runtime place what fits: no explicit layers, context or fit"))
     try:
         shape, free = read_shape(case), available_vram_bytes(case)

@@ -20,7 +20,7 @@ from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.demand import read_demand
 from unslow.think.adapt.placement import layers_left_on_host
-from unslow.think.adapt.vram import strangers
+from unslow.think.adapt.vram import failed_on_gpu, own_is_known, strangers
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, free_before_load, need
 from unslow.think.report import Evidence
@@ -31,12 +31,14 @@ def check(case: Case) -> Found | Absent:
     failed = case.runtime.allocation_failure.value_or(None) is not None
     if not failed and not layers_left_on_host(case):
         return Absent("the whole model is on the GPU")
-    if case.runtime.gpu_layers_set.value_or(None) is not None and not failed:
-        return Absent("the number of layers was set by hand, not by lack of room")
+    if failed and not failed_on_gpu(case):
+        return Absent("it was memory of the host that could not be allocated")
     lacking = read_demand(case).lacking
     if lacking <= 0:
         return Absent("nothing is lacking on the GPU")
     need(case, "machine.gpus.0.processes")
+    if not own_is_known(case):
+        need(case, "runtime.pid")
     others = [p for p in strangers(case) if p.vram_bytes.value_or(0)]
     held = sum(p.vram_bytes.value_or(0) for p in others)
     if held < lacking:

@@ -17,7 +17,7 @@ Answers do not change.
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.think.adapt.bandwidth import cores_of
+from unslow.think.adapt.bandwidth import cores_of, cpus_of
 from unslow.think.adapt.placement import read_placement
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.work import Cure
@@ -27,11 +27,11 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 def check(case: Case) -> Found | Absent:
     """Hold the threads against the CPUs that can run them at once."""
     threads, cores = case.runtime.threads.need(), cores_of(case)
-    smt = case.machine.cpu.threads_per_core.value_or(1)
+    cpus = cpus_of(case)
     if threads <= cores:
         return Absent(f"{threads} threads, {cores:g} cores")
-    if threads <= cores * smt:
-        return Absent(f"{threads} threads on {cores:g} cores that run {smt} each")
+    if threads <= cpus:
+        return Absent(f"{threads} threads on {cores:g} cores that run {cpus:g} at once")
     shape = read_shape(case)
     if read_placement(case, shape).gpu_layers >= shape.layers:
         return Absent("all layers are on the GPU: the threads have next to nothing to do")

@@ -21,7 +21,7 @@ is computed does not change them beyond rounding.
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.think.adapt.demand import read_demand
+from unslow.think.adapt.demand import Demand, read_demand
 from unslow.think.adapt.placement import counted_layers, layers_left_on_host
 from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
@@ -32,8 +32,6 @@ _Q8_0_SHARE = 34 / 64  # of an f16 cache: ggml's block of 32 elements takes 34 b
 def check(case: Case) -> Found | Absent:
     """Compare what the model asks of the GPU with what was free there."""
     runtime = case.runtime
-    if runtime.gpu_layers_set.value_or(None) is not None:
-        return Absent("the number of layers was set by hand, not by lack of room")
     if runtime.tensor_overrides.value_or([]):
         return Absent("tensors were placed on the CPU by a setting")
     left, layers = layers_left_on_host(case), counted_layers(case)
@@ -42,7 +40,6 @@ def check(case: Case) -> Found | Absent:
     demand = read_demand(case)
     if demand.lacking <= 0:
         return Absent(f"there was room: {demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free")
-    context = runtime.context_length.need()
     return Found(
         because=f"{left} of {layers.total} layers run on the CPU, all or in part: the model asks for "
         f"{demand.asked / GIB:.1f} GiB and {demand.margin / GIB:.1f} GiB of margin, and the GPU had "
@@ -53,11 +50,7 @@ def check(case: Case) -> Found | Absent:
         ),
         cure=EVERYTHING,
         remedies=(
-            Remedy(
-                Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"),
-                Cure(vram_bytes=demand.available, context=context * _Q8_0_SHARE),
-                "answers change slightly",
-            ),
+            *_smaller_cache(case, demand),
             Remedy(
                 Knob.QUANT.to(None, "a smaller quant: fewer bytes to hold and to read"),
                 None,
@@ -65,6 +58,15 @@ def check(case: Case) -> Found | Absent:
             ),
         ),
     )
+
+
+def _smaller_cache(case: Case, demand: Demand) -> tuple[Remedy, ...]:
+    """A cache of half the size, where it is not that small already."""
+    if case.runtime.kv_type_k.value_or("f16") != "f16":
+        return ()
+    context = case.runtime.context_length.value_or(0) * _Q8_0_SHARE
+    cure = Cure(vram_bytes=demand.available, context=context)
+    return (Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), cure, "answers change slightly"),)
 
 
 CAUSE = Cause(

@@ -13,6 +13,7 @@ _NAMES: dict[Knob, tuple[str, ...]] = {
     Knob.CONTEXT_LENGTH: ("context",),
     Knob.KV_CACHE_TYPE: ("kv_type_k", "kv_type_v"),
     Knob.THREADS: ("threads",),
+    Knob.DEVICE: ("device",),
     Knob.FIT: ("fit", "gpu_layers", "context"),  # an explicit number of layers or context stops the fit
 }
 
@@ -32,7 +33,9 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
         return [f"-m FILE, where FILE is this model as {change.value or 'a smaller quant'}"]
     if change.knob is Knob.GPU_BACKEND:
         backend = f" for {change.value}" if change.value else ""
-        return [f"install a llama.cpp build{backend}", *([again] if again else [])]
+        hidden = "CUDA_VISIBLE_DEVICES" in environment
+        unhide = [shlex.join(["env", "-u", "CUDA_VISIBLE_DEVICES", *_without_secrets(command)])] if hidden else []
+        return unhide or [f"install a llama.cpp build{backend} and its driver", *([again] if again else [])]
     fragment = _fragment(change, command)
     return [fragment, again] if again else [fragment]
 
