@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from unslow.app.read_target import read_stored
-from unslow.think.judge import DECODE, diagnose
+from unslow.think.judge import diagnose
+from unslow.think.predict import DECODE
 
 MACHINES = Path(__file__).parents[1] / "tests" / "machines"
 

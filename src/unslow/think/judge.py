@@ -1,45 +1,25 @@
 """The diagnosis, top down: which phase, where its time goes, which causes are there, and what they cost."""
 
 import contextlib
-import statistics
 from functools import reduce
 
 import msgspec
 
 from unslow.facts.snapshot import Case, Snapshot
-from unslow.facts.values import Known, MissingFactError, Origin, Unknown
+from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.vram import available_vram_bytes, gpus_of, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.budget import decode_budget, slow_phase
 from unslow.think.causes import all_causes
-from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, Remedy, missing_need
+from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, missing_need
 from unslow.think.checklist import checklist
-from unslow.think.predict import Prediction, measured_rate, predict
-from unslow.think.report import (
-    BudgetPart,
-    Cost,
-    Evidence,
-    Expected,
-    Finding,
-    Fix,
-    Range,
-    Report,
-    RuledOut,
-    SubjectReport,
-    Untold,
-    Verdict,
-)
+from unslow.think.findings import priced_findings
+from unslow.think.predict import DECODE, Prediction, measured_rate, predict
+from unslow.think.report import BudgetPart, Expected, Range, Report, RuledOut, SubjectReport, Untold, Verdict
 from unslow.think.summary import summary
-from unslow.think.verdicts.normal_for_this_hardware import reached
+from unslow.think.verdict import contradicts, verdict_on
 
-DECODE = "decode_tokens_per_s"
 _WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
-_TRUST = {Origin.MEASURED: 0.95, Origin.REPORTED: 0.9, Origin.DATASHEET: 0.8, Origin.ESTIMATED: 0.6}
-WORTH_NAMING = 1.15
-"""A gain below this is no reason to call a system slow, nor to touch it."""
-WORTH_TRYING = 1.03
-CONTRADICTION = 1.3
-"""A single stream that is so much faster than the bandwidth allows shows that some fact is wrong."""
 
 
 def diagnose(snapshot: Snapshot) -> Report:
@@ -63,8 +43,8 @@ def judge(case: Case) -> SubjectReport:
     answers = {name: _answer(case, cause) for name, cause in all_causes().items()}
     found = {name: a for name, a in answers.items() if isinstance(a, Found)}
     measured, now, best = measured_rate(case), predict(case), predict(case, _all_cures(case, found))
-    findings = _findings(case, found, now, measured)
-    verdict = _verdict(case, findings, (now, best), measured)
+    findings = priced_findings(case, found, now, measured)
+    verdict = verdict_on(case, findings, (now, best), measured)
     too_small = findings if verdict == "normal" else ()
     names = subject_name(case)
     report = SubjectReport(
@@ -124,102 +104,11 @@ def _all_cures(case: Case, found: dict[str, Found]) -> Cure | None:
     return reduce(Cure.and_also, cures) if cures else None
 
 
-def _findings(
-    case: Case, found: dict[str, Found], now: Prediction | Unknown, measured: Known[float] | Unknown
-) -> tuple[Finding, ...]:
-    """Root causes first, then the most costly."""
-    findings = [_finding(case, name, answer, now, measured, found) for name, answer in found.items()]
-    explained = {e for f in findings for e in f.explains}
-    return tuple(sorted(findings, key=lambda f: (f.cause in explained, -(f.cost.seconds if f.cost else 0.0))))
-
-
-def _finding(
-    case: Case,
-    name: str,
-    answer: Found,
-    now: Prediction | Unknown,
-    measured: Known[float] | Unknown,
-    found: dict[str, Found],
-) -> Finding:
-    cause = all_causes()[name]
-    with_s = (
-        1 / measured.value if isinstance(measured, Known) else now.seconds.mid if isinstance(now, Prediction) else None
-    )
-    without = predict(case, answer.cure) if answer.cure else None
-    cost = speedup = None
-    if with_s and isinstance(without, Prediction):
-        cost = Cost(seconds=max(0.0, with_s - without.seconds.mid), per="token")
-        speedup = max(1.0, with_s / without.seconds.mid)
-    explains = cause.explains if answer.explains is None else answer.explains
-    return Finding(
-        cause=name,
-        title=cause.title,
-        confidence=_confidence(answer.evidence),
-        because=answer.because,
-        evidence=answer.evidence,
-        explains=tuple(e for e in explains if e in found),
-        cost=cost,
-        speedup=speedup,
-        fixes=_fixes(case, answer, now),
-    )
-
-
-def _fixes(case: Case, answer: Found, now: Prediction | Unknown) -> tuple[Fix, ...]:
-    """The remedies that are worth it, the one that gains most first; those without a price last."""
-    fixes = [_fix(case, remedy) for remedy in answer.remedies]
-    least = now.tokens_per_s.mid * WORTH_TRYING if isinstance(now, Prediction) else 0.0
-    worth = [f for f in fixes if f.predicted.get(DECODE, least) >= least or len(fixes) == 1]
-    return tuple(sorted(worth, key=lambda f: -f.predicted.get(DECODE, 0.0)))
-
-
-def _fix(case: Case, remedy: Remedy) -> Fix:
-    then = predict(case, remedy.cure) if remedy.cure else None
-    predicted = {DECODE: then.tokens_per_s.mid} if isinstance(then, Prediction) else {}
-    change = remedy.change
-    plain = change.value if isinstance(change.value, str | int | float | bool) else None
-    return Fix(knob=str(change.knob), value=plain, why=change.why, risk=remedy.risk, predicted=predicted)
-
-
-def _confidence(evidence: tuple[Evidence, ...]) -> float:
-    """As sure as its facts are on average."""
-    return statistics.fmean(_TRUST[Origin(e.origin)] for e in evidence) if evidence else 0.5
-
-
-Predictions = tuple[Prediction | Unknown, Prediction | Unknown]
-
-
-def _verdict(
-    case: Case, findings: tuple[Finding, ...], predicted: Predictions, measured: Known[float] | Unknown
-) -> Verdict:
-    now, best = predicted
-    if case.runtime.state.value_or("loaded") == "failed":
-        return "failed"
-    if isinstance(measured, Known) and isinstance(best, Prediction):
-        if _contradicts(measured, best):
-            return "cannot_tell"
-        # both predictions share the error of the same bandwidth, so their ratio is sharper than either
-        gain = best.tokens_per_s.mid / now.tokens_per_s.mid if isinstance(now, Prediction) else WORTH_NAMING
-        curable = bool(findings) and gain > WORTH_NAMING and best.tokens_per_s.mid > WORTH_NAMING * measured.value
-        return "normal" if reached(measured.value, best.tokens_per_s.low) and not curable else "slow"
-    if any(f.speedup is None or f.speedup > WORTH_NAMING for f in findings):
-        return "slow"
-    return "cannot_tell"
-
-
-def _contradicts(measured: Known[float] | Unknown, best: Prediction | Unknown) -> bool:
-    return (
-        isinstance(measured, Known)
-        and isinstance(best, Prediction)
-        and bool(best.ceiling)
-        and measured.value > CONTRADICTION * best.ceiling
-    )
-
-
 def _expected(
     now: Prediction | Unknown, best: Prediction | Unknown, measured: Known[float] | Unknown, verdict: Verdict
 ) -> Expected:
     lacks = next((p.why for p in (now, best) if isinstance(p, Unknown)), "")
-    if _contradicts(measured, best):
+    if contradicts(measured, best):
         lacks = (
             "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
         )

@@ -8,6 +8,9 @@ from unslow.think.adapt.work import Cure, work
 from unslow.think.physics.decode import Part, ceiling_tokens_per_s, decode_parts, total_seconds
 from unslow.think.physics.interval import Interval, inverse
 
+DECODE = "decode_tokens_per_s"
+"""The metric that is predicted, by the name it has in a report."""
+
 
 class Prediction(NamedTuple):
     """Seconds for a token, its parts, and what bandwidth alone would allow."""

@@ -4,9 +4,9 @@ import msgspec
 
 from unslow.facts.snapshot import Case
 from unslow.think.budget import UNEXPLAINED
+from unslow.think.predict import DECODE
 from unslow.think.report import Finding, SubjectReport
 
-_DECODE = "decode_tokens_per_s"
 _FEELS = (
     (5, "Below 5 tok/s you wait for it."),
     (10, "That is slower than most people read."),
@@ -33,13 +33,21 @@ def _failed(case: Case, report: SubjectReport) -> str:
 
 
 def _slow(report: SubjectReport) -> str:
-    achievable = report.expected.achievable.get(_DECODE)
-    should = f", this hardware should give about {achievable.mid:.3g}" if achievable else ""
-    rate = report.measured.get(_DECODE)
+    achievable = report.expected.achievable.get(DECODE)
+    should = _should(report, achievable.mid) if achievable else ""
+    rate = report.measured.get(DECODE)
     is_now = f"It generates {rate:.3g} tokens per second{should}." if rate else "It is set up to be slow."
     if not report.findings:
         return f"{is_now} No cause could be proven.{_unexplained(report)} Look next: {_next(report)}."
     return f"{is_now} Slow because {_because(report.findings)}."
+
+
+def _should(report: SubjectReport, speed: float) -> str:
+    """What to hold the speed against; a model that is too large for the GPU will not reach it here."""
+    roots = [f.cause for f in report.findings if not any(f.cause in g.explains for g in report.findings)]
+    if roots == ["weights_spill_to_ram"]:
+        return f"; all in the memory of such a GPU it would be about {speed:.3g}, but it does not fit"
+    return f", this hardware should give about {speed:.3g}"
 
 
 def _unexplained(report: SubjectReport) -> str:
@@ -65,7 +73,7 @@ def _because(findings: tuple[Finding, ...]) -> str:
 
 
 def _normal(report: SubjectReport) -> str:
-    rate, ceiling = report.measured.get(_DECODE), report.expected.ceiling_tokens_per_s
+    rate, ceiling = report.measured.get(DECODE), report.expected.ceiling_tokens_per_s
     share = f" That is {rate / ceiling:.0%} of what the memory bandwidth allows." if rate and ceiling else ""
     return f"It generates {rate:.3g} tokens per second, which is normal for this hardware.{share} {_LEVERS}"
 
@@ -85,7 +93,7 @@ def _as_lack(why: str) -> str:
 
 def _felt(case: Case, report: SubjectReport) -> str:
     """How the speed feels, against the user's own goal or reading speed."""
-    rate, goal = report.measured.get(_DECODE), case.wish.tokens_per_s.value_or(0)
+    rate, goal = report.measured.get(DECODE), case.wish.tokens_per_s.value_or(0)
     if not rate:
         return ""
     if goal:

@@ -26,6 +26,7 @@ from unslow.think.adapt.placement import counted_layers, layers_left_on_host
 from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 
+_FEWEST_BITS = 2.0
 _Q8_0_SHARE = 34 / 64  # of an f16 cache: ggml's block of 32 elements takes 34 bytes
 
 
@@ -49,14 +50,7 @@ def check(case: Case) -> Found | Absent:
             cite(case, "model.weights_bytes", f"{demand.available / GIB:.1f} GiB free on the GPU"),
         ),
         cure=EVERYTHING,
-        remedies=(
-            *_smaller_cache(case, demand),
-            Remedy(
-                Knob.QUANT.to(None, "a smaller quant: fewer bytes to hold and to read"),
-                None,
-                "quality falls with the quant",
-            ),
-        ),
+        remedies=(*_smaller_cache(case, demand), _smaller_weights(case, demand)),
     )
 
 
@@ -67,6 +61,16 @@ def _smaller_cache(case: Case, demand: Demand) -> tuple[Remedy, ...]:
     context = case.runtime.context_length.value_or(0) * _Q8_0_SHARE
     cure = Cure(vram_bytes=demand.available, context=context)
     return (Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), cure, "answers change slightly"),)
+
+
+def _smaller_weights(case: Case, demand: Demand) -> Remedy:
+    """A quant of which all fits, where that is not beyond any: below two bits a weight nothing useful is left."""
+    weights, parameters = case.model.weights_bytes.need(), case.model.parameters.value_or(0)
+    fitting = weights - demand.lacking
+    if fitting <= 0 or (parameters and fitting * 8 / parameters < _FEWEST_BITS):
+        return Remedy(Knob.QUANT.to(None, "a smaller model: no quant of this one fits into the GPU's memory"))
+    why = f"a smaller quant: a file of at most {fitting / GIB:.1f} GiB fits as a whole (now {weights / GIB:.1f})"
+    return Remedy(Knob.QUANT.to(None, why), None, "quality falls with the quant")
 
 
 CAUSE = Cause(
