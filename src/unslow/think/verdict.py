@@ -17,6 +17,7 @@ Predictions = tuple[Prediction | Unknown, Prediction | Unknown]
 def verdict_on(
     case: Case, findings: tuple[Finding, ...], predicted: Predictions, measured: Known[float] | Unknown
 ) -> Verdict:
+    """The verdict on a case, from its findings and the predictions as configured and achievable."""
     now, best = predicted
     if case.runtime.state.value_or("loaded") == "failed":
         return "failed"
@@ -33,6 +34,7 @@ def verdict_on(
 
 
 def contradicts(measured: Known[float] | Unknown, best: Prediction | Unknown) -> bool:
+    """Whether the measured speed can't be, given the other facts."""
     return (
         isinstance(measured, Known)
         and isinstance(best, Prediction)
