@@ -1,5 +1,6 @@
 """Looks at the machine and at what runs on it, and writes the snapshot."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -84,11 +85,14 @@ def save(snapshot: Snapshot, output: str, progress: Progress) -> None:
     if output == "-":
         sys.stdout.buffer.write(text)
         return
-    path = Path(output)
-    part = path.with_name(f".{path.name}.part")
+    path = Path(os.path.realpath(output))  # a link stays a link
     try:
-        part.write_bytes(text)
-        part.replace(path)
+        if path.exists() and not path.is_file():
+            path.write_bytes(text)  # a device or a pipe is written to, never replaced
+        else:
+            part = path.with_name(f".{path.name}.part")
+            part.write_bytes(text)
+            part.replace(path)
     except OSError as error:
         raise UserError(f"{output}: {error.strerror or error}", "name a file that can be written") from error
     progress.say(f"wrote {output}")

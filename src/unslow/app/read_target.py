@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import LARGEST_SNAPSHOT_BYTES, Snapshot, parse_snapshot
 from unslow.look.plain_folder import is_plain_folder, read_plain_folder
+from unslow.look.system import LookError
 from unslow.look.system.recorded import RecordedSystem, is_recording
 
 _HINT = "a TARGET is a URL, a process id, a snapshot file or a recording folder"
@@ -34,8 +35,12 @@ def check_url(url: str) -> str:
 def read_stored(target: str) -> Snapshot:
     """The snapshot in a file, or built from a folder."""
     path = Path(target)
+    if not target:
+        raise UserError("an empty TARGET names nothing", _HINT)
     if path.is_dir():
         return _read_folder(path)
+    if path.exists() and not path.is_file():
+        raise UserError(f"{target} is not a file", _HINT)
     try:
         with path.open("rb") as file:
             data = file.read(LARGEST_SNAPSHOT_BYTES + 1)
@@ -57,6 +62,8 @@ def _read_folder(folder: Path) -> Snapshot:
             return read_plain_folder(folder)
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror or error}", _HINT) from error
+    except LookError as error:
+        raise UserError(f"{folder}: {error.why}", "was the recording cut short?") from error
     seen = ", ".join(sorted(os.listdir(folder))[:5]) or "nothing"
     hint = "a recording is written by `unslow collect --record DIR`; or it holds server.log, run.json, ..."
     raise UserError(f"{folder} is not a recorded machine: it holds {seen}", hint)

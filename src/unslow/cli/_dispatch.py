@@ -6,6 +6,7 @@ import importlib
 import os
 import pkgutil
 import sys
+import traceback
 from types import ModuleType
 
 from unslow.facts.errors import UserError
@@ -18,6 +19,7 @@ _EPILOG = """examples:
   unslow diagnose seen.json      diagnose what was seen, here or elsewhere
   unslow explain                 every cause that it knows
 
+options of the diagnosis: unslow diagnose --help
 exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""
 
 
@@ -64,7 +66,7 @@ def with_command(words: list[str]) -> list[str]:
 
 
 def _is_target(word: str) -> bool:
-    return word == "-" or word.isdecimal() or "://" in word or "/" in word or os.path.exists(word)  # noqa: PTH110
+    return word.isdecimal() or "://" in word or "/" in word or os.path.exists(word)  # noqa: PTH110
 
 
 def dispatch(words: list[str]) -> int:
@@ -73,12 +75,20 @@ def dispatch(words: list[str]) -> int:
         args = parser().parse_args(with_command(words))
         status: int = args.run(args)
     except UserError as error:
-        sys.stderr.write(f"unslow: {error.message}\n" + (f"  hint: {error.hint}\n" if error.hint else ""))
+        _complain(f"unslow: {error.message}\n" + (f"  hint: {error.hint}\n" if error.hint else ""))
         return COULD_NOT_RUN
     except KeyboardInterrupt:
-        sys.stderr.write("\nunslow: stopped\n")
+        _complain("\nunslow: stopped\n")
         return INTERRUPTED
     except BrokenPipeError:  # the reader of a pipe has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except Exception:  # noqa: BLE001 (a bug must not look like a diagnosis, whose status can be 1)
+        _complain(traceback.format_exc())
+        return COULD_NOT_RUN
     return status
+
+
+def _complain(text: str) -> None:
+    if sys.stderr is not None:
+        sys.stderr.write(text)

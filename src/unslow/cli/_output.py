@@ -5,7 +5,9 @@ import os
 import shutil
 import sys
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
+
+from unslow.facts.errors import UserError
 
 _FALLBACK_WIDTH = 100
 
@@ -18,35 +20,58 @@ def add_format_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", default="terminal", metavar="FORMAT", help="terminal (default) or json")
 
 
+_ASCII = str.maketrans({"█": "#", "░": ".", "■": "*", "✓": "+", "✗": "x", "×": "x", "→": ">", "·": "-", "µ": "u"})
+
+
 def write(text: str) -> None:
-    """Write to standard output."""
+    """Write to standard output; UserError where nothing can be written there."""
+    if sys.stdout is None:
+        raise UserError("there is no standard output to write to", "use --save FILE, or redirect it to a file")
     try:
-        sys.stdout.write(text + "\n")
+        _write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter tries again at its end
+        raise UserError(f"standard output: {error.strerror}", "is the disk full?") from error
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
     except UnicodeEncodeError:  # a terminal or pipe without UTF-8
-        sys.stdout.write(text.encode("ascii", "replace").decode() + "\n")
-    sys.stdout.flush()
+        sys.stdout.write(text.translate(_ASCII).encode("ascii", "replace").decode())
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
 
 
 def width() -> int:
     """Columns of the terminal; a pipe gets a hundred."""
-    return min(120, shutil.get_terminal_size((_FALLBACK_WIDTH, 24)).columns) if sys.stdout.isatty() else _FALLBACK_WIDTH
+    return (
+        min(120, shutil.get_terminal_size((_FALLBACK_WIDTH, 24)).columns)
+        if _is_terminal(sys.stdout)
+        else _FALLBACK_WIDTH
+    )
 
 
 def color() -> bool:
     """Whether standard output shows colours; NO_COLOR is respected."""
-    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 class Progress:
     """Says what is being done: a bar on a terminal, a line each elsewhere."""
 
     def __init__(self, *, quiet: bool = False) -> None:
-        self._quiet = quiet
+        self._quiet = quiet or sys.stderr is None
         self._bar: Any = None
         self._task: Any = None
 
     def __enter__(self) -> Self:
-        if sys.stderr.isatty() and not self._quiet:
+        if _is_terminal(sys.stderr) and not self._quiet:
             from rich.console import Console  # noqa: PLC0415 (only where a bar is shown)
             from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
             from rich.progress import Progress as Bar  # noqa: PLC0415

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.run import Completion, Run
-from unslow.facts.values import Fact, Unknown, failed, measured, not_found, not_supported
+from unslow.facts.values import Amount, Count, Fact, Unknown, failed, measured, not_found, not_supported
 from unslow.look.kernel.cpu_time import CpuSample, CpuUse, cpus_between, read_cpu_sample, read_own_pid, read_run_delay
 from unslow.look.system import LookError, System, unknown
 
@@ -153,20 +153,20 @@ def _event(text: str) -> dict[str, Any]:
 class _Timings(msgspec.Struct):
     """The `timings` object of llama-server."""
 
-    prompt_n: int
-    prompt_ms: float
-    predicted_n: int
-    predicted_ms: float
-    cache_n: int = 0
+    prompt_n: Count
+    prompt_ms: Amount
+    predicted_n: Count
+    predicted_ms: Amount
+    cache_n: Count = 0
 
 
 def parse_timings(timings: Any, first_s: float, total_s: float) -> Completion:
     """A completion from the server's last event; llama-server times the n tokens of an answer over n - 1 steps."""
     try:
-        server = msgspec.convert(timings, _Timings, strict=False)
+        server = msgspec.convert(timings, _Timings)
     except msgspec.ValidationError as error:
         raise LookError("the answer ended without the server's timings: did it break off?") from error
-    if server.predicted_n < 1 or server.predicted_ms < 0 or server.prompt_ms < 0:
+    if server.predicted_n < 1 or not server.predicted_ms:
         raise LookError("the server generated nothing")
     return Completion(
         prompt_tokens=max(0, server.prompt_n),

@@ -17,7 +17,9 @@ from urllib.parse import urlsplit
 from unslow.facts.values import Absence
 from unslow.look.system.door import HTTP_LIMIT_BYTES, Answer, Line, LookError
 
-STREAM_LIMIT_BYTES = 64 * 1024**2
+STREAM_LIMIT_BYTES, LINE_LIMIT_BYTES = 64 * 1024**2, 1024**2
+SILENCE_S = 45.0
+"""A server that says nothing for so long is not going to: slow ones take seconds for a token, not minutes."""
 _CHUNK_BYTES = 65536
 
 
@@ -66,8 +68,8 @@ def stream(url: str, body: Any, headers: Mapping[str, str], timeout_s: float) ->
         for chunk in _chunks(connection, response, url, deadline):
             *lines, rest = (rest + chunk).split(b"\n")
             size += len(chunk)
-            if size > STREAM_LIMIT_BYTES:
-                raise LookError(f"{url} streamed more than {STREAM_LIMIT_BYTES >> 20} MiB")
+            if size > STREAM_LIMIT_BYTES or len(rest) > LINE_LIMIT_BYTES:
+                raise LookError(f"{url} streamed more than an answer can be: {size >> 10} KiB")
             arrived = time.monotonic() - start
             yield from (Line(arrived, line.decode("utf-8", "replace").rstrip("\r")) for line in lines)
         if rest:
@@ -92,7 +94,10 @@ def _exchange(
 ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     scheme, host, port, path = _split(url)
     kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
-    connection = kind(host, port, timeout=_left(deadline, url))
+    try:
+        connection = kind(host, port, timeout=_left(deadline, url))
+    except (http.client.HTTPException, ValueError) as error:
+        raise LookError(f"{url!r} is not a URL that can be asked: {error}") from error
     payload = None if body is None else json.dumps(body).encode()
     late = threading.Timer(_left(deadline, url), _shut, (connection,))  # a timeout of its own for each byte is none
     late.daemon = True
@@ -126,7 +131,7 @@ def _chunks(
     try:
         while True:
             if connection.sock is not None:
-                connection.sock.settimeout(_left(deadline, url))
+                connection.sock.settimeout(min(SILENCE_S, _left(deadline, url)))
             chunk = response.read1(_CHUNK_BYTES)
             if not chunk:
                 break

@@ -166,8 +166,9 @@ class Recorder:
         timeout_s: float = HTTP_TIMEOUT_S,
     ) -> Answer:
         def form(answer: Answer) -> Any:
-            text = _text(answer.body)
-            return [answer.status, without_prompts(text) if url.endswith("/slots") else text, answer.content_type]
+            text = answer.body.decode("utf-8", "replace")
+            shown = without_prompts(text) if url.endswith("/slots") else text
+            return [answer.status, masked_text(shown), answer.content_type]
 
         def get() -> Answer:
             return self._system.request(method, url, body, headers, timeout_s)

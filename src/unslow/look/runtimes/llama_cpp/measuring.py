@@ -30,8 +30,13 @@ def unused_slot(system: System, url: str, api_key: str | None) -> int | None:
 
 
 def parse_unused_slot(slots: Any) -> int | None:
-    """The last slot without a task: llama-server names a task only where there has been one, and prefers low slots."""
-    if not isinstance(slots, list):
-        return None
-    fresh = [s.get("id") for s in slots if isinstance(s, dict) and not s.get("is_processing") and "id_task" not in s]
-    return next((i for i in reversed(fresh) if isinstance(i, int)), None)
+    """The last slot without a task, or with one that only measured; llama-server names a task where there was one."""
+    idle = [s for s in slots if isinstance(s, dict) and not s.get("is_processing")] if isinstance(slots, list) else []
+    free = [s.get("id") for s in idle if "id_task" not in s or _only_measured(s)]
+    return next((i for i in reversed(free) if isinstance(i, int)), None)
+
+
+def _only_measured(slot: dict[str, Any]) -> bool:
+    """Whether the last task ran past the end of its answer: benchmarks do, conversations don't."""
+    parameters = slot.get("params")
+    return isinstance(parameters, dict) and parameters.get("ignore_eos") is True
