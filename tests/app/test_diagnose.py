@@ -27,9 +27,9 @@ def test_without_proc_nobody_can_say_that_nothing_runs():
 
 def test_passive_with_nothing_running():
     with pytest.raises(UserError, match="no running runtime"):
-        look_here(FakeSystem(folders={"/proc": []}), None, Request(manners=Manners(passive=True)), Quiet())
+        look_here(FakeSystem(folders={"/proc": ["1"]}), None, Request(manners=Manners(passive=True)), Quiet())
 
 
 def test_a_process_that_is_no_server():
     with pytest.raises(UserError, match="process 7"):
-        look_here(FakeSystem(folders={"/proc": []}), None, Request("7", Manners(passive=True)), Quiet())
+        look_here(FakeSystem(folders={"/proc": ["1"]}), None, Request("7", Manners(passive=True)), Quiet())

@@ -88,6 +88,9 @@ def test_explain(capsys):
         (["explain", "weights_spill"], "no cause", "weights_spill_to_ram"),
         (["diagnose", "--format", "xml", HEALTHY], "no format", "terminal"),
         (["diagnose", "ftp://host"], "not a URL", "http://"),
+        (["diagnose", "http://a b"], "not a URL", "llama-server"),
+        (["diagnose", ""], "names nothing", "TARGET"),
+        (["diagnose", "/dev/zero"], "not a file", "TARGET"),
         (["diagnose", "http://127.0.0.1:1"], "nothing listens", "llama-server"),
         (["diagnose", "999999999"], "no llama-server", "unslow"),
         (["diagnose", HEALTHY, "--goal", "-3"], "no sense", "positive"),
@@ -119,6 +122,17 @@ def test_a_reader_that_leaves_early_is_no_error():
     command = f"{sys.executable} -m unslow diagnose {SLOW} --json | head -c 10"
     done = subprocess.run(["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, check=False)
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("ending", "message"), [("> /dev/full", "standard output"), (">&-", "no standard output"), ("2>&- >/dev/null", "")]
+)
+def test_outputs_that_can_not_be_written(ending, message):
+    command = f"{sys.executable} -m unslow diagnose {SLOW} {ending}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert "Traceback" not in done.stderr
+    assert message in done.stderr
+    assert done.returncode == (2 if message else 1)
 
 
 def test_a_terminal_without_unicode(tmp_path):

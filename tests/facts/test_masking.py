@@ -14,6 +14,9 @@ from unslow.facts.values import reported
     [
         ("/home/alice/models/x.gguf", "alice"),
         ("/Users/bob.smith/x", "bob.smith"),
+        ("gguf /proc/35/root/home/alice.smith/x.gguf", "alice"),
+        ("/mnt/home/alice/x", "alice"),
+        ("--alias bob@example.com", "bob"),
         (r"C:\Users\Carol\x", "Carol"),
         ("c:/users/dave/x", "dave"),
         ("GPU-12345678-1234-1234-1234-123456789abc", "12345678"),
@@ -32,7 +35,14 @@ def test_names_and_keys_are_gone(text, gone):
 
 
 @pytest.mark.parametrize(
-    "text", ["/usr/share/models/x.gguf", "NVIDIA H200", "0000:00:06.0", "b10586-b21e4de", "tokens per second"]
+    "text",
+    [
+        "/usr/share/models/x.gguf",
+        "NVIDIA H200",
+        "0000:00:06.0",
+        "b10586-b21e4de",
+        '{"timings_per_token":true,"eos_token":"</s>"}',
+    ],
 )
 def test_what_names_nobody_stays(text):
     assert masked_text(text) == text

@@ -34,7 +34,7 @@ def test_a_finding_shows_its_evidence_its_fix_and_its_gain():
     text = shown(FIRING["gpu_layers_set_too_low"]())
     assert "A setting keeps layers off the GPU" in text
     assert re.search(r"\d+\.\d× faster without it", text)
-    assert "runtime.gpu_layers_set = 20 against 33 layers" in text
+    assert "runtime.gpu_layers_set = 20 (33 layers" in text
     assert "remove the setting" in text
     assert re.search(r"→ about [\d.]+ tok/s", text)
 

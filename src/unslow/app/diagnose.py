@@ -1,6 +1,7 @@
 """The main job: look, measure, judge, spell the fixes."""
 
 import os
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -93,6 +94,12 @@ def look_here(system: System, url: str | None, request: Request, progress: Progr
     if url is None:
         _check_processes(seen)
     subjects = _chosen(system, seen, url, request)
+    if request.log and len(subjects) == 1:
+        subjects = (_with_log(system, subjects[0], request.log),)
+    elif request.log:
+        raise UserError(
+            f"--log belongs to one server, and {len(subjects)} were found", "name the server: its URL or pid"
+        )
     if not subjects and request.target is None and not request.manners.passive:
         subjects = (embedded_subject(system, request.shape, request.manners, progress),)
         return with_subjects(_with_best_bandwidth(system, seen, request), subjects)
@@ -101,6 +108,13 @@ def look_here(system: System, url: str | None, request: Request, progress: Progr
     measured = tuple(measured_subject(system, s, request.manners, progress) for s in subjects)
     _check_measured(measured)
     return with_subjects(_with_best_bandwidth(system, seen, request), measured)
+
+
+def _with_log(system: System, subject: Subject, path: str) -> Subject:
+    try:
+        return llama_cpp.with_log(system, subject, str(Path(path).resolve()))
+    except LookError as error:
+        raise UserError(error.why, "--log takes the file that llama-server writes") from error
 
 
 def _check_processes(seen: Snapshot) -> None:
@@ -145,7 +159,7 @@ def _chosen(system: System, seen: Snapshot, url: str | None, request: Request) -
 
 def _at(system: System, url: str, request: Request) -> Subject:
     try:
-        return llama_cpp.read_url(system, url, request.manners.api_key, request.log)
+        return llama_cpp.read_url(system, url, request.manners.api_key, None)
     except LookError as error:
         raise UserError(error.why, error.how_to_get or "is a llama-server running there?") from error
 

@@ -6,6 +6,7 @@ import msgspec
 
 from unslow.app.progress import Progress
 from unslow.facts.run import Run
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, Unknown, not_found
 from unslow.look.bench.completions import COMPLETIONS, MOST_TOKENS, Plan, Target, measure
@@ -51,19 +52,34 @@ def measured_subject(system: System, subject: Subject, manners: Manners, progres
 
 
 def _refusal(subject: Subject, manners: Manners) -> Unknown | None:
+    """Why the server is not measured; None where nothing speaks against it."""
     runtime = subject.runtime
     if manners.passive:
         return not_found("--passive was given", "run without --passive")
     if not isinstance(runtime.url, Known):
         return not_found("its address is not known", "give its URL as TARGET")
-    if runtime.state.value_or("loaded") != "loaded":
-        return not_found(f"its model is {runtime.state.value_or('')}", "try again when it is loaded")
-    busy = runtime.busy_slots.value_or(0)
-    if busy:
-        return not_found(f"it is busy with {busy} request{'s' if busy > 1 else ''}", "try again when it is idle")
-    if isinstance(runtime.busy_slots, Unknown) and not runtime.embedded:
-        return not_found("it does not say whether it is busy", "start it with --slots, or look when it is idle")
+    if runtime.embedded:
+        return None
+    return _not_ready(runtime) or _not_idle(runtime)
+
+
+def _not_ready(runtime: Runtime) -> Unknown | None:
+    if isinstance(runtime.state, Unknown):
+        return not_found(f"it does not answer as a server does: {runtime.state.why}", runtime.state.how_to_get)
+    if runtime.state.value != "loaded":
+        return not_found(f"its model is {runtime.state.value}", "try again when it is loaded")
     return None
+
+
+def _not_idle(runtime: Runtime) -> Unknown | None:
+    if isinstance(runtime.busy_slots, Unknown):
+        return not_found("it does not say whether it is busy", "start it without --no-slots")
+    busy = runtime.busy_slots.value
+    return (
+        not_found(f"it is busy with {busy} request{'s' if busy > 1 else ''}", "try again when it is idle")
+        if busy
+        else None
+    )
 
 
 def _observed(system: System, subject: Subject, why: Unknown, manners: Manners, progress: Progress) -> Subject:

@@ -30,9 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--context", type=int, metavar="TOKENS", help="the context length that you need")
     parser.add_argument("--api-key", metavar="KEY", help="for a server that asks for one (or UNSLOW_API_KEY)")
     parser.add_argument("--log", metavar="FILE", help="the server's log, where it can't be found")
-    parser.add_argument(
-        "--evict", action="store_true", help="measure even if that costs a conversation its prompt cache"
-    )
+    parser.add_argument("--evict", action="store_true", help="measure even if a chat must then read its prompt again")
     parser.add_argument("--model", metavar="SHAPE", help="the made-up model for the embedded engine, such as llama_1b")
     parser.add_argument("--save", metavar="FILE", help="also write the snapshot, masked")
     parser.add_argument("--all", action="store_true", help="show everything that was ruled out")

@@ -7,6 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from unslow.show._clean import cleaned
 from unslow.show._units import fact_value, rate, span
 from unslow.think.report import BudgetPart, Finding, Range, Report, SubjectReport
 
@@ -23,21 +24,28 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
     """The report as text, with colours where the terminal has them."""
     out = io.StringIO()
     console = Console(
-        file=out, width=max(_NARROWEST, width), force_terminal=color, no_color=not color, highlight=False, emoji=False
+        file=out,
+        width=max(_NARROWEST, width),
+        force_terminal=color,
+        no_color=not color,
+        highlight=False,
+        emoji=False,
+        markup=False,
     )
+    report = cleaned(report)
     for note in report.notes:
         console.print(Text(note, style="italic"))
     for subject in report.subjects:
-        console.print(_subject(subject, everything=everything))
+        console.print(_subject(subject, everything=everything, width=console.width))
     if not report.subjects:
         console.print("Nothing was found to diagnose.")
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
-def _subject(subject: SubjectReport, *, everything: bool) -> RenderableType:
+def _subject(subject: SubjectReport, *, everything: bool, width: int) -> RenderableType:
     parts: list[RenderableType] = [_head(subject), "", Padding(Text(subject.summary), (0, 0, 1, 2)), _speed(subject)]
     if subject.budget:
-        parts += ["", _budget(subject.budget)]
+        parts += ["", _budget(subject.budget, bar=min(_BAR, width - 4))]
     if subject.findings:
         parts += ["", Text("Why", style="bold"), *_findings(subject.findings)]
     parts += ["", *_checklist(subject)]
@@ -65,6 +73,8 @@ def _pair_grid() -> Table:
 def _speed(subject: SubjectReport) -> RenderableType:
     grid = _pair_grid()
     measured, expected = subject.measured, subject.expected
+    if subject.url:
+        grid.add_row("  server", subject.url + (f", process {subject.pid}" if subject.pid else ""))
     if _DECODE in measured:
         grid.add_row("  measured", Text(f"{rate(measured[_DECODE])} tok/s", style="bold"))
     for name, ranges in (("as configured", expected.as_configured), ("achievable", expected.achievable)):
@@ -84,18 +94,23 @@ def _speed(subject: SubjectReport) -> RenderableType:
 
 
 def _interval(value: Range) -> str:
-    return f"{rate(value.mid)} tok/s expected, {rate(value.low)} to {rate(value.high)} in 8 of 10 cases"
+    return f"{rate(value.mid)} tok/s expected, {rate(value.low)} to {rate(value.high)} likely"
 
 
-def _budget(budget: tuple[BudgetPart, ...]) -> RenderableType:
+def _budget(budget: tuple[BudgetPart, ...], bar: int) -> RenderableType:
     total = sum(b.seconds for b in budget) or 1.0
-    bar, legend = Text("  "), _pair_grid()
+    line, legend = Text("  "), _pair_grid()
+    edge = 0.0
     for part, shade in zip(budget, _SHADES * 3, strict=False):
         style = "dim" if part.part == "unexplained" else shade
-        bar.append(("░" if part.part == "unexplained" else "█") * round(_BAR * part.seconds / total), style=style)
+        start, edge = (
+            edge,
+            edge + bar * part.seconds / total,
+        )  # edges are rounded, not lengths, so that the sum is exact
+        line.append(("░" if part.part == "unexplained" else "█") * (round(edge) - round(start)), style=style)
         mark = Text("  ■ " if part.part != "unexplained" else "  ░ ", style=style).append(part.part, style="default")
         legend.add_row(mark, f"{span(part.seconds):>8}  {part.seconds / total:4.0%}")
-    return Group(Text(f"Where the {span(total)} of a token go", style="bold"), bar, legend)
+    return Group(Text(f"Where the {span(total)} of a token go", style="bold"), line, legend)
 
 
 def _findings(findings: tuple[Finding, ...]) -> list[RenderableType]:
@@ -112,7 +127,7 @@ def _finding(number: int, finding: Finding, root: str | None) -> RenderableType:
     grid = _pair_grid()
     grid.add_row("     because", finding.because)
     for evidence in finding.evidence:
-        against = f" against {evidence.reference}" if evidence.reference else ""
+        against = f" ({evidence.reference})" if evidence.reference else ""
         source = f"  [{evidence.origin}: {evidence.source}]"
         text = Text(f"{evidence.fact} = {fact_value(evidence.fact, evidence.value)}{against}").append(
             source, style="dim"
@@ -121,7 +136,7 @@ def _finding(number: int, finding: Finding, root: str | None) -> RenderableType:
     for fix in finding.fixes:
         then = fix.predicted.get(_DECODE)
         gives = f" → about {rate(then)} tok/s" if then else ""
-        risk = f" (mind: {fix.risk})" if fix.risk else ""
+        risk = f" (careful: {fix.risk})" if fix.risk else ""
         grid.add_row("     fix", Text(f"{fix.why}{gives}{risk}"))
         for command in fix.commands:
             grid.add_row("", Text(command, style="cyan"))
@@ -134,7 +149,12 @@ def _checklist(subject: SubjectReport) -> list[RenderableType]:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    for item in subject.checklist:
+    without_gpu = [i for i in subject.checklist if i.because == "there is no GPU"]
+    if without_gpu:
+        grid.add_row(
+            Text("  –", style="dim"), Text(f"{len(without_gpu)} questions about the GPU: there is none", style="dim")
+        )
+    for item in (i for i in subject.checklist if i not in without_gpu):
         mark, style = _MARK[item.state]
         grid.add_row(Text(f"  {mark}", style=style), Text(item.item).append(f"  {item.because}", style="dim"))
     return [Text("Checklist", style="bold"), grid]

@@ -23,10 +23,10 @@ def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem,
         ("Is the GPU busy while tokens are generated?", _with_gpu(lambda c: _busy(c, achievable))),
         ("Is the GPU's temperature under control?", _with_gpu(_cool)),
         ("Do weights and KV cache fit into the GPU's memory?", _with_gpu(_fits)),
-        ("Does the runtime use a build for this GPU?", _with_gpu(_gpu_build)),
+        ("Does the runtime see the GPU?", _with_gpu(_gpu_build)),
         ("Is flash attention on?", _flash_attention),
-        ("Does the CPU belong to the runtime?", _cpu_free),
-        ("Is the speed what this hardware gives?", lambda c: _as_expected(c, achievable)),
+        ("Is the CPU free for the model?", _cpu_free),
+        ("Is it as fast as this hardware allows?", lambda c: _as_expected(c, achievable)),
     )
     return tuple(_item(question, answer, case) for question, answer in questions)
 
@@ -57,7 +57,9 @@ def _on_gpu(case: Case) -> Answer:
     counted = f"{layers.on_gpu}/{layers.total} layers"
     if case.runtime.tensor_overrides.value_or([]):
         return False, f"{counted}, but a setting places tensors on the CPU by name"
-    return not layers_left_on_host(case), counted
+    left = layers_left_on_host(case)
+    partly = f", {left} of them only in part" if left and layers.on_gpu == layers.total else ""
+    return not left, f"{counted}{partly}"
 
 
 def _busy(case: Case, achievable: Prediction | None) -> Answer:
@@ -88,7 +90,7 @@ def _fits(case: Case) -> Answer:
 
 def _gpu_build(case: Case) -> Answer:
     sees = runtime_sees_gpu(case)
-    return sees, {True: "it sees the GPU", False: "it sees no GPU", None: "nothing tells; restart it with -lv 4"}[sees]
+    return sees, {True: "yes", False: "no", None: "nothing tells; restart it with -lv 4"}[sees]
 
 
 def _flash_attention(case: Case) -> Answer:

@@ -48,6 +48,8 @@ def judge(case: Case) -> SubjectReport:
     too_small = findings if verdict == "normal" else ()
     names = subject_name(case)
     report = SubjectReport(
+        url=case.runtime.url.value_or(""),
+        pid=case.runtime.pid.value_or(None),
         runtime=names[0],
         model=names[1],
         devices=_devices(case),
@@ -115,8 +117,8 @@ def _expected(
     configured = isinstance(now, Prediction) and verdict != "failed"
     return Expected(
         as_configured={DECODE: _range(now)} if configured and isinstance(now, Prediction) else {},
-        achievable={DECODE: _range(best)} if isinstance(best, Prediction) else {},
-        ceiling_tokens_per_s=best.ceiling if isinstance(best, Prediction) else None,
+        achievable={DECODE: _range(best)} if isinstance(best, Prediction) and verdict != "failed" else {},
+        ceiling_tokens_per_s=best.ceiling if isinstance(best, Prediction) and verdict != "failed" else None,
         because=lacks or ("it does not load" if verdict == "failed" else ""),
     )
 

@@ -112,6 +112,8 @@ class SubjectReport(Shown, frozen=True, kw_only=True):
     """One runtime and model; `number` is its place among the subjects of the snapshot."""
 
     number: int = 0
+    url: str = ""
+    pid: int | None = None
     runtime: str
     model: str
     devices: tuple[str, ...]

@@ -3,8 +3,9 @@
 import msgspec
 
 from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, Unknown
 from unslow.think.budget import UNEXPLAINED
-from unslow.think.predict import DECODE
+from unslow.think.predict import DECODE, measured_rate
 from unslow.think.report import Finding, SubjectReport
 
 _FEELS = (
@@ -22,8 +23,8 @@ def summary(case: Case, report: SubjectReport) -> SubjectReport:
     """The report with its summary filled in."""
     if report.verdict == "failed":
         return msgspec.structs.replace(report, summary=_failed(case, report))
-    sentence = {"slow": _slow, "normal": _normal, "cannot_tell": _cannot_tell}[report.verdict](report)
-    felt = _felt(case, report)
+    sentence = {"slow": _slow, "normal": _normal, "cannot_tell": _cannot_tell}[report.verdict](case, report)
+    felt = _felt(case, report) if report.verdict != "cannot_tell" else ""
     return msgspec.structs.replace(report, summary=" ".join(s for s in (sentence, felt) if s))
 
 
@@ -32,22 +33,33 @@ def _failed(case: Case, report: SubjectReport) -> str:
     return f"The model could not be loaded: {causes or case.runtime.load_error.value_or('the log does not say why')}."
 
 
-def _slow(report: SubjectReport) -> str:
+def _slow(case: Case, report: SubjectReport) -> str:
     achievable = report.expected.achievable.get(DECODE)
     should = _should(report, achievable.mid) if achievable else ""
     rate = report.measured.get(DECODE)
-    is_now = f"It generates {rate:.3g} tokens per second{should}." if rate else "It is set up to be slow."
+    is_now = f"{_speed(case, rate)}{should}." if rate else "It is set up to be slow."
     if not report.findings:
         return f"{is_now} No cause could be proven.{_unexplained(report)} Look next: {_next(report)}."
     return f"{is_now} Slow because {_because(report.findings)}."
+
+
+def _speed(case: Case, rate: float) -> str:
+    """The speed and whose it is: a measurement's, or that of all requests so far."""
+    if isinstance(case.run.decode_tokens_per_s, Known):
+        return f"It generates {_rounded(rate)} tokens per second"
+    return f"On average since it started it generated {_rounded(rate)} tokens per second"
+
+
+def _rounded(rate: float) -> str:
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 (three digits)
 
 
 def _should(report: SubjectReport, speed: float) -> str:
     """What to hold the speed against; a model that is too large for the GPU will not reach it here."""
     roots = [f.cause for f in report.findings if not any(f.cause in g.explains for g in report.findings)]
     if roots == ["weights_spill_to_ram"]:
-        return f"; all in the memory of such a GPU it would be about {speed:.3g}, but it does not fit"
-    return f", this hardware should give about {speed:.3g}"
+        return f"; all in the memory of such a GPU it would be about {_rounded(speed)}, but it does not fit"
+    return f"; this hardware should give about {_rounded(speed)}"
 
 
 def _unexplained(report: SubjectReport) -> str:
@@ -72,23 +84,24 @@ def _because(findings: tuple[Finding, ...]) -> str:
     return "; and because ".join(f.because for f in roots[:2])
 
 
-def _normal(report: SubjectReport) -> str:
+def _normal(case: Case, report: SubjectReport) -> str:
     rate, ceiling = report.measured.get(DECODE), report.expected.ceiling_tokens_per_s
     share = f" That is {rate / ceiling:.0%} of what the memory bandwidth allows." if rate and ceiling else ""
-    return f"It generates {rate:.3g} tokens per second, which is normal for this hardware.{share} {_LEVERS}"
+    return f"{_speed(case, rate or 0)}, which is normal for this hardware.{share} {_LEVERS}"
 
 
-def _cannot_tell(report: SubjectReport) -> str:
-    why = report.expected.because or "no speed was measured"
-    first = next((c for c in report.cannot_tell if c.how_to_get), None)
-    return f"It can't be told whether this is slow: {_as_lack(why)}." + (
-        f" Look next: {first.how_to_get}." if first else ""
-    )
+def _cannot_tell(case: Case, report: SubjectReport) -> str:
+    why, how, unmeasured = report.expected.because, "", measured_rate(case)
+    if isinstance(unmeasured, Unknown):
+        why, how = f"it was not measured, because {unmeasured.why}", unmeasured.how_to_get
+    how = how or next((c.how_to_get for c in report.cannot_tell if c.how_to_get), "")
+    look = f" To find out: {how}." if how else ""
+    return f"It can't be told whether this is slow: {_as_lack(why)}.{look}"
 
 
 def _as_lack(why: str) -> str:
     """A missing fact as words that can follow a colon."""
-    return f"it is not known {why}" if why.startswith(("where ", "which ", "whether ", "what ")) else why
+    return f"it is not known {why}" if why.startswith(("where ", "which ", "whether ", "what ", "the ")) else why
 
 
 def _felt(case: Case, report: SubjectReport) -> str:
@@ -101,4 +114,4 @@ def _felt(case: Case, report: SubjectReport) -> str:
     for limit, words in _FEELS:
         if rate < limit:
             return words
-    return "That is faster than most people read."
+    return "That is faster than most people read." if report.verdict == "normal" else ""

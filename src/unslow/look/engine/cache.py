@@ -22,7 +22,7 @@ STALE_S = 3600
 
 _MODEL = re.compile(r"made-up-[a-z0-9_]+-[A-Z0-9_]+-v\d+\.gguf")
 _PART = re.compile(_MODEL.pattern + r"\..+\.part")
-_HINT = "set UNSLOW_CACHE_DIR to a folder with more room"
+_HINT = "set UNSLOW_CACHE_DIR to a folder that you can write to and that has more room"
 
 
 def _free_bytes(folder: Path) -> int:

@@ -11,6 +11,9 @@ from unslow.think.adapt.vram import buffers_of, gpus_of, gpus_used
 from unslow.think.physics.decode import Backend, Side
 from unslow.think.physics.interval import SPREAD
 
+_LEAST_CPUS = 0.01
+SLOWEST_BYTES_PER_S = 1e8
+"""No memory that runs a model is slower; a figure below it is a mistake."""
 CORE_TURNS_BYTES_PER_S = 12 * GB
 """What a core can turn into products at most, before the efficiency: 8 GB/s of Q4_K on one 2.8 GHz core (AVX2)."""
 CORE_READ_BYTES_PER_S = 5.5 * GB
@@ -33,18 +36,15 @@ def cpus_of(case: Case) -> float:
     cpu = case.machine.cpu
     known = [f.value for f in (cpu.allowed_cpus, cpu.quota_cpus) if isinstance(f, Known) and f.value > 0]
     logical = cpu.logical_cpus.value_or(0) or cpu.physical_cores.value_or(0) * cpu.threads_per_core.value_or(1)
-    return min([logical, *known] if logical else known, default=1)
+    return max(_LEAST_CPUS, min([logical, *known] if logical else known, default=1))
 
 
 def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
     """Bytes per second of a GPU's memory and how far off that may be: by its bus, else by the catalogue."""
-    if (
-        isinstance(gpu.memory_bus_bits, Known)
-        and isinstance(gpu.memory_clock_max_hz, Known)
-        and gpu.memory_bus_bits.value
-    ):
-        # Every memory of a GPU moves two bits per pin and reported clock (HBM, GDDR6, GDDR6X alike).
-        return gpu.memory_clock_max_hz.value * 2 * gpu.memory_bus_bits.value / 8, SPREAD[Origin.REPORTED]
+    # Every memory of a GPU moves two bits per pin and reported clock (HBM, GDDR6, GDDR6X alike).
+    by_bus = gpu.memory_clock_max_hz.value_or(0) * 2 * gpu.memory_bus_bits.value_or(0) / 8
+    if by_bus >= SLOWEST_BYTES_PER_S:
+        return by_bus, SPREAD[Origin.REPORTED]
     device = find_device(gpu.name.need(), int(gpu.vram_total_bytes.value_or(0)))
     if device is None:
         raise missing(f"the memory bandwidth of {gpu.name.need()}: not in the catalogue")
@@ -129,7 +129,7 @@ def _host_bandwidth(case: Case) -> tuple[float, float]:
     measured = case.machine.memory.read_bytes_per_s
     cores = cores_of(case)
     threads = min(case.runtime.threads.value_or(cores), cores)
-    if isinstance(measured, Known) and measured.value > 0:
-        one = case.machine.memory.read_one_core_bytes_per_s.value_or(measured.value)
+    if isinstance(measured, Known) and measured.value >= SLOWEST_BYTES_PER_S:
+        one = max(SLOWEST_BYTES_PER_S, case.machine.memory.read_one_core_bytes_per_s.value_or(measured.value))
         return min(measured.value, one * threads, CORE_TURNS_BYTES_PER_S * threads), SPREAD[measured.origin]
     return min(CORE_READ_BYTES_PER_S * threads, HOST_READ_CAP_BYTES_PER_S), SPREAD[Origin.ESTIMATED]

@@ -45,7 +45,7 @@ def check(case: Case) -> Found | Absent:
     names = ", ".join(f"{p.name} (pid {p.pid}, {p.cpus:.1f})" for p in busiest.value_or([])[:3] if p.pid)
     return Found(
         because=f"other processes used {others:.1f} of {cores:g} cores while tokens were generated"
-        + (f": {names}" if names else "")
+        + (f": {names}" if names else ", and ended before they could be named")
         + f"; {waiting:.0%} of the time the runtime's threads waited for a CPU or for each other",
         evidence=(
             cite(case, "run.others_cpus", f"{cores:g} cores"),

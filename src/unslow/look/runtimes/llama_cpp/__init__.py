@@ -1,6 +1,6 @@
 """llama.cpp's server: how it is found, how its settings are read, how it spells each knob."""
 
-from unslow.look.runtimes.llama_cpp.elsewhere import read_embedded, read_url
+from unslow.look.runtimes.llama_cpp.elsewhere import read_embedded, read_url, with_log
 from unslow.look.runtimes.llama_cpp.knobs import changed_command, spell
 from unslow.look.runtimes.llama_cpp.log_file import read_log
 from unslow.look.runtimes.llama_cpp.measuring import headers, key_of, unused_slot
@@ -20,4 +20,5 @@ __all__ = [
     "read_url",
     "spell",
     "unused_slot",
+    "with_log",
 ]

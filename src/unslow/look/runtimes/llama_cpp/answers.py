@@ -17,6 +17,8 @@ _MOST_COUNT = 2**53
 _MOST_LINES = 5000
 _METRIC = re.compile(r"llamacpp:(\w{1,80}) (\S{1,40})\s*")
 
+ENOUGH_TOKENS = 50  # fewer say more of first tokens than of speed
+
 
 def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
     """The facts of all answers together; `source` names each of them."""
@@ -169,8 +171,8 @@ def _metric(values: Mapping[str, float], source: str, name: str) -> Fact[int]:
 
 def _rate(values: Mapping[str, float], source: str, tokens: str, seconds: str) -> Fact[float]:
     """Tokens by seconds; the server counts the first token of each answer too, which costs no decode step."""
-    if not values.get(tokens) or not values.get(seconds):
-        return not_found(f"{source} has counted no {tokens}")
+    if values.get(tokens, 0) < ENOUGH_TOKENS or not values.get(seconds):
+        return not_found(f"{source} has counted too few {tokens}")
     return estimated(values[tokens] / values[seconds], f"{source}: {tokens} / {seconds}")
 
 

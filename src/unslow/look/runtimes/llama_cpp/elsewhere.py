@@ -18,12 +18,12 @@ def read_url(system: System, url: str, api_key: str | None, log_path: str | None
     subject = read_server(system, url, api_key or "")
     if isinstance(subject.runtime.state, Unknown) and isinstance(subject.runtime.version, Unknown):
         raise LookError(f"no llama-server at {url}: {subject.runtime.state.why}", subject.runtime.state.absence)
-    return _with_log(system, subject, log_path) if log_path else subject
+    return with_log(system, subject, log_path) if log_path else subject
 
 
 def read_embedded(system: System, url: str, pid: int, version: str, log_path: str, model_path: str) -> Subject:
     """The engine that this program started."""
-    subject = _with_log(system, read_server(system, url), log_path)
+    subject = with_log(system, read_server(system, url), log_path)
     runtime = msgspec.structs.replace(
         subject.runtime,
         name=reported("embedded llama.cpp", "started by unslow"),
@@ -35,7 +35,8 @@ def read_embedded(system: System, url: str, pid: int, version: str, log_path: st
     return with_file(system, Subject(runtime=runtime, model=model), ("",))
 
 
-def _with_log(system: System, subject: Subject, path: str) -> Subject:
+def with_log(system: System, subject: Subject, path: str) -> Subject:
+    """The subject with what a log says, which decides what the server was like when it wrote it."""
     log = read_log(system, path)
     merged = settled(Runtime(), subject, Subject(runtime=log.runtime, model=log.model))
     runtime = msgspec.structs.replace(merged.runtime, log_path=reported(path, "given"))

@@ -43,6 +43,8 @@ def find(system: System) -> list[FoundServer]:
             f"cannot list processes: {error.why}", error.absence, "give the URL or the log of the server"
         ) from error
     pids = sorted(int(name) for name in names if name.isdecimal())
+    if not pids:
+        raise LookError("/proc shows no process at all", how_to_get="give the URL or the log of the server")
     return [found for pid in pids if (found := find_one(system, pid))]
 
 
@@ -52,6 +54,8 @@ def find_one(system: System, pid: int) -> FoundServer | None:
     if not name.startswith(("llama", "server")):
         return None
     command = _command(system, pid)
+    if isinstance(command, Known) and not any(command.value):
+        return None  # a zombie has a name and no command line
     if not is_llama_server(name, command.value_or([])):
         return None
     status = parse_status(_read(system, pid, "status"), f"/proc/{pid}/status")

@@ -1,0 +1,30 @@
+"""Makes a report safe for a terminal: what a server or a file calls itself can hold escape sequences or megabytes."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from unslow.think.report import Report
+
+_LONGEST = 1000
+# control characters (but for the newline), and those that turn the direction of writing
+_UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def cleaned(report: Report) -> Report:
+    """The report without characters that do more than stand there, and with long texts cut."""
+    return msgspec.convert(_cleaned(msgspec.to_builtins(report)), Report)
+
+
+def _cleaned(value: Any) -> Any:
+    match value:
+        case str():
+            text = _UNSAFE.sub("�", value)
+            return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+        case list() | tuple():
+            return [_cleaned(v) for v in value]
+        case dict():
+            return {_cleaned(k): _cleaned(v) for k, v in value.items()}
+        case _:
+            return value

@@ -1,0 +1,20 @@
+"""A real server, recorded and replayed: the same facts, and no answer broken by masking."""
+
+from unslow.look.engine.cache import ModelCache
+from unslow.look.engine.server import start_engine
+from unslow.look.runtimes.llama_cpp import read_url
+from unslow.look.system.live import LiveSystem
+from unslow.look.system.recorded import RecordedSystem, Recorder
+
+
+def test_a_recorded_server_gives_the_same_facts(tmp_path):
+    live = LiveSystem()
+    path = ModelCache(tmp_path / "models").model("tiny")
+    with start_engine(live, str(path)) as engine:
+        recorder = Recorder(live, tmp_path / "rec")
+        seen = read_url(recorder, engine.url, None, engine.log_path)
+        recorder.close()
+        again = read_url(RecordedSystem(tmp_path / "rec"), engine.url, None, engine.log_path)
+    assert again == seen
+    assert seen.runtime.slots.need() >= 1
+    assert seen.model.vocabulary.need() > 0

@@ -1,0 +1,28 @@
+"""What a server calls itself must not drive the terminal."""
+
+from cases import gpu_case, with_facts
+
+from unslow.show import render
+from unslow.think.judge import judge
+from unslow.think.report import Report
+
+
+def shown(name: str) -> str:
+    report = Report(unslow_version="0", machine={}, subjects=(judge(with_facts(gpu_case(), {"model.name": name})),))
+    return render(report, "terminal", width=80, color=False)
+
+
+def test_escape_sequences_and_direction_marks_are_taken_out():
+    text = shown("evil\x1b]0;title\x07\u202ename")
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "\u202e" not in text
+
+
+def test_markup_is_only_text():
+    assert "[/]" in shown("a[/]b")
+    assert "[instruct]" in shown("a[instruct]b")
+
+
+def test_a_name_of_megabytes_is_cut():
+    assert len(shown("x" * 3_000_000)) < 20_000
