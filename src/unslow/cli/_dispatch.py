@@ -75,7 +75,9 @@ def dispatch(words: list[str]) -> int:
         args = parser().parse_args(with_command(words))
         status: int = args.run(args)
     except UserError as error:
-        _complain(f"unslow: {error.message}\n" + (f"  hint: {error.hint}\n" if error.hint else ""))
+        from unslow.show._clean import safe  # noqa: PLC0415 (only where there is something to say)
+
+        _complain(f"unslow: {safe(error.message)}\n" + (f"  hint: {safe(error.hint)}\n" if error.hint else ""))
         return COULD_NOT_RUN
     except KeyboardInterrupt:
         _complain("\nunslow: stopped\n")

@@ -17,11 +17,16 @@ def cleaned(report: Report) -> Report:
     return msgspec.convert(_cleaned(msgspec.to_builtins(report)), Report)
 
 
+def safe(text: str) -> str:
+    """The text without what could drive a terminal, and cut where it is endless."""
+    text = _UNSAFE.sub("�", text)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
 def _cleaned(value: Any) -> Any:
     match value:
         case str():
-            text = _UNSAFE.sub("�", value)
-            return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+            return safe(value)
         case list() | tuple():
             return [_cleaned(v) for v in value]
         case dict():

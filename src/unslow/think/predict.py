@@ -8,6 +8,7 @@ from unslow.think.adapt.work import Cure, work
 from unslow.think.physics.decode import Part, ceiling_tokens_per_s, decode_parts, total_seconds
 from unslow.think.physics.interval import Interval, inverse
 
+SLOWEST = 1e-6  # tokens per second: below it, a figure is no speed
 DECODE = "decode_tokens_per_s"
 """The metric that is predicted, by the name it has in a report."""
 
@@ -44,7 +45,7 @@ def measured_rate(case: Case) -> Known[float] | Unknown:
     if isinstance(tried, Unknown) and tried.absence is Absence.FAILED:
         return tried  # what the server did before it broke is no answer to how fast it is
     for fact in (tried, case.runtime.decode_tokens_per_s):
-        if isinstance(fact, Known) and fact.value > 0:
+        if isinstance(fact, Known) and fact.value > SLOWEST:
             return fact
     if isinstance(tried, Unknown) and tried.absence is not Absence.NOT_LOOKED:
         return tried

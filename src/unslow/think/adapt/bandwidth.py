@@ -128,7 +128,7 @@ def host_side(case: Case, read_bytes: float, layers: float) -> Side | None:
 def _host_bandwidth(case: Case) -> tuple[float, float]:
     measured = case.machine.memory.read_bytes_per_s
     cores = cores_of(case)
-    threads = min(case.runtime.threads.value_or(cores), cores)
+    threads = min(case.runtime.threads.value_or(0) or cores, cores)
     if isinstance(measured, Known) and measured.value >= SLOWEST_BYTES_PER_S:
         one = max(SLOWEST_BYTES_PER_S, case.machine.memory.read_one_core_bytes_per_s.value_or(measured.value))
         return min(measured.value, one * threads, CORE_TURNS_BYTES_PER_S * threads), SPREAD[measured.origin]

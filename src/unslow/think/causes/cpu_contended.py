@@ -22,7 +22,7 @@ from unslow.think.adapt.bandwidth import cores_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 from unslow.think.contention import waiting_s
-from unslow.think.predict import Prediction, predict
+from unslow.think.predict import SLOWEST, Prediction, predict
 
 WAITING_SHARE = 0.10
 """Less waiting than this is what any desktop does to any program."""
@@ -34,7 +34,7 @@ def check(case: Case) -> Found | Absent:
     """Hold the time spent waiting for a CPU against the time of a token, and see whether others had it."""
     others, cores = case.run.others_cpus.need(), cores_of(case)
     case.run.waiting_for_cpu_s_per_token.need()
-    token_s = 1 / max(1e-9, case.run.decode_tokens_per_s.need())
+    token_s = 1 / max(SLOWEST, case.run.decode_tokens_per_s.need())
     if others < OTHERS_SHARE * cores:
         return Absent(f"other processes used {others:.1f} of {cores:g} cores")
     prediction = predict(case)
