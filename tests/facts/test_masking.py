@@ -23,6 +23,7 @@ from unslow.facts.values import reported
         ("token hf_abcdefghijklmnop", "abcdefghijklmnop"),
         ("Authorization: Bearer eyJ.abc.def", "eyJ"),
         ("api_key=s3cret", "s3cret"),
+        ("init_listene: api_keys: ****cret", "cret"),
         ("LLAMA_API_KEY=s3cret", "s3cret"),
         ('{"api_key": "s3cret"}', "s3cret"),
         ("http://user:pass@host/", "pass"),

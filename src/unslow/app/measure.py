@@ -73,7 +73,8 @@ def _not_ready(runtime: Runtime) -> Unknown | None:
 
 def _not_idle(runtime: Runtime) -> Unknown | None:
     if isinstance(runtime.busy_slots, Unknown):
-        return not_found("it does not say whether it is busy", "start it without --no-slots")
+        unsaid = runtime.busy_slots
+        return not_found(f"it does not say whether it is busy: {unsaid.why}", unsaid.how_to_get or "is it alive?")
     busy = runtime.busy_slots.value
     return (
         not_found(f"it is busy with {busy} request{'s' if busy > 1 else ''}", "try again when it is idle")

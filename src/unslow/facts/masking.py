@@ -21,7 +21,7 @@ _SECRET_FLAGS = (
 _SECRET_NAMES = re.compile(r"(?i)(key|token|secret|passw|auth|cookie|credential)")
 # A name that is a secret's, and a value that could be one: `timings_per_token: true` and `"eos_token": 2` are neither.
 _NAMED_SECRET = re.compile(
-    r"(?i)((?:api[-_]?key|(?<![a-z_])(?:hf[-_]|auth[-_]|access[-_])?token|password|secret)[\"']?\s*[=:]\s*[\"']?)"
+    r"(?i)((?:api[-_]?keys?|(?<![a-z_])(?:hf[-_]|auth[-_]|access[-_])?token|password|secret)[\"']?\s*[=:]\s*[\"']?)"
     r"(?!true|false|null|[\d\[{<])[^\s\"',;&\]}]+"
 )
 _RULES: tuple[tuple[re.Pattern[str], str], ...] = (

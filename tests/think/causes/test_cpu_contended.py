@@ -26,3 +26,8 @@ def test_waiting_for_its_own_threads_is_no_neighbour():
 
 def test_others_that_leave_it_its_cores_do_no_harm():
     assert isinstance(ask(NAME, with_facts(cpu_case(), {"run.others_cpus": 1.0})), Absent)
+
+
+def test_a_little_of_others_beside_a_crowd_of_its_own_threads():
+    case = with_facts(crowded(), {"run.waiting_for_cpu_s_per_token": 1.0, "run.others_cpus": 0.3})
+    assert isinstance(ask(NAME, case), Absent)

@@ -21,11 +21,13 @@ from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import cores_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
-from unslow.think.contention import waiting_s
+from unslow.think.contention import crowded, waiting_s
 from unslow.think.predict import SLOWEST, Prediction, predict
 
 WAITING_SHARE = 0.10
 """Less waiting than this is what any desktop does to any program."""
+CROWD_SHARE = 0.5
+"""Of the cores: where the runtime's own threads are in each other's way, others must take this much to matter too."""
 OTHERS_SHARE = 0.10
 """Of the cores: below it the waiting is the runtime's own doing, such as too many threads."""
 
@@ -37,6 +39,8 @@ def check(case: Case) -> Found | Absent:
     token_s = 1 / max(SLOWEST, case.run.decode_tokens_per_s.need())
     if others < OTHERS_SHARE * cores:
         return Absent(f"other processes used {others:.1f} of {cores:g} cores")
+    if crowded(case) and others < CROWD_SHARE * cores:
+        return Absent(f"the runtime's own threads outnumber the CPUs; others used {others:.1f} of {cores:g} cores")
     prediction = predict(case)
     waiting = waiting_s(case, token_s, prediction if isinstance(prediction, Prediction) else None) / token_s
     if waiting < WAITING_SHARE:
