@@ -33,8 +33,6 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
         markup=False,
     )
     report = cleaned(report)
-    for note in report.notes:
-        console.print(Text(note, style="italic"))
     for subject in report.subjects:
         console.print(_subject(subject, everything=everything, width=console.width))
     if not report.subjects:

@@ -66,8 +66,16 @@ def judge(case: Case) -> SubjectReport:
         ),
         cannot_tell=_untold(answers),
         checklist=checklist(case, best if isinstance(best, Prediction) else None),
+        notes=_notes(case),
     )
     return summary(case, report)
+
+
+def _notes(case: Case) -> tuple[str, ...]:
+    if not case.runtime.embedded:
+        return ()
+    gpu = " It does not use the GPU." if gpus_of(case) else ""
+    return (f"This is the embedded engine on a made-up model: it shows what the CPU and the memory give.{gpu}",)
 
 
 Answers = dict[str, Found | Absent | CannotTell]

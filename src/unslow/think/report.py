@@ -137,4 +137,3 @@ class Report(Shown, frozen=True, kw_only=True):
     unslow_version: str
     machine: dict[str, Scalar]
     subjects: tuple[SubjectReport, ...]
-    notes: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from unslow.think.physics.decode import Backend, Side
 from unslow.think.physics.interval import SPREAD
 
 _LEAST_CPUS = 0.01
+UNVERIFIED_SPREAD = 1.3  # of a catalogue entry that nobody has checked
 SLOWEST_BYTES_PER_S = 1e8
 """No memory that runs a model is slower; a figure below it is a mistake."""
 CORE_TURNS_BYTES_PER_S = 12 * GB
@@ -48,7 +49,7 @@ def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
     device = find_device(gpu.name.need(), int(gpu.vram_total_bytes.value_or(0)))
     if device is None:
         raise missing(f"the memory bandwidth of {gpu.name.need()}: not in the catalogue")
-    return device.memory_bytes_per_s, SPREAD[Origin.DATASHEET]
+    return device.memory_bytes_per_s, SPREAD[Origin.DATASHEET] if device.verified else UNVERIFIED_SPREAD
 
 
 _FAMILY_BY_CAPABILITY = {
