@@ -1,0 +1,78 @@
+"""Servers that answer well until they are measured: one line, a hint, exit 2."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from unslow.cli import main
+
+ANSWERS = {
+    "/health": {"status": "ok"},
+    "/props": {
+        "total_slots": 1,
+        "model_path": "m.gguf",
+        "build_info": "b10586-b21e4de",
+        "default_generation_settings": {"n_ctx": 4096},
+    },
+    "/v1/models": {"data": [{"id": "m", "meta": {"n_params": 8_030_261_248, "size": 4_912_898_048, "n_embd": 4096}}]},
+    "/slots": [{"id": 0, "n_ctx": 4096, "is_processing": False}],
+}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """A llama-server as far as its questions go; `completion` is how it fails when it should work."""
+
+    completion = "mid_stream"
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def do_GET(self) -> None:
+        answer = ANSWERS.get(self.path)
+        self._send(200 if answer is not None else 501, json.dumps(answer or {}).encode())
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        if self.completion == "mid_stream":
+            self.send_response(200)
+            self.send_header("Content-Length", "100000")
+            self.end_headers()
+            self.wfile.write(b'data: {"content": "a"}\n\n')
+            self.close_connection = True
+        elif self.completion == "refuses":
+            self._send(500, b"no")
+        else:
+            self._send(200, b"data: <html>\n\n")
+
+    def _send(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+@contextmanager
+def server(how: str) -> Iterator[str]:
+    handler = type("Failing", (Handler,), {"completion": how})
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as http:
+        thread = threading.Thread(target=http.serve_forever, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{http.server_port}"
+        http.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("how", "why"), [("mid_stream", "broke off"), ("refuses", "500"), ("garbage", "not JSON")])
+def test_it_could_not_be_measured(how, why, capsys):
+    with server(how) as url:
+        status = main(["diagnose", url, "--quick", "-q"])
+    out = capsys.readouterr()
+    assert status == 2
+    assert "could not be measured" in out.err
+    assert why in out.err
+    assert "hint:" in out.err
+    assert out.out == ""
