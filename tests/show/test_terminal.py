@@ -5,8 +5,8 @@ import re
 
 import msgspec
 import pytest
+from all_firing import FIRING
 from cases import cpu_case, gpu_case
-from firing import FIRING
 
 from unslow.show import formats, render
 from unslow.show._units import fact_value, rate, size, span

@@ -19,6 +19,7 @@ from unslow.think.report import BudgetPart, Expected, Range, Report, RuledOut, S
 from unslow.think.summary import summary
 from unslow.think.verdict import contradicts, verdict_on
 
+_TOO_FAST = "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
 _WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
 
 
@@ -117,17 +118,14 @@ def _all_cures(case: Case, found: dict[str, Found]) -> Cure | None:
 def _expected(
     now: Prediction | Unknown, best: Prediction | Unknown, measured: Known[float] | Unknown, verdict: Verdict
 ) -> Expected:
+    if verdict == "failed":
+        return Expected(because="it does not load")
     lacks = next((p.why for p in (now, best) if isinstance(p, Unknown)), "")
-    if contradicts(measured, best):
-        lacks = (
-            "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
-        )
-    configured = isinstance(now, Prediction) and verdict != "failed"
     return Expected(
-        as_configured={DECODE: _range(now)} if configured and isinstance(now, Prediction) else {},
-        achievable={DECODE: _range(best)} if isinstance(best, Prediction) and verdict != "failed" else {},
-        ceiling_tokens_per_s=best.ceiling if isinstance(best, Prediction) and verdict != "failed" else None,
-        because=lacks or ("it does not load" if verdict == "failed" else ""),
+        as_configured={DECODE: _range(now)} if isinstance(now, Prediction) else {},
+        achievable={DECODE: _range(best)} if isinstance(best, Prediction) else {},
+        ceiling_tokens_per_s=best.ceiling if isinstance(best, Prediction) else None,
+        because=_TOO_FAST if contradicts(measured, best) else lacks,
     )
 
 

@@ -1,6 +1,4 @@
-"""For each cause the smallest machine on which it fires."""
-
-from collections.abc import Callable
+"""Small machines on which a cause fires; each test of a cause names its own as `fires`."""
 
 from cases import cpu_case, gpu_case, r, with_facts
 
@@ -81,16 +79,3 @@ def experts_away() -> Case:
             "run.decode_tokens_per_s": 20.0,
         },
     )
-
-
-FIRING: dict[str, Callable[[], Case]] = {
-    "weights_spill_to_ram": spilled,
-    "other_process_holds_vram": stranger,
-    "gpu_layers_set_too_low": clamped,
-    "context_larger_than_needed": long_context,
-    "memory_allocation_failed": out_of_memory,
-    "gpu_backend_not_loaded": no_backend,
-    "threads_exceed_cores": crowded,
-    "cpu_contended": contended,
-    "experts_on_cpu": experts_away,
-}

@@ -4,8 +4,8 @@ import importlib
 from pathlib import Path
 
 import pytest
+from all_firing import FIRING
 from cases import cpu_case, gpu_case, without
-from firing import FIRING
 
 from unslow.facts.snapshot import Case
 from unslow.think.causes import all_causes

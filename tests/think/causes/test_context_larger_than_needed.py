@@ -8,6 +8,7 @@ from unslow.think.causes._cause import Absent, Found
 from unslow.think.judge import judge
 
 NAME = "context_larger_than_needed"
+fires = long_context
 
 
 def test_a_cache_of_eight_gib_for_five_hundred_tokens():

@@ -7,6 +7,7 @@ from unslow.think.causes._cause import Absent
 from unslow.think.judge import judge
 
 NAME = "cpu_contended"
+fires = contended
 
 
 def test_a_busy_neighbour_is_named_and_priced():

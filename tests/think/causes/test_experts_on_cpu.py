@@ -6,6 +6,7 @@ from unslow.think.causes._cause import Absent, Found
 from unslow.think.judge import judge
 
 NAME = "experts_on_cpu"
+fires = experts_away
 
 
 def test_all_layers_counted_on_the_gpu_and_the_experts_elsewhere():

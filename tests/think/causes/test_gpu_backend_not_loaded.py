@@ -8,6 +8,7 @@ from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
 NAME = "gpu_backend_not_loaded"
+fires = no_backend
 
 
 def test_a_card_that_the_runtime_does_not_see():

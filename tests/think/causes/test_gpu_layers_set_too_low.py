@@ -6,6 +6,7 @@ from unslow.think.causes._cause import Absent, Found
 from unslow.think.judge import judge
 
 NAME = "gpu_layers_set_too_low"
+fires = clamped
 
 
 def test_twenty_of_thirty_three_with_room_for_all():

@@ -6,6 +6,7 @@ from unslow.think.causes._cause import Absent
 from unslow.think.judge import judge
 
 NAME = "memory_allocation_failed"
+fires = out_of_memory
 
 
 def test_the_verdict_is_failed_with_what_was_asked_and_what_was_free():

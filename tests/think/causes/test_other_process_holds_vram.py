@@ -10,6 +10,7 @@ from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
 NAME = "other_process_holds_vram"
+fires = stranger
 
 
 def test_the_stranger_is_named_and_explains_the_spill():

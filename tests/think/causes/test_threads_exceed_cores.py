@@ -6,6 +6,7 @@ from unslow.think.causes._cause import Absent, Found
 from unslow.think.judge import judge
 
 NAME = "threads_exceed_cores"
+fires = crowded
 
 
 def test_sixteen_threads_on_two_cores_are_about_five_times_slower():

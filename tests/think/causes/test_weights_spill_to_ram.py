@@ -6,6 +6,7 @@ from unslow.think.causes._cause import Absent, Found
 from unslow.think.judge import judge
 
 NAME = "weights_spill_to_ram"
+fires = spilled
 
 
 def test_twelve_layers_on_the_cpu_cost_most_of_the_speed():

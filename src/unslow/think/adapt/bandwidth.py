@@ -12,6 +12,7 @@ from unslow.think.physics.decode import Backend, Side
 from unslow.think.physics.interval import SPREAD
 
 _LEAST_CPUS = 0.01
+PUBLISHERS_DIFFER = 1.1  # the same card, twice published: in the learned spread and in the bandwidth's alike
 UNVERIFIED_SPREAD = 1.3  # of a catalogue entry that nobody has checked
 SLOWEST_BYTES_PER_S = 1e8
 """No memory that runs a model is slower; a figure below it is a mistake."""
@@ -107,7 +108,7 @@ def device_side(case: Case, read_bytes: float, layers: float) -> Side | None:
     together = 1 / sum(share / rate for share, (rate, _) in zip(shares, rates, strict=True))
     figures = learned(backend_name(case), _family(gpus[0]))
     spread = max(spread for _, spread in rates)
-    return Side(read_bytes, together, layers, _backend(figures), spread * figures.spread / 1.1)
+    return Side(read_bytes, together, layers, _backend(figures), spread * figures.spread / PUBLISHERS_DIFFER)
 
 
 def _shares(case: Case, count: int) -> list[float]:

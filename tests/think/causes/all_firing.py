@@ -1,0 +1,9 @@
+"""The machine on which each cause fires, as the test of that cause names it."""
+
+import importlib
+from collections.abc import Callable
+
+from unslow.facts.snapshot import Case
+from unslow.think.causes import all_causes
+
+FIRING: dict[str, Callable[[], Case]] = {name: importlib.import_module(f"test_{name}").fires for name in all_causes()}
