@@ -13,6 +13,11 @@ import msgspec
 T = TypeVar("T")
 
 
+def subfolders(folder: str) -> list[str]:
+    """The folders within a folder, such as the vendors among the devices, in alphabetical order."""
+    return sorted(f"{folder}/{f.name}" for f in files(__name__).joinpath(folder).iterdir() if f.is_dir())
+
+
 def entries(folder: str, kind: type[T]) -> Iterator[tuple[str, T]]:
     """Every file of a folder by its stem, in alphabetical order, checked against `kind`."""
     found = (f for f in files(__name__).joinpath(folder).iterdir() if f.name.endswith(".toml"))

@@ -1,10 +1,10 @@
 """What was learned of each backend on each family of devices: one TOML for each, found by presence."""
 
-import tomllib
 from functools import cache
-from importlib.resources import files
 
 import msgspec
+
+from unslow.catalog import entries
 
 
 class Learned(msgspec.Struct, frozen=True):
@@ -24,13 +24,12 @@ class BackendData(msgspec.Struct, frozen=True):
 
 
 @cache
-def backend_data(name: str) -> BackendData:
-    """The backend of that name."""
-    text = (files("unslow.catalog") / "backends" / f"{name}.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), BackendData)
+def backends() -> dict[str, BackendData]:
+    """Every backend by name."""
+    return dict(entries("backends", BackendData))
 
 
 def learned(name: str, family: str = "") -> Learned:
     """The figures for a family of devices, else those for any."""
-    data = backend_data(name)
+    data = backends()[name]
     return data.families.get(family, data.default)

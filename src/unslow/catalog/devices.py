@@ -1,11 +1,11 @@
 """Devices by the name that a driver reports: one TOML for each, found by presence."""
 
 import re
-import tomllib
 from functools import cache
-from importlib.resources import files
 
 import msgspec
+
+from unslow.catalog import entries, subfolders
 
 # Words that make another device of the same number: all of them must agree. A form factor must where both name one.
 _MODELS = frozenset({"ti", "super", "laptop", "mobile", "max", "q", "d", "ada", "blackwell", "pro", "ultra"})
@@ -35,9 +35,7 @@ class Device(msgspec.Struct, frozen=True):
 @cache
 def all_devices() -> tuple[Device, ...]:
     """Every device of the catalogue."""
-    vendors = (v for v in (files("unslow.catalog") / "devices").iterdir() if v.is_dir())
-    texts = (f.read_text("utf-8") for v in vendors for f in v.iterdir() if f.name.endswith(".toml"))
-    return tuple(msgspec.convert(tomllib.loads(t), Device) for t in texts)
+    return tuple(device for vendor in subfolders("devices") for _, device in entries(vendor, Device))
 
 
 def find_device(name: str, memory_bytes: int = 0) -> Device | None:

@@ -25,9 +25,9 @@ from unslow.think.adapt.demand import Demand, read_demand
 from unslow.think.adapt.placement import counted_layers, layers_left_on_host
 from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.physics.kv_cache import element_bytes
 
 _FEWEST_BITS = 2.0
-_Q8_0_SHARE = 34 / 64  # of an f16 cache: ggml's block of 32 elements takes 34 bytes
 
 
 def check(case: Case) -> Found | Absent:
@@ -58,7 +58,7 @@ def _smaller_cache(case: Case, demand: Demand) -> tuple[Remedy, ...]:
     """A cache of half the size, where it is not that small already."""
     if case.runtime.kv_type_k.value_or("f16") != "f16":
         return ()
-    context = case.runtime.context_length.value_or(0) * _Q8_0_SHARE
+    context = case.runtime.context_length.value_or(0) * element_bytes("q8_0") / element_bytes("f16")
     cure = Cure(vram_bytes=demand.available, context=context)
     return (Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), cure, "answers change slightly"),)
 
