@@ -44,7 +44,8 @@ def find_device(name: str, memory_bytes: int = 0) -> Device | None:
     fitting = [d for d in all_devices() if same_name(wanted, words_of(d.name))]
     if memory_bytes:
         fitting = [d for d in fitting if not d.memory_bytes or _near(d.memory_bytes, memory_bytes)] or fitting
-    return max(fitting, key=lambda d: len(words_of(d.name) & wanted), default=None)
+    # drivers name the forms PCIe and NVL, and leave out SXM where a card has several
+    return max(fitting, key=lambda d: (len(words_of(d.name) & wanted), "sxm" in words_of(d.name)), default=None)
 
 
 def words_of(name: str) -> frozenset[str]:
