@@ -1,0 +1,60 @@
+"""A model down to its tensors: the names, types and shapes that memory is counted from."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import NamedTuple
+
+import msgspec
+
+Value = str | int | float | bool | list[int]
+
+
+class Tensor(NamedTuple):
+    """One tensor; `shape` has the length of a row first, as GGUF has it, and `bytes` is without padding."""
+
+    name: str
+    type: str
+    """The name of a ggml type, such as `Q4_K`."""
+    shape: tuple[int, ...]
+    bytes: int
+
+
+class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """What a model consists of, from a file's header or made up from a well-known shape."""
+
+    architecture: str
+    metadata: dict[str, Value]
+    """By the keys of GGUF, such as `llama.block_count`; without long arrays."""
+    tensors: list[Tensor]
+    vocabulary: int = 0
+    """0 where nothing tells; then the token table does."""
+    file_bytes: int = 0
+    """0 where there is no file."""
+
+    def number(self, key: str, default: float = 0) -> float:
+        """The architecture's number of that key (`block_count`); of one for each layer, the largest."""
+        value = self.metadata.get(f"{self.architecture}.{key}", default)
+        if isinstance(value, list):
+            return max(value, default=default)
+        return default if isinstance(value, str) else value
+
+    def count(self, key: str, default: int = 0) -> int:
+        """As `number`, where it can only be whole."""
+        return int(self.number(key, default))
+
+    def per_layer(self, key: str, layers: int, default: int = 0) -> list[int]:
+        """The architecture's number of that key for each layer."""
+        value = self.metadata.get(f"{self.architecture}.{key}", default)
+        if isinstance(value, list):
+            return [*value[:layers], *[value[-1] if value else default] * (layers - len(value))]
+        return [default if isinstance(value, str) else int(value)] * layers
+
+    @cached_property
+    def by_name(self) -> dict[str, Tensor]:
+        """The tensors by name."""
+        return {t.name: t for t in self.tensors}
+
+    def of_layer(self, layer: int) -> Iterator[Tensor]:
+        """The tensors of one repeating layer."""
+        start = f"blk.{layer}."
+        return (t for t in self.tensors if t.name.startswith(start))
