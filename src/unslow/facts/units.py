@@ -7,3 +7,8 @@ KB = 10**3
 MB = 10**6
 GB = 10**9
 MHZ = 10**6
+
+
+def padded(size: int, step: int) -> int:
+    """The next multiple of a step."""
+    return -(-size // step) * step

@@ -1,0 +1,1 @@
+"""How much memory a model needs, by the runtime that loads it."""

@@ -1,0 +1,138 @@
+"""Where ggml's graph allocator puts the tensors of a graph, and how large each backend's buffer grows.
+
+Tensors are placed in the order of the computation: into the smallest gap that takes them, at the end where none does,
+and over an operand where the operation allows it and nobody else needs the operand. A tensor's bytes are free again
+after its last use. The order and the rules decide the size of the buffer, so they are followed to the letter.
+"""
+
+from collections.abc import Sequence
+
+from unslow.think.memory.llama_cpp.backends import Backend
+from unslow.think.memory.llama_cpp.node import Node
+
+_ENDLESS = 2**62
+
+
+class Buffer:
+    """The gaps of one buffer, sorted by offset; the last one has no end."""
+
+    def __init__(self, alignment: int) -> None:
+        self._alignment = alignment
+        self.gaps: list[list[int]] = [[0, _ENDLESS]]
+        self.size = 0
+
+    def aligned(self, size: int) -> int:
+        """The size up to the next aligned one."""
+        return -(-size // self._alignment) * self._alignment
+
+    def take(self, size: int) -> int:
+        """The offset of the smallest gap that has room; of equal ones, of the last."""
+        size = self.aligned(size)
+        gaps, best, best_size = self.gaps, -1, _ENDLESS
+        for n in range(len(gaps) - 1):
+            if size <= gaps[n][1] <= best_size:
+                best, best_size = n, gaps[n][1]
+        gap = gaps[best]
+        offset = gap[0]
+        gap[0] += size
+        gap[1] -= size
+        if not gap[1]:
+            del gaps[best]
+        self.size = max(self.size, offset + size)
+        return offset
+
+    def give_back(self, offset: int, size: int) -> None:
+        """Free these bytes, and join them with the gaps beside them."""
+        size = self.aligned(size)
+        gaps = self.gaps
+        for n, gap in enumerate(gaps):
+            if gap[0] + gap[1] == offset:
+                gap[1] += size
+                if n + 1 < len(gaps) and gap[0] + gap[1] == gaps[n + 1][0]:
+                    gap[1] += gaps[n + 1][1]
+                    del gaps[n + 1]
+                return
+            if offset + size == gap[0]:
+                gap[0] = offset
+                gap[1] += size
+                return
+        if size:
+            gaps.append([offset, size])
+            gaps.sort()
+
+
+def buffer_sizes(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend]) -> list[int]:
+    """The bytes of each backend's compute buffer for a graph whose nodes have their backends."""
+    return _Allocation(backends).sizes(nodes, leaves)
+
+
+class _Allocation:
+    def __init__(self, backends: Sequence[Backend]) -> None:
+        self._backends = backends
+        self._buffers = [Buffer(b.alignment) for b in backends]
+
+    def sizes(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> list[int]:
+        """Walk the graph as a computation would."""
+        for leaf in leaves:
+            self._allocate(leaf, leaf.backend)
+        self._count_uses(nodes)
+        for node in nodes:
+            for source in node.sources:
+                self._allocate(source, node.backend)
+            self._allocate(node, node.backend)
+            for source in node.sources:
+                self._release(source)
+        return [b.size for b in self._buffers]
+
+    def _count_uses(self, nodes: Sequence[Node]) -> None:
+        """Count them, and place the inputs first, so that nothing overwrites them."""
+        for node in nodes:
+            if node.view_of is not None and node.op != "none":
+                node.view_of.views += 1
+            if node.is_input:
+                self._allocate(node, node.backend)
+            for source in node.sources:
+                source.children += 1
+                if source.is_input:
+                    self._allocate(source, node.backend)
+
+    def _allocate(self, node: Node, buffer: int) -> None:
+        if node.owned or node.is_view or node.home is not None:
+            return
+        node.owned = True
+        if node.can_be_in_place and self._reuse(node):
+            return
+        node.size = self._backends[buffer].bytes_of(node)
+        node.place = (buffer, self._buffers[buffer].take(node.size))
+
+    def _reuse(self, node: Node) -> bool:
+        """Write over an operand of the same layout that nobody else needs; a view of one does not count."""
+        for parent in node.sources:
+            alone = parent.children == 1 and not parent.views
+            if alone and parent.owned and not parent.is_output and node.has_layout_of(parent):
+                self._hand_over(parent, node)
+                return True
+        return False
+
+    def _hand_over(self, owner: Node, node: Node) -> None:
+        buffer = owner.place[0]
+        node.place, owner.owned = owner.place, False
+        node.size = self._backends[buffer].bytes_of(node)
+        pool = self._buffers[buffer]
+        kept, had = pool.aligned(node.size), pool.aligned(owner.size)
+        if had > kept:
+            pool.give_back(node.place[1] + kept, had - kept)
+
+    def _release(self, node: Node) -> None:
+        node.children -= 1
+        if node.children or node.views:
+            return
+        owner = node
+        if node.view_of is not None:
+            owner = node.view_of
+            owner.views -= 1
+            if owner.views or owner.children:
+                return
+        if owner.owned and not owner.is_output:
+            self._buffers[owner.place[0]].give_back(owner.place[1], owner.size)
+            owner.owned = False

@@ -1,0 +1,186 @@
+"""The operations of ggml as makers of nodes, and the order in which a graph computes them."""
+
+from unslow.think.memory.llama_cpp.node import Node, Shape, four, row_bytes
+
+__all__ = ["Graph"]
+
+
+class Graph:
+    """A graph under construction; every method but `expand` only makes a node."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Node] = []
+        self.leaves: list[Node] = []
+        self._seen: set[int] = set()
+
+    def expand(self, node: Node) -> Node:
+        """Add a node after everything that it needs, operand by operand."""
+        stack = [(node, iter(node.sources))]
+        if id(node) in self._seen:
+            return node
+        self._seen.add(id(node))
+        while stack:
+            current, sources = stack[-1]
+            for source in sources:
+                if id(source) not in self._seen:
+                    self._seen.add(id(source))
+                    stack.append((source, iter(source.sources)))
+                    break
+            else:
+                stack.pop()
+                (self.leaves if current.op == "none" else self.nodes).append(current)
+        return node
+
+    # what a graph starts from
+
+    def input(self, kind: str, *shape: int, name: str = "") -> Node:
+        """A tensor that the host fills before the computation."""
+        node = Node("none", kind, four(shape), name=name)
+        node.is_input = True
+        return node
+
+    def empty(self, kind: str, *shape: int) -> Node:
+        """A tensor without an operation."""
+        return Node("none", kind, four(shape))
+
+    # matrices
+
+    def mul_mat(self, weight: Node, x: Node) -> Node:
+        """A product over the rows of both."""
+        return Node("mul_mat", "F32", (weight.shape[1], *x.shape[1:]), (weight, x))
+
+    def mul_mat_id(self, experts: Node, x: Node, chosen: Node) -> Node:
+        """A product with those of several matrices that were chosen for each token."""
+        return Node("mul_mat_id", "F32", (experts.shape[1], chosen.shape[0], x.shape[2], 1), (experts, x, chosen))
+
+    def get_rows(self, table: Node, rows: Node) -> Node:
+        """Rows of a table as 32-bit numbers."""
+        kind = "I32" if table.kind == "I32" else "F32"
+        return Node("get_rows", kind, (table.shape[0], rows.shape[0], rows.shape[1], rows.shape[2]), (table, rows))
+
+    def set_rows(self, table: Node, values: Node, rows: Node) -> Node:
+        """Write rows into a table, such as a cache; the result is the table."""
+        return Node("set_rows", table.kind, table.shape, (values, rows, table), strides=table.strides, view_of=table)
+
+    # element by element
+
+    def binary(self, op: str, a: Node, b: Node) -> Node:
+        """add, sub, mul or div, with the shape of the first operand."""
+        return Node(op, a.kind, a.shape, (a, b))
+
+    def add(self, a: Node, b: Node) -> Node:
+        """A + b."""
+        return self.binary("add", a, b)
+
+    def mul(self, a: Node, b: Node) -> Node:
+        """A * b."""
+        return self.binary("mul", a, b)
+
+    def add_id(self, a: Node, bias: Node, chosen: Node) -> Node:
+        """The sum with the bias of each chosen expert."""
+        return Node("add_id", a.kind, a.shape, (a, bias, chosen))
+
+    def unary(self, x: Node, op: str = "unary") -> Node:
+        """A function of each element: an activation, a scale, a clamp."""
+        return Node(op, x.kind, x.shape, (x,))
+
+    def scale(self, x: Node) -> Node:
+        """Times a number."""
+        return self.unary(x, "scale")
+
+    def norm(self, x: Node, op: str = "rms_norm") -> Node:
+        """Rows brought to one length."""
+        return self.unary(x, op)
+
+    def glu(self, gate: Node, up: Node | None = None) -> Node:
+        """A gated activation: of two tensors, or of the halves of one."""
+        if up is not None:
+            return Node("glu", gate.kind, gate.shape, (gate, up))
+        return Node("glu", gate.kind, (gate.shape[0] // 2, *gate.shape[1:]), (gate,))
+
+    def rope(self, x: Node, positions: Node, factors: Node | None = None) -> Node:
+        """Rotary positions."""
+        return Node("rope", x.kind, x.shape, (x, positions) if factors is None else (x, positions, factors))
+
+    # attention
+
+    def soft_max(self, x: Node, mask: Node | None = None, sinks: Node | None = None) -> Node:
+        """Rows that add up to one."""
+        return Node("soft_max", "F32", x.shape, tuple(n for n in (x, mask, sinks) if n is not None))
+
+    def flash_attn(self, q: Node, k: Node, v: Node, mask: Node, sinks: Node | None = None) -> Node:
+        """Attention in one kernel."""
+        sources = (q, k, v, mask) if sinks is None else (q, k, v, mask, sinks)
+        return Node("flash_attn", "F32", (v.shape[0], q.shape[2], q.shape[1], q.shape[3]), sources)
+
+    # views and copies
+
+    def reshape(self, x: Node, *shape: int) -> Node:
+        """The same bytes in another shape."""
+        return Node("reshape", x.kind, four(shape), (x,), view_of=x)
+
+    def view(self, x: Node, shape: tuple[int, ...], strides: tuple[int, ...] = ()) -> Node:
+        """A part of the bytes; `strides` are those after the first, and go on without gaps where they end."""
+        full, steps = four(shape), [x.strides[0], *strides]
+        if not strides:
+            steps.append(row_bytes(x.kind, full[0]))
+        while len(steps) < 4:  # noqa: PLR2004 (as many as a tensor has dimensions)
+            steps.append(steps[-1] * full[len(steps) - 1])
+        a, b, c, d = steps
+        return Node("view", x.kind, full, (x,), strides=(a, b, c, d), view_of=x)
+
+    def permute(self, x: Node, *axes: int) -> Node:
+        """Dimension n of the operand becomes dimension axes[n]."""
+        shape, strides = [0] * 4, [0] * 4
+        for n, axis in enumerate(axes):
+            shape[axis], strides[axis] = x.shape[n], x.strides[n]
+        a, b, c, d = strides
+        return Node("permute", x.kind, four(shape), (x,), strides=(a, b, c, d), view_of=x)
+
+    def transpose(self, x: Node) -> Node:
+        """Rows and columns exchanged."""
+        a, b, c, d = x.shape
+        s, t, u, v = x.strides
+        return Node("transpose", x.kind, (b, a, c, d), (x,), strides=(t, s, u, v), view_of=x)
+
+    def cont(self, x: Node, *shape: int) -> Node:
+        """A copy without gaps."""
+        return Node("cont", x.kind, four(shape) if shape else x.shape, (x,))
+
+    def cast(self, x: Node, kind: str) -> Node:
+        """A copy of another type."""
+        return Node("cpy", kind, x.shape, (x,))
+
+    def copy_to(self, x: Node, target: Node) -> Node:
+        """Write into another tensor; the result is that tensor."""
+        return Node("cpy", target.kind, target.shape, (x, target), strides=target.strides, view_of=target)
+
+    def concat(self, a: Node, b: Node, axis: int) -> Node:
+        """One after the other."""
+        shape = list(a.shape)
+        shape[axis] += b.shape[axis]
+        return Node("concat", a.kind, four(shape), (a, b))
+
+    def repeat(self, x: Node, *shape: int) -> Node:
+        """As many times as fill the shape."""
+        return Node("repeat", x.kind, four(shape), (x,))
+
+    def pad(self, x: Node, *more: int) -> Node:
+        """Zeros at the end of each dimension."""
+        shape = [n + extra for n, extra in zip(x.shape, four((*more, 0, 0, 0, 0)), strict=True)]
+        return Node("pad", x.kind, four(shape), (x,))
+
+    # rows
+
+    def sum_rows(self, x: Node) -> Node:
+        """One number for each row."""
+        return Node("sum_rows", x.kind, (1, *x.shape[1:]), (x,))
+
+    def top_rows(self, x: Node, count: int) -> Node:
+        """The places of the largest numbers of each row: a sorted row, of which the start is kept."""
+        order = Node("argsort", "I32", x.shape, (x,))
+        return self.view(order, (count, *x.shape[1:]), order.strides[1:])
+
+    def special(self, op: str, shape: Shape, *sources: Node, kind: str = "F32") -> Node:
+        """An operation of its own kind, such as a state-space scan."""
+        return Node(op, kind, shape, sources)

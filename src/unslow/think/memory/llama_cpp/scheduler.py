@@ -1,0 +1,155 @@
+"""Which backend computes each node, as ggml's scheduler decides, and what must be copied from one to another.
+
+An operation goes where its weight lies; a GPU takes the neighbours of its own operations; what is left goes to
+whoever has its operands. Where the backend changes, a split begins, and operands that lie elsewhere are copied: the
+copies are tensors too, and weights that a GPU borrows from the host for a long prompt are the largest of them.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from unslow.think.memory.llama_cpp.backends import Backend, wants_offload
+from unslow.think.memory.llama_cpp.node import VIEW_OPS, Node
+
+_NOWHERE = -1
+_MOST_INPUTS = 30
+"""Copies that a split begins with at most."""
+_NO_CHOICE = frozenset({"rope", "flash_attn"})  # their weights are too small to decide where they run
+
+
+class Schedule(NamedTuple):
+    """The nodes in the order in which they are allocated, with their copies, and the number of splits."""
+
+    nodes: list[Node]
+    splits: int
+
+
+def scheduled(
+    nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], *, offload: bool = True
+) -> Schedule:
+    """Give every node and leaf its backend, and put copies between the splits; `offload` lets GPUs borrow weights."""
+    scheduler = _Scheduler(backends, offload=offload)
+    scheduler.assign(nodes, leaves)
+    return scheduler.split(nodes)
+
+
+class _Scheduler:
+    def __init__(self, backends: Sequence[Backend], *, offload: bool) -> None:
+        self._backends, self._offload = backends, offload
+        self._cpu = len(backends) - 1
+
+    def assign(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> None:
+        """Decide where every node is computed."""
+        for node in (*leaves, *nodes):
+            if node.backend == _NOWHERE:
+                node.backend = self._by_memory(node)
+        real = [n for n in nodes if n.op not in VIEW_OPS]
+        for order, with_cpu in ((real, False), (real[::-1], False), (real, True), (real[::-1], True)):
+            self._expand(order, with_cpu=with_cpu)
+        for node in real:
+            if node.backend == _NOWHERE:
+                node.backend = self._by_operands(node)
+        self._assign_rest(nodes)
+
+    def _by_memory(self, node: Node) -> int:
+        """Where its own memory is, or that of its weight; inputs come from the host."""
+        if node.home is not None:
+            return node.home
+        if node.is_input:
+            return self._cpu
+        if node.op in _NO_CHOICE:
+            return _NOWHERE
+        weight = next((s for s in node.sources if s.is_weight), None)
+        if weight is None or weight.home is None:
+            return _NOWHERE
+        if self._offload and weight.home == self._cpu and wants_offload(node):
+            return next((n for n in range(self._cpu) if self._backends[n].supports(node)), self._cpu)
+        return weight.home if self._backends[weight.home].supports(node) else _NOWHERE
+
+    def _expand(self, nodes: Iterable[Node], *, with_cpu: bool) -> None:
+        """Let each backend take the nodes next to its own."""
+        current = _NOWHERE
+        for node in nodes:
+            if node.backend != _NOWHERE:
+                current = node.backend if with_cpu or node.backend != self._cpu else _NOWHERE
+            elif current != _NOWHERE and self._backends[current].supports(node):
+                node.backend = current
+
+    def _by_operands(self, node: Node) -> int:
+        """The backend that already has most of the operands."""
+        able = [n for n, backend in enumerate(self._backends) if backend.supports(node)]
+        return max(able, key=lambda n: (sum(self._has(n, s) for s in node.sources), -n))
+
+    def _has(self, backend: int, node: Node) -> bool:
+        if node.home is not None:
+            return node.home == backend
+        place = node.backend
+        if place == _NOWHERE and node.view_of is not None:
+            place = node.view_of.backend
+        return place == backend
+
+    def _assign_rest(self, nodes: Iterable[Node]) -> None:
+        """Views go with what they view, leaves with their first user."""
+        for node in nodes:
+            if node.backend == _NOWHERE and node.view_of is not None:
+                node.backend = node.view_of.backend
+            for source in node.sources:
+                if source.backend == _NOWHERE:
+                    source.backend = node.backend if source.view_of is None else source.view_of.backend
+            if node.backend == _NOWHERE:
+                node.backend = next(n for n, backend in enumerate(self._backends) if backend.supports(node))
+
+    def split(self, nodes: Sequence[Node]) -> Schedule:
+        """Cut the graph where the backend changes, and before each borrowed weight; copy what lies elsewhere."""
+        copies: dict[tuple[int, int], Node] = {}
+        done: list[Node] = []
+        pending: list[Node] = []
+        inputs: list[Node] = []
+        splits, current = 1, _NOWHERE
+        for node in nodes:
+            if node.op not in VIEW_OPS:
+                if current not in (_NOWHERE, node.backend) or self._needs_split(node, inputs, copies):
+                    done += inputs + pending
+                    pending, inputs = [], []
+                    splits += 1
+                current = node.backend
+                self._redirect(node, copies, inputs)
+            pending.append(node)
+        return Schedule(done + inputs + pending, splits)
+
+    def _needs_split(self, node: Node, inputs: list[Node], copies: dict[tuple[int, int], Node]) -> bool:
+        """Whether a split with copies ends here: so that borrowed weights share memory, or at a limit."""
+        if not inputs:
+            return False
+        foreign = [s for s in node.sources if self._is_foreign(s, node.backend)]
+        full = len(inputs) // 2 >= _MOST_INPUTS and any((id(s), node.backend) not in copies for s in foreign)
+        return full or any(s.is_weight for s in foreign)
+
+    def _is_foreign(self, source: Node, backend: int) -> bool:
+        return source.backend != backend and not self._has(backend, source)
+
+    def _redirect(self, node: Node, copies: dict[tuple[int, int], Node], inputs: list[Node]) -> None:
+        """Let a node read copies of the operands that lie elsewhere."""
+        sources = list(node.sources)
+        for n, source in enumerate(sources):
+            if not self._is_foreign(source, node.backend):
+                continue
+            key = id(source), node.backend
+            if key not in copies:
+                copies[key] = _copy(source, node.backend)
+                inputs += [_dependency(source), copies[key]]
+            sources[n] = copies[key]
+        node.sources = tuple(sources)
+
+
+def _copy(source: Node, backend: int) -> Node:
+    copy = Node("none", source.kind, source.shape, strides=source.strides, name=source.name)
+    copy.backend = backend
+    return copy
+
+
+def _dependency(original: Node) -> Node:
+    """A node that only keeps the original until it is copied."""
+    node = Node("none", original.kind, original.shape, (original,), strides=original.strides, view_of=original)
+    node.backend = original.backend
+    return node
