@@ -35,7 +35,7 @@ def is_loopback(host: str) -> bool:
 
 def check_host(url: str, named_hosts: frozenset[str]) -> None:
     """LookError unless the URL leads to loopback or to a host that the user named."""
-    host = _split(url)[1]
+    host = split_url(url)[1]
     if not is_loopback(host) and host not in named_hosts:
         raise LookError(f"{host} was not named by the user, so nothing was sent to it", Absence.NOT_LOOKED)
 
@@ -78,7 +78,8 @@ def stream(url: str, body: Any, headers: Mapping[str, str], timeout_s: float) ->
         connection.close()
 
 
-def _split(url: str) -> tuple[str, str, int | None, str]:
+def split_url(url: str) -> tuple[str, str, int | None, str]:
+    """Scheme, host, port and path with query; LookError where it is no http:// or https:// URL."""
     try:
         parts = urlsplit(url)
         port = parts.port
@@ -92,24 +93,24 @@ def _split(url: str) -> tuple[str, str, int | None, str]:
 def _exchange(
     method: str, url: str, body: Any, headers: Mapping[str, str], deadline: float
 ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-    scheme, host, port, path = _split(url)
+    scheme, host, port, path = split_url(url)
     kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
     try:
-        connection = kind(host, port, timeout=_left(deadline, url))
+        connection = kind(host, port, timeout=time_left(deadline, url))
     except (http.client.HTTPException, ValueError) as error:
         raise LookError(f"{url!r} is not a URL that can be asked: {error}") from error
     payload = None if body is None else json.dumps(body).encode()
-    late = threading.Timer(_left(deadline, url), _shut, (connection,))  # a timeout of its own for each byte is none
+    late = threading.Timer(time_left(deadline, url), _shut, (connection,))  # a timeout of its own for each byte is none
     late.daemon = True
     late.start()
     try:
         connection.request(method, path or "/", payload, {"Content-Type": "application/json", **headers})
         response = connection.getresponse()
-        _left(deadline, url)  # headers that were cut off read as if they had ended
+        time_left(deadline, url)  # headers that were cut off read as if they had ended
     except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
         connection.close()
-        _left(deadline, url)
-        raise _look_error(url, error) from error
+        time_left(deadline, url)
+        raise look_error(url, error) from error
     finally:
         late.cancel()
     if 300 <= response.status < 400:  # noqa: PLR2004 (the 3xx class)
@@ -131,26 +132,28 @@ def _chunks(
     try:
         while True:
             if connection.sock is not None:
-                connection.sock.settimeout(min(SILENCE_S, _left(deadline, url)))
+                connection.sock.settimeout(min(SILENCE_S, time_left(deadline, url)))
             chunk = response.read1(_CHUNK_BYTES)
             if not chunk:
                 break
             yield chunk
-            _left(deadline, url)
+            time_left(deadline, url)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        raise _look_error(url, error) from error
+        raise look_error(url, error) from error
     if response.length:
         raise LookError(f"{url} broke off in the middle of its answer")
 
 
-def _left(deadline: float, url: str) -> float:
+def time_left(deadline: float, url: str) -> float:
+    """Seconds to the deadline; LookError once there are none."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise LookError(f"{url} did not answer in time")
     return left
 
 
-def _look_error(url: str, error: Exception) -> LookError:
+def look_error(url: str, error: Exception) -> LookError:
+    """What an exception of the standard library means."""
     if isinstance(error, TimeoutError):
         return LookError(f"{url} did not answer in time")
     if isinstance(error, ConnectionRefusedError):

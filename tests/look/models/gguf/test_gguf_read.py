@@ -1,0 +1,256 @@
+"""Models read from files, from their parts, from a pipe, and from a recording of these."""
+
+import os
+import struct
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+from doubles import FakeSystem
+from gguf_bytes import header, info
+
+from unslow.catalog.shapes import shapes
+from unslow.facts.blueprint import Tensor
+from unslow.facts.values import Absence
+from unslow.look.engine.gguf_writer import TensorPlan, encoded_header
+from unslow.look.engine.made_up import planned, write
+from unslow.look.models.gguf import Gguf, blueprint, model_facts, part_paths, read_gguf, read_gguf_pipe, shortfall
+from unslow.look.models.gguf.parts import part_urls
+from unslow.look.models.gguf.sources import PipeSource
+from unslow.look.system import LookError
+from unslow.look.system.live import LiveSystem
+from unslow.look.system.recorded import RecordedSystem, Recorder
+
+MACHINES = Path(__file__).parents[3] / "machines"
+LIVE = LiveSystem()
+
+
+def made_up(path: Path, shape: str = "tiny", quant: str = "Q4_K_M") -> Path:
+    with path.open("wb") as file:
+        write(planned(shapes()[shape], quant, f"made-up {shape}"), file)
+    return path
+
+
+def test_a_made_up_model_is_read_to_the_byte(tmp_path):
+    path = made_up(tmp_path / "tiny.gguf")
+    plan = planned(shapes()["tiny"], "Q4_K_M", "made-up tiny")
+    found = read_gguf(LIVE, str(path))
+    assert [(t.name, t.shape, t.bytes) for t in blueprint(found).tensors] == [
+        (t.name, t.dimensions, t.bytes) for t in plan.tensors
+    ]
+    assert (found.file_bytes, found.missing_bytes, shortfall(found)) == (path.stat().st_size, 0, "")
+    model = model_facts(found)
+    assert model.made_up.value is True
+    assert (model.layers.value, model.vocabulary.value, model.quant.value) == (2, 1024, "Q4_K_M")
+    assert model.weights_bytes.value == sum(t.bytes for t in plan.tensors)
+
+
+def test_the_blueprint_has_all_that_memory_is_counted_from(tmp_path):
+    path = made_up(tmp_path / "tiny.gguf")
+    found = blueprint(read_gguf(LIVE, str(path)))
+    assert (found.architecture, found.vocabulary, found.file_bytes) == ("llama", 1024, path.stat().st_size)
+    assert found.count("block_count") == 2
+    assert found.by_name["token_embd.weight"] == Tensor("token_embd.weight", "Q4_K", (256, 1024), 1024 * 144)
+
+
+def test_a_recording_answers_like_the_file(tmp_path):
+    path = str(made_up(tmp_path / "tiny.gguf"))
+    recorder = Recorder(LIVE, tmp_path / "recording")
+    seen = read_gguf(recorder, path)
+    recorder.close()
+    Path(path).unlink()
+    again = read_gguf(RecordedSystem(tmp_path / "recording"), path)
+    assert again == seen
+    assert blueprint(again) == blueprint(seen)
+
+
+def test_a_recording_from_before_tensors_were_kept_is_still_read():
+    system = RecordedSystem(MACHINES / "h200_live_healthy")
+    found = read_gguf(system, "/proc/442/root/srv/llm/llama8b.gguf")
+    assert model_facts(found).weights_bytes.value == 4_912_898_048
+    with pytest.raises(LookError, match="has no list of tensors") as caught:
+        blueprint(found)
+    assert caught.value.absence is Absence.NOT_LOOKED
+
+
+def test_a_recording_that_was_edited_is_a_failed_look():
+    with pytest.raises(LookError, match="does not fit"):
+        read_gguf(FakeSystem(asks={"gguf m.gguf": {"path": 3}}), "m.gguf")
+
+
+def test_a_download_that_broke_off_is_read_and_told(tmp_path):
+    path = made_up(tmp_path / "tiny.gguf")
+    size = path.stat().st_size
+    os.truncate(path, size - 1000)
+    found = read_gguf(LIVE, str(path))
+    assert found.missing_bytes == 1000
+    assert blueprint(found).by_name[found.cut_tensor].bytes >= 1000
+    assert shortfall(found) == f"{path} is not whole: 1000 bytes are missing, from the tensor {found.cut_tensor} on"
+
+
+def write_parts(folder: Path, count: int = 3, **more: int) -> list[Path]:
+    paths = [folder / f"m-{n:05}-of-{count:05}.gguf" for n in range(1, count + 1)]
+    for n, path in enumerate(paths):
+        metadata = {"split.no": n, "split.count": count, **more}
+        metadata |= (
+            {"general.architecture": "llama", "llama.block_count": count} if n == 0 else {"llama.block_count": 9}
+        )
+        plans = [TensorPlan(f"blk.{n}.ffn_up.weight", (256, 4), 12, 576)]
+        path.write_bytes(encoded_header(metadata, plans) + bytes(576))
+    return paths
+
+
+def test_all_parts_of_a_model_are_read_from_any_of_them(tmp_path):
+    paths = write_parts(tmp_path)
+    os.truncate(paths[1], paths[1].stat().st_size - 76)
+    for path in paths:
+        found = read_gguf(LIVE, str(path))
+        assert found.tensors.layer_bytes == [576, 576, 576]
+        assert (found.metadata["llama.block_count"], found.metadata["split.no"]) == (3, 0)
+        assert found.file_bytes == sum(p.stat().st_size for p in paths)
+        assert (found.missing_bytes, found.cut_tensor) == (76, "blk.1.ffn_up.weight")
+
+
+def test_a_missing_part_is_named(tmp_path):
+    paths = write_parts(tmp_path)
+    paths[1].unlink()
+    with pytest.raises(LookError, match=r"00002-of-00003\.gguf: not there") as caught:
+        read_gguf(LIVE, str(paths[0]))
+    assert caught.value.absence is Absence.NOT_FOUND
+    assert "all of its parts" in caught.value.how_to_get
+
+
+def test_a_part_under_another_name_does_not_pass_for_the_model(tmp_path):
+    first = write_parts(tmp_path)[0].rename(tmp_path / "m.gguf")
+    with pytest.raises(LookError, match="is one of 3 parts, but its name does not tell which"):
+        read_gguf(LIVE, str(first))
+
+
+def test_parts_that_were_mixed_up(tmp_path):
+    paths = write_parts(tmp_path)
+    paths[2].write_bytes(paths[1].read_bytes())
+    with pytest.raises(LookError, match=r"00003-of-00003\.gguf: is named as part 3, but says that it is part 2"):
+        read_gguf(LIVE, str(paths[0]))
+    write_parts(tmp_path, **{"split.count": 4})
+    with pytest.raises(LookError, match="is one of 4 parts, but its name tells of 3"):
+        read_gguf(LIVE, str(paths[0]))
+
+
+def test_a_tensor_in_two_parts(tmp_path):
+    for n in (1, 2):
+        (tmp_path / f"m-0000{n}-of-00002.gguf").write_bytes(header(1, 0, info(b"t", (1,))))
+    with pytest.raises(LookError, match="has the tensor 't', as an earlier part does"):
+        read_gguf(LIVE, str(tmp_path / "m-00001-of-00002.gguf"))
+
+
+@pytest.mark.parametrize("name", ["m-00000-of-00002.gguf", "m-00003-of-00002.gguf", "m-00001-of-99999.gguf"])
+def test_parts_that_can_not_be(name):
+    with pytest.raises(LookError, match="can't be"):
+        part_paths(name)
+
+
+def test_parts_on_the_web_keep_the_rest_of_the_address():
+    assert part_urls("https://x.org/a/m-00002-of-00002.gguf?download=true") == [
+        "https://x.org/a/m-00001-of-00002.gguf?download=true",
+        "https://x.org/a/m-00002-of-00002.gguf?download=true",
+    ]
+    with pytest.raises(LookError, match="not a URL"):
+        part_urls("http://[::1/m.gguf")
+
+
+def test_what_is_no_file_is_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe.gguf")
+    for path in (tmp_path / "pipe.gguf", tmp_path, Path("/dev/zero")):
+        with pytest.raises(LookError, match="is not a file"):
+            read_gguf(LIVE, str(path))
+
+
+@pytest.mark.parametrize("path", ["/nowhere/m.gguf", "bad\0name.gguf"])
+def test_a_path_that_leads_nowhere(path):
+    with pytest.raises(LookError):
+        read_gguf(LIVE, path)
+
+
+def test_the_reason_names_the_file(tmp_path):
+    path = tmp_path / "x.gguf"
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 2**60, 0))
+    with pytest.raises(LookError, match=r"x\.gguf: speaks of \d+ tensors"):
+        read_gguf(LIVE, str(path))
+
+
+def piped(data: bytes, *, keep_open: bool = False) -> Gguf:
+    """The header from a pipe that somebody else writes into."""
+    reader, writer = os.pipe()
+
+    def feed() -> None:
+        try:
+            os.write(writer, data[:7])
+            with open(writer, "wb", closefd=not keep_open) as file:
+                file.write(data[7:])
+        except BrokenPipeError:
+            pass
+
+    thread = threading.Thread(target=feed)
+    thread.start()
+    try:
+        return read_gguf_pipe(LIVE, reader)
+    finally:
+        os.close(reader)
+        thread.join()
+        if keep_open:
+            os.close(writer)
+
+
+def test_a_pipe_is_read_no_farther_than_its_header(tmp_path):
+    words = [f"word{n}" for n in range(100_000)]
+    plans = [TensorPlan("token_embd.weight", (256, 100_000), 12, 14_400_000)]
+    data = encoded_header({"tokenizer.ggml.tokens": words, "tokenizer.chat_template": "x" * 10**6}, plans)
+    found = piped(data + bytes(14_400_000))
+    assert blueprint(found).tensors == [Tensor("token_embd.weight", "Q4_K", (256, 100_000), 14_400_000)]
+    assert (found.path, found.file_bytes, found.missing_bytes) == ("-", 0, 0)
+    assert blueprint(found).vocabulary == 100_000
+
+
+def test_a_pipe_that_stays_open_is_not_waited_for():
+    assert piped(header(1, 0, info(b"t", (4,))), keep_open=True).tensors.bytes == 16
+
+
+def test_a_pipe_that_ends_too_soon():
+    with pytest.raises(LookError, match="standard input: is cut short"):
+        piped(encoded_header({"a": "b" * 100_000, "c": 1}, [])[:-8])
+
+
+def test_a_pipe_that_claims_a_petabyte():
+    with pytest.raises(LookError, match="header of more than"):
+        piped(header(0, 1, struct.pack("<Q", 1) + b"k" + struct.pack("<IQ", 8, 2**50)))
+
+
+def test_a_pipe_that_says_nothing():
+    reader, writer = os.pipe()
+    with pytest.raises(LookError, match="says nothing for"):
+        PipeSource(reader, silence_s=0.01).read(0, 1, 1)
+    os.close(reader)
+    os.close(writer)
+
+
+CODE = "from unslow.look.models.gguf import *\nfrom unslow.look.system.live import LiveSystem\n"
+CODE += "gguf = read_gguf_pipe(LiveSystem())\nprint(gguf.file_bytes, gguf.tensors.count)"
+
+
+def test_standard_input_may_be_a_file(tmp_path):
+    path = made_up(tmp_path / "tiny.gguf")
+    with path.open("rb") as file:
+        out = subprocess.run(
+            [sys.executable, "-c", CODE], stdin=file, capture_output=True, text=True, check=True
+        ).stdout
+    assert out.split() == [str(path.stat().st_size), str(read_gguf(LIVE, str(path)).tensors.count)]
+
+
+def test_a_terminal_is_no_model():
+    controller, terminal = os.openpty()
+    with pytest.raises(LookError, match="is a terminal"):
+        read_gguf_pipe(LIVE, terminal)
+    os.close(controller)
+    os.close(terminal)
