@@ -12,6 +12,8 @@ class FileType(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     id: int
+    label: str
+    """What llama.cpp prints for it, as in `Q4_K - Medium`."""
     more_bits: str = ""
     """The type of half of the attn_v and ffn_down tensors; empty where they are like the others."""
     output: str = ""
@@ -57,4 +59,9 @@ def file_types() -> dict[int, tuple[FileType, Quant]]:
 
 def mix(name: str) -> tuple[FileType, Quant]:
     """The mix of that name and its main type; KeyError where there is none."""
-    return {f.name: (f, q) for f, q in file_types().values()}[name]
+    return _mixes()[name]
+
+
+@cache
+def _mixes() -> dict[str, tuple[FileType, Quant]]:
+    return {f.name: (f, q) for f, q in file_types().values()}
