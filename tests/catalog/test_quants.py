@@ -31,6 +31,12 @@ def test_numbers_are_given_once():
     assert len(file_types()) == sum(len(q.file_types) for q in quants().values())
 
 
+def test_every_number_of_ggml_h_and_llama_h_is_known():
+    """But for those that were withdrawn; sizes and labels were compared with what ggml's own functions return."""
+    assert set(quants_by_ggml_type()) == set(range(43)) - {4, 5, 31, 32, 33, 36, 37, 38}
+    assert set(file_types()) == set(range(42)) - {4, 5, 6, 33, 34, 35}
+
+
 @pytest.mark.parametrize(
     ("name", "bits"),
     [("F16", 16), ("Q8_0", 8.5), ("Q6_K", 6.5625), ("Q4_K", 4.5), ("Q4_0", 4.5), ("IQ4_XS", 4.25), ("TQ1_0", 1.6875)],

@@ -1,0 +1,59 @@
+"""The layouts must be sound by themselves: every name they use means something, and every part exists."""
+
+import msgspec
+import pytest
+
+from unslow.catalog import entries
+from unslow.catalog.layouts import Group, Layout, _whole, layouts
+from unslow.catalog.models import Shape
+from unslow.think.blueprints.expressions import names_in
+
+SHAPE = {field.name for field in msgspec.structs.fields(Shape)}
+
+
+def expressions_of(layout):
+    yield from layout.numbers.values()
+    yield from (setting for setting in layout.metadata.values() if isinstance(setting, str))
+    for group in layout.groups:
+        yield from filter(None, [group.when])
+        yield from (part for shape in group.tensors.values() for part in shape.split(","))
+
+
+@pytest.mark.parametrize("architecture", layouts())
+def test_an_expression_asks_only_for_what_a_shape_or_the_layout_can_tell(architecture):
+    layout = layouts()[architecture]
+    asked = {name for text in expressions_of(layout) for name in names_in(text)}
+    # `recurrent` and `routed` are the layout's to define; where it does not, no layer is
+    assert asked - SHAPE - set(layout.numbers) <= {"layer", "recurrent", "routed"}
+
+
+@pytest.mark.parametrize("architecture", layouts())
+def test_a_layout_names_the_source_that_was_read_and_the_tables_that_every_model_has(architecture):
+    layout = layouts()[architecture]
+    assert layout.source.startswith("src/models/")
+    assert "token_embd.weight" in {name for group in layout.groups for name in group.tensors}
+    assert layout.metadata["block_count"] == "layers"
+
+
+def test_every_part_is_used():
+    used = {part for folder in ("layouts", "layouts/parts") for _, one in entries(folder, Layout) for part in one.parts}
+    assert {name for name, _ in entries("layouts/parts", Layout)} == used
+
+
+def test_what_a_layout_says_itself_counts_over_its_parts():
+    part = Layout(
+        numbers={"a": "1", "b": "2"},
+        metadata={"key": 1, "other": 2},
+        groups=(Group({"kept": "a", "changed": "a", "dropped": "a"}), Group({"changed": "a + 1"}, "b")),
+    )
+    own = Layout(
+        parts=("part",),
+        without=("dropped",),
+        numbers={"b": "3"},
+        metadata={"key": 5},
+        groups=(Group({"changed": "b"}, "a"),),
+    )
+    whole = _whole(own, {"part": part})
+    assert whole.numbers == {"a": "1", "b": "3"}
+    assert whole.metadata == {"key": 5, "other": 2}
+    assert whole.groups == (Group({"kept": "a"}), Group({"changed": "b"}, "a"))

@@ -1,0 +1,39 @@
+"""Made-up models against real files: their sizes must agree as closely as the published figures allow."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from unslow.catalog.models import well_known
+from unslow.facts.errors import UserError
+from unslow.facts.units import GIB
+from unslow.think.blueprints.made_up import made_up
+
+SIZES = Path(__file__).parents[3] / "lab" / "data" / "file_sizes.csv"
+FILES = [row for row in csv.DictReader(SIZES.read_text("utf-8").splitlines()) if row["mix"] == "plain"]
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda row: f"{row['model']}-{row['quant']}")
+def test_a_mix_has_the_size_of_the_real_file(file):
+    made = made_up(well_known()[file["model"]], file["quant"])
+    assert sum(t.bytes for t in made.tensors) / GIB == pytest.approx(float(file["gib"]), rel=0.02)
+
+
+def test_a_blueprint_reads_like_that_of_a_file():
+    made = made_up(well_known()["llama-3-8b"], "Q4_K_M")
+    assert made.architecture == "llama"
+    assert made.count("block_count") == 32
+    assert made.vocabulary == 128256
+    assert made.file_bytes == 0
+    assert made.metadata["general.file_type"] == 15
+    assert made.by_name["token_embd.weight"].type == "Q4_K"
+    assert made.by_name["output.weight"].type == "Q6_K"
+    assert made.by_name["blk.0.attn_norm.weight"].type == "F32"
+    assert made.by_name["blk.0.attn_k.weight"].bytes == 4096 * 1024 * 144 // 256
+    assert len([*made.of_layer(31)]) == 9
+
+
+def test_a_mix_that_does_not_exist():
+    with pytest.raises(UserError, match="Q9"):
+        made_up(well_known()["llama-3-8b"], "Q9")

@@ -1,0 +1,27 @@
+"""A number is the shape's, else the layout's, and may differ from layer to layer."""
+
+from unslow.think.blueprints.numbers import Numbers
+
+STATED = {"layers": 5, "width": 64, "heads": 4, "kv_heads": [0, 2], "key_length": None}
+DERIVED = {"key_length": "width // heads", "heads": "1", "recurrent": "kv_heads == 0", "late": "layer >= 3"}
+
+
+def test_the_shape_counts_over_the_layout():
+    numbers = Numbers(STATED, DERIVED)
+    assert numbers.number("heads") == 4
+    assert numbers.number("key_length") == 16
+    assert numbers.number("unheard of") is None
+    assert numbers.layers == 5
+
+
+def test_a_list_is_repeated_over_the_layers():
+    layers = [Numbers(STATED, DERIVED, layer) for layer in range(5)]
+    assert [n.number("kv_heads") for n in layers] == [0, 2, 0, 2, 0]
+    assert [n.number("recurrent") for n in layers] == [True, False, True, False, True]
+    assert [n.number("late") for n in layers] == [False, False, False, True, True]
+
+
+def test_the_model_as_a_whole_sees_the_largest_and_no_layer():
+    numbers = Numbers(STATED, DERIVED)
+    assert numbers.number("kv_heads") == 2
+    assert numbers.number("late") is False

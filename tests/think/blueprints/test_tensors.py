@@ -1,0 +1,62 @@
+"""Tensors from layouts: by hand for a small one, and for every model by its known number of parameters."""
+
+import math
+
+import msgspec
+import pytest
+
+from unslow.catalog.layouts import Group, Layout, layouts
+from unslow.catalog.models import well_known
+from unslow.think.blueprints.tensors import Named, tensors
+
+LAYOUT = Layout(
+    numbers={"routed": "not layer < leading"},
+    groups=(
+        Group({"table": "width, vocabulary", "blk.{}.norm": "width"}),
+        Group({"blk.{}.router": "width, experts"}, "routed"),
+        Group({"output": "width, vocabulary"}, "not tied"),
+    ),
+)
+STATED = {"layers": 2, "width": 8, "vocabulary": 10, "leading": 1, "experts": 4, "tied": True}
+
+
+def of(stem):
+    model = well_known()[stem]
+    return [*tensors(layouts()[model.architecture], msgspec.structs.asdict(model.shape))]
+
+
+def test_groups_are_there_where_their_condition_holds():
+    assert [*tensors(LAYOUT, STATED)] == [
+        Named("table", (8, 10)),
+        Named("blk.0.norm", (8,)),
+        Named("blk.1.norm", (8,)),
+        Named("blk.1.router", (8, 4)),
+    ]
+
+
+def test_a_shape_that_lacks_a_number_is_refused():
+    with pytest.raises(ValueError, match=r"blk\.\{\}\.router is width, experts, .* lacks a number"):
+        [*tensors(LAYOUT, {**STATED, "experts": None})]
+
+
+@pytest.mark.parametrize("stem", well_known())
+def test_a_model_has_its_published_number_of_parameters(stem):
+    made = of(stem)
+    assert len({t.name for t in made}) == len(made)
+    assert sum(math.prod(t.shape) for t in made) == pytest.approx(well_known()[stem].parameters, rel=0.005)
+
+
+def test_a_hybrid_has_each_kind_of_layer_in_its_place():
+    names = {t.name for t in of("nemotron-3-nano-30b-a3b")}
+    pattern = "MEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEM*EMEMEMEM*EMEMEMEME"
+    telling = {"M": "ssm_in", "*": "attn_q", "E": "ffn_up_exps"}
+    assert all(f"blk.{n}.{telling[kind]}.weight" in names for n, kind in enumerate(pattern))
+    assert sum(any(name.endswith(f"{t}.weight") for t in telling.values()) for name in names) == len(pattern)
+
+
+def test_latents_are_split_as_current_converters_do_it():
+    shapes = dict(of("deepseek-v3"))
+    assert shapes["blk.5.attn_k_b.weight"] == (128, 512, 128)
+    assert shapes["blk.5.attn_v_b.weight"] == (512, 128, 128)
+    assert "blk.2.ffn_gate_exps.weight" not in shapes
+    assert shapes["blk.3.ffn_gate_exps.weight"] == (7168, 2048, 256)
