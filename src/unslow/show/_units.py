@@ -33,3 +33,12 @@ def fact_value(fact: str, value: str | float) -> str:
     if fact.endswith(("_s", "_s_per_token")):
         return span(value)
     return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+
+
+def count(number: float) -> str:
+    """A count of parameters with three digits: 135M, 8.03B."""
+    for limit, unit in ((1e12, "T"), (1e9, "B"), (1e6, "M")):
+        if number >= limit:
+            share = number / limit
+            return f"{share:.{0 if share >= 100 else 1 if share >= 10 else 2}f}{unit}"  # noqa: PLR2004 (three digits)
+    return f"{number:,.0f}"

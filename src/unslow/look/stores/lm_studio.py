@@ -1,0 +1,55 @@
+"""LM Studio's folder of models: `publisher/repository/file.gguf`, or a folder of safetensors for MLX."""
+
+from collections.abc import Sequence
+
+from unslow.look.models.hf_config import parse_config
+from unslow.look.stores._contents import Contents, tree_notices
+from unslow.look.stores._grouped import Names, grouped
+from unslow.look.stores._repositories import names_in
+from unslow.look.stores._surroundings import Surroundings
+from unslow.look.stores._tree import read_tree
+from unslow.look.system import LookError, System
+from unslow.look.system.door import read_text
+
+TOOL = "LM Studio"
+_SMALL = 65536
+
+
+def places(system: System, around: Surroundings) -> list[str]:
+    """The folder that its settings name, in each of the homes that it has had."""
+    pointed = _pointed(system, around.home)
+    homes = ([pointed] if pointed else []) + [f"{around.home}/.lmstudio", f"{around.home}/.cache/lm-studio"]
+    return [_downloads(system, home) for home in homes]
+
+
+def claims(names: Sequence[str]) -> bool:  # noqa: ARG001 (one signature for all stores)
+    """Never: nothing tells its folder from any other."""
+    return False
+
+
+def find(system: System, place: str) -> Contents:
+    """The models below its folder."""
+    tree = read_tree(system, place)
+    return Contents(grouped(place, tree.leaves, TOOL, _names), tree_notices(place, tree))
+
+
+def _names(folder: str, stem: str) -> Names:
+    publisher, _, rest = folder.partition("/")
+    name, _, inner = rest.partition("/")
+    return names_in(f"{publisher}/{name}" if name else publisher)(inner, stem)
+
+
+def _pointed(system: System, home: str) -> str:
+    try:
+        return read_text(system, f"{home}/.lmstudio-home-pointer", _SMALL).strip()
+    except LookError:
+        return ""
+
+
+def _downloads(system: System, home: str) -> str:
+    try:
+        settings = parse_config(system.read_bytes(f"{home}/settings.json"), home)
+    except LookError:
+        settings = {}
+    folder = settings.get("downloadsFolder")
+    return folder if isinstance(folder, str) and folder.startswith("/") else f"{home}/models"

@@ -1,0 +1,38 @@
+import pytest
+
+from unslow.app.fit.request import Request, parsed_size
+from unslow.facts.errors import UserError
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("24GB", 24 * 10**9), ("24GiB", 24 * 2**30), ("24g", 24 * 2**30), ("512", 512 * 2**20), ("1.5 GiB", 3 * 2**29)],
+)
+def test_sizes_as_people_write_them(text: str, size: int) -> None:
+    assert parsed_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "many", "24TBB", "-1GB", "1e9"])
+def test_what_is_no_size(text: str) -> None:
+    with pytest.raises(UserError):
+        parsed_size(text)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"context": 0}, {"parallel": 0}, {"gpu_layers": -2}, {"ubatch": 0}, {"kv_type": "q6_k"}, {"kv_type_v": "x"},
+        {"runtime": "vlmm"}, {"gpu_memory_utilization": 1.5}, {"context": 2**40},
+    ],
+)  # fmt: skip
+def test_what_can_not_be_is_said(flags: dict[str, object]) -> None:
+    with pytest.raises(UserError):
+        Request.from_flags({"model": "m", **flags})
+
+
+def test_flags_become_a_request() -> None:
+    flags = {"model": "m", "devices": ["H200", "24GB"], "margin_bytes": "512MiB", "quant": None, "format": "json"}
+    request = Request.from_flags(flags)
+    assert request.devices == ("H200", "24GB")
+    assert request.margin_bytes == 512 * 2**20
+    assert request.quant is None

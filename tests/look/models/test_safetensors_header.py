@@ -1,0 +1,152 @@
+"""The header of a safetensors file, sound and unsound."""
+
+import io
+import json
+import struct
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from stored import CHECKPOINTS, safetensors, tensors
+
+from unslow.facts.blueprint import Tensor
+from unslow.look.models.safetensors.header import MOST_HEADER_BYTES, MOST_TENSORS, Header, read_header
+from unslow.look.system import LookError
+
+TWO = tensors(a=("F32", (2, 3)), b=("BF16", (4,)))
+
+
+def parsed(data: bytes, size: int | None = None) -> Header:
+    return read_header(io.BytesIO(data), len(data) if size is None else size)
+
+
+def refusal(data: bytes, size: int | None = None) -> str:
+    with pytest.raises(LookError) as caught:
+        parsed(data, size)
+    return caught.value.why
+
+
+def test_names_types_shapes_and_sizes():
+    header = parsed(safetensors({"__metadata__": {"format": "pt"}, **TWO}))
+    assert header.tensors == [Tensor("a", "F32", (3, 2), 24), Tensor("b", "BF16", (4,), 8)]
+    assert header.notes == {"format": "pt"}
+
+
+def test_a_file_without_tensors():
+    assert parsed(safetensors({})).tensors == []
+
+
+def test_tensors_come_in_the_order_of_their_places():
+    swapped = dict(reversed(TWO.items()))
+    assert [t.name for t in parsed(safetensors(swapped)).tensors] == ["a", "b"]
+
+
+def test_types_of_less_than_a_byte():
+    half = {"w": {"dtype": "F4", "shape": [6], "data_offsets": [0, 3]}}
+    assert parsed(safetensors(half)).tensors == [Tensor("w", "F4", (6,), 3)]
+    odd = {"w": {"dtype": "F4", "shape": [5], "data_offsets": [0, 3]}}
+    assert "can't be 3 bytes" in refusal(safetensors(odd))
+
+
+def test_a_type_from_the_future_is_believed():
+    new = {"w": {"dtype": "F3_E9", "shape": [8], "data_offsets": [0, 3]}}
+    assert parsed(safetensors(new)).tensors == [Tensor("w", "F3_E9", (8,), 3)]
+
+
+@pytest.mark.parametrize("size", [0, 1, 7, 8, 9])
+def test_too_small_to_be_one(size):
+    assert "is not a safetensors file" in refusal(bytes(size))
+
+
+def test_the_length_lies():
+    whole = safetensors(TWO)
+    assert "is cut short" in refusal(struct.pack("<Q", 10_000) + whole[8:])
+    assert f"up to {MOST_HEADER_BYTES}" in refusal(struct.pack("<Q", 2**63) + whole[8:])
+    assert "does not start with {" in refusal(struct.pack("<Q", 0) + whole[8:])
+    assert "not as safetensors has it" in refusal(struct.pack("<Q", 5) + whole[8:])
+
+
+def test_the_file_ends_too_soon_or_too_late():
+    whole = safetensors(TWO)
+    assert refusal(whole[:-1]) == "is cut short: 32 bytes of tensors are due and 31 are there"
+    assert refusal(whole + b"x") == "has 1 bytes that belong to no tensor"
+    assert "32 bytes of tensors are due" in refusal(whole[:-32])
+
+
+@pytest.mark.parametrize(
+    ("offsets", "why"),
+    [
+        ([20, 28], "wrong place"),  # overlaps a
+        ([25, 33], "wrong place"),  # leaves a gap
+        ([24, 20], "wrong place"),  # ends before it starts
+        ([24, 33], "can't be 9 bytes"),
+        ([-1, 7], ">= 0"),
+        ([24, 2**64], "<="),
+        ([24], "length 2"),
+        ("24", "array"),
+    ],
+)
+def test_places_that_lie(offsets, why):
+    assert why in refusal(safetensors({**TWO, "b": {**TWO["b"], "data_offsets": offsets}}, 32))
+
+
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [([5], "can't be"), ([2**40, 2**40], "can't be"), ([-4], ">= 0"), ([1.5], "int"), ([1] * 17, "16")],
+)
+def test_shapes_that_lie(shape, why):
+    assert why in refusal(safetensors({**TWO, "b": {**TWO["b"], "shape": shape}}, 32))
+
+
+def test_a_name_that_stands_there_twice_leaves_a_gap():
+    one = json.dumps(TWO).encode()
+    twice = one[:-1] + b"," + json.dumps({"a": {"dtype": "U8", "shape": [2], "data_offsets": [32, 34]}}).encode()[1:]
+    assert "wrong place: b" in refusal(safetensors(twice, 34))
+
+
+def test_nested_json():
+    assert "recursion" in refusal(safetensors(b'{"a":' + b"[" * 100_000 + b"]" * 100_000 + b"}", 0))
+
+
+def test_notes_are_texts_and_long_ones_are_left_out():
+    assert parsed(safetensors({"__metadata__": {"a": "x" * 1000, "b": "y"}})).notes == {"b": "y"}
+    assert "not as safetensors has it" in refusal(safetensors({"__metadata__": {"a": 3}}))
+
+
+def test_endless_names_are_cut_in_the_refusal():
+    long = {"n" * 5000: {"dtype": "U8", "shape": [1], "data_offsets": [0, 1]}}
+    assert len(refusal(safetensors(long))) < 200
+
+
+def test_more_tensors_than_anybody_has():
+    crowd = b"{" + b",".join(b'"%x":0' % n for n in range(6 * MOST_TENSORS)) + b"}"
+    data = safetensors(crowd, 0)
+    tracemalloc.start()
+    assert str(MOST_TENSORS) in refusal(data)
+    assert tracemalloc.get_traced_memory()[1] < 3 * len(crowd)
+    tracemalloc.stop()
+
+
+REAL = [path.read_bytes() for path in sorted(CHECKPOINTS.rglob("*.header"))]
+
+
+@given(
+    st.sampled_from(REAL),
+    st.lists(st.tuples(st.integers(0, 4000), st.binary(min_size=1, max_size=8)), max_size=4),
+    st.integers(-100, 100),
+)
+def test_mutated_headers_of_real_files_are_read_or_refused(text, edits, difference):
+    changed = bytearray(safetensors(text, 0))
+    for place, piece in edits:
+        changed[place : place + len(piece)] = piece
+    end = max(t["data_offsets"][1] for t in json.loads(text).values() if "data_offsets" in t)
+    try:
+        header = parsed(bytes(changed), len(changed) + end + difference)
+    except LookError as error:
+        why, size = error.why, None
+    else:
+        why, size = "", sum(t.bytes for t in header.tensors)
+    assert len(why) < 400
+    assert edits or difference or size == end
+    assert edits or not difference or why

@@ -1,0 +1,125 @@
+import json
+
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.facts.stored_model import Inventory, Kind, Place, StoredFile, StoredModel
+from unslow.show._models import check_models_format, render_models
+from unslow.show._units import count
+
+LONG = StoredModel(
+    name="lmstudio-community/Some-Very-Long-Model-Name-24B-Instruct-2506-GGUF:Q4_K_M",
+    tool="LM Studio",
+    format="gguf",
+    architecture="llama",
+    quant="Q4_K_M",
+    parameters=23_572_403_200,
+    size_bytes=14_333_908_832,
+    path="/home/me/.lmstudio/models/lmstudio-community/Some-Very-Long-Model-Name-24B-Instruct-2506-GGUF/x.gguf",
+    files=(StoredFile("x.gguf", 14_333_908_832, "1:2"),),
+)
+BROKEN = StoredModel(
+    name="half", tool="folder", place="/mnt/a/very/long/path/to/models", broken="80000000 bytes are missing"
+)
+ASIDE = StoredModel(name="imatrix", tool="folder", kind=Kind.OTHER, size_bytes=4000)
+HOSTILE = StoredModel(name="a\x1b[31mb\nc", tool="Ollama", architecture="\x07", quant="\u202e")
+ALL = Inventory(
+    models=(LONG, BROKEN, ASIDE, HOSTILE),
+    places=(Place("Ollama", "/home/me/.ollama/models", "/home/me/.ollama/models: not there"), Place("folder", "/mnt")),
+    total_bytes=14_333_912_832,
+    notices=("/mnt: 5000000000 bytes lie in blobs that belong to no model",),
+)
+NONE = Inventory(models=(), places=ALL.places, total_bytes=0)
+
+
+def shown(inventory, width=100, **more):
+    return render_models(inventory, "terminal", width=width, color=False, **more)
+
+
+def test_a_line_for_each_model():
+    text = shown(ALL, 120)
+    assert "KIND" in text
+    assert all(word in text for word in ("23.6B", "Q4_K_M", "13.3 GiB", "LM Studio", "llama"))
+    assert "3 models, 1 other file, 13.3 GiB on disk, 1 broken, 1 not shown (--all)" in text
+    assert "imatrix" not in text
+    assert "/home/me/.lmstudio" not in text
+
+
+def test_thousands_are_not_all_shown():
+    crowd = Inventory(models=(LONG,) * 1000, places=(), total_bytes=0)
+    text = shown(crowd, 200)
+    assert text.count("Some-Very-Long") == 300
+    assert "700 not shown (--all)" in text
+
+
+def test_reasons_and_notices_in_binary_units():
+    text = shown(ALL)
+    assert "✗ half: 76 MiB are missing" in text
+    assert "4.7 GiB lie in blobs" in text
+
+
+def test_everything_shows_paths_and_places():
+    text = shown(ALL, 200, everything=True)
+    assert LONG.path in text
+    assert "imatrix" in text
+    assert "4 KiB" in text
+    assert "/home/me/.ollama/models: not there" in text
+
+
+def test_nothing_found_says_where_it_looked():
+    text = shown(NONE)
+    assert text.startswith("No models were found.")
+    assert "/home/me/.ollama/models: not there" in text
+    assert "/mnt" in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 100, 200])
+@pytest.mark.parametrize("everything", [False, True])
+def test_it_fits_the_terminal(width, everything):
+    lines = shown(ALL, width, everything=everything).splitlines()
+    assert all(len(line) <= width for line in lines)
+    assert any("GiB" in line for line in lines)
+
+
+def test_names_can_not_drive_the_terminal():
+    text = shown(ALL, everything=True)
+    assert "\x1b" not in text
+    assert "\x07" not in text
+    assert "b c" in text
+
+
+def test_json_holds_everything():
+    inventory = json.loads(render_models(ALL, "json", width=80, color=False))
+    assert inventory["schema"] == "unslow.models/1"
+    assert inventory["total_bytes"] == ALL.total_bytes
+    assert {
+        "name",
+        "tool",
+        "kind",
+        "format",
+        "architecture",
+        "quant",
+        "parameters",
+        "size_bytes",
+        "path",
+        "broken",
+    } <= set(inventory["models"][0])
+    assert len(inventory["models"]) == 4
+    assert inventory["models"][1]["parameters"] is None
+
+
+def test_formats():
+    for form in ("terminal", "json"):
+        check_models_format(form)
+    with pytest.raises(UserError, match="xml"):
+        check_models_format("xml")
+
+
+def test_counts_have_three_digits():
+    assert [count(n) for n in (999, 134_515_008, 8_030_261_312, 671_026_419_200, 1.04e12)] == [
+        "999",
+        "135M",
+        "8.03B",
+        "671B",
+        "1.04T",
+    ]
