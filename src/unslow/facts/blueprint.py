@@ -1,10 +1,13 @@
 """A model down to its tensors: the names, types and shapes that memory is counted from."""
 
-from collections.abc import Iterator
+import re
 from functools import cached_property
 from typing import NamedTuple
 
 import msgspec
+
+_LAYER = re.compile(r"blk\.(\d{1,4})\.")
+_MOST_LAYERS = 4096
 
 Value = str | int | float | bool | list[int]
 
@@ -54,7 +57,12 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The tensors by name."""
         return {t.name: t for t in self.tensors}
 
-    def of_layer(self, layer: int) -> Iterator[Tensor]:
-        """The tensors of one repeating layer."""
-        start = f"blk.{layer}."
-        return (t for t in self.tensors if t.name.startswith(start))
+    @cached_property
+    def layer_tensors(self) -> list[list[Tensor]]:
+        """The tensors of each repeating layer, named without `blk.N.`."""
+        layers: list[list[Tensor]] = [[] for _ in range(min(self.count("block_count"), _MOST_LAYERS))]
+        for tensor in self.tensors:
+            match = _LAYER.match(tensor.name)
+            if match and int(match[1]) < len(layers):
+                layers[int(match[1])].append(tensor._replace(name=tensor.name[match.end() :]))
+        return layers

@@ -1,5 +1,6 @@
 """What a model is: its shape and its bytes, never its weights."""
 
+from unslow.facts.blueprint import Value
 from unslow.facts.machine import Facts
 from unslow.facts.values import NOT_LOOKED, Bytes, Count, Fact
 
@@ -29,3 +30,7 @@ class Model(Facts, frozen=True, kw_only=True):
     output_bytes: Fact[Bytes] = NOT_LOOKED
     output_tied: Fact[bool] = NOT_LOOKED
     made_up: Fact[bool] = NOT_LOOKED
+    tensors: Fact[list[str]] = NOT_LOOKED
+    """Every tensor, packed into a line for all layers that are alike (`facts.packed`)."""
+    metadata: Fact[dict[str, Value]] = NOT_LOOKED
+    """The architecture's own keys of a GGUF file, such as `llama.block_count`."""

@@ -1,20 +1,20 @@
 """Makes a report safe for a terminal: what a server or a file calls itself can hold escape sequences or megabytes."""
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
-from unslow.think.report import Report
+Shown = TypeVar("Shown", bound=msgspec.Struct)
 
 _LONGEST = 1000
 # control characters (but for the newline), and those that turn the direction of writing
 _UNSAFE = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 
 
-def cleaned(report: Report) -> Report:
+def cleaned(report: Shown) -> Shown:
     """The report without characters that do more than stand there, and with long texts cut."""
-    return msgspec.convert(_cleaned(msgspec.to_builtins(report)), Report)
+    return msgspec.convert(_cleaned(msgspec.to_builtins(report)), type(report))
 
 
 def safe(text: str) -> str:

@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import first_known
+from unslow.think.adapt.exact import exact_layers, exact_needs
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, margin_bytes
-from unslow.think.physics.placement import bytes_on_gpu
+from unslow.think.physics.placement import Placement, Shape, bytes_on_gpu, fitted
 
 
 class Demand(NamedTuple):
@@ -27,5 +28,21 @@ def read_demand(case: Case, context: float | None = None) -> Demand:
     if context is None:
         runtime = case.runtime
         context = first_known(runtime.context_length, runtime.context_set, case.model.context_trained).need()
-    asked = bytes_on_gpu(read_shape(case), context, compute_bytes(case))
-    return Demand(asked, margin_bytes(case), available_vram_bytes(case))
+    return Demand(_asked(case, context), margin_bytes(case), available_vram_bytes(case))
+
+
+def _asked(case: Case, context: float) -> float:
+    """To the byte where the tensors are known, else from the shape."""
+    needs = exact_needs(case, context)
+    if needs is not None:
+        return sum(need.total for need in needs[:-1])
+    return bytes_on_gpu(read_shape(case), context, compute_bytes(case))
+
+
+def fitting_placement(case: Case, shape: Shape, vram_bytes: float, context: float) -> Placement:
+    """As many layers as so much GPU memory holds at this context, the margin left free."""
+    room = vram_bytes - margin_bytes(case)
+    layers = exact_layers(case, context, room)
+    if layers is not None:
+        return Placement(min(shape.layers, max(0, layers - 1)), output_on_gpu=layers > 0)
+    return fitted(shape, vram_bytes, context, compute_bytes(case), margin_bytes(case))

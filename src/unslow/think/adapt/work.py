@@ -7,11 +7,11 @@ import msgspec
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
 from unslow.think.adapt.bandwidth import cpus_of, device_side, host_side
+from unslow.think.adapt.demand import fitting_placement
 from unslow.think.adapt.placement import read_placement, read_placement_or_none
 from unslow.think.adapt.shape import read_shape
-from unslow.think.adapt.vram import compute_bytes, margin_bytes
 from unslow.think.physics.decode import Work
-from unslow.think.physics.placement import Placement, Shape, fitted, reads_per_token
+from unslow.think.physics.placement import Placement, Shape, reads_per_token
 
 LOGITS_S_PER_ENTRY = 5.5e-9
 """Sampling in llama-server: 0.7 ms for 128,256 entries between llama-bench and the server on one H200 host."""
@@ -70,5 +70,5 @@ def depth_of(case: Case) -> float:
 def _refitted(case: Case, shape: Shape, cure: Cure) -> Placement:
     context = cure.context if cure.context is not None else case.runtime.context_length.value_or(4096)
     now = read_placement_or_none(case, shape) if case.runtime.state.value_or("loaded") != "failed" else None
-    best = fitted(shape, cure.vram_bytes or 0.0, context, compute_bytes(case), margin_bytes(case))
+    best = fitting_placement(case, shape, cure.vram_bytes or 0.0, context)
     return max(best, now, key=lambda p: p.gpu_layers) if now else best

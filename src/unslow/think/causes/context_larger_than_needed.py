@@ -19,13 +19,11 @@ Longer conversations than the new context are cut or refused.
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.think.adapt.demand import read_demand
+from unslow.think.adapt.demand import fitting_placement, read_demand
 from unslow.think.adapt.placement import counted_layers, layers_left_on_host
 from unslow.think.adapt.shape import kv_per_token, read_shape
-from unslow.think.adapt.vram import compute_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
-from unslow.think.physics.placement import fitted
 
 SHORTEST_USEFUL = 4096
 HEADROOM = 2
@@ -44,7 +42,7 @@ def check(case: Case) -> Found | Absent:
     shape, demand = read_shape(case), read_demand(case)
     if demand.lacking <= 0:
         return Absent(f"there was room for it: {demand.available / GIB:.1f} GiB free")
-    then = fitted(shape, demand.available, needed, compute_bytes(case), demand.margin)
+    then = fitting_placement(case, shape, demand.available, needed)
     fitting = int(then.gpu_layers) + then.output_on_gpu
     now = counted_layers(case).on_gpu
     if fitting <= now:

@@ -18,11 +18,11 @@ Answers do not change. The GPU's memory fills up: leave room for what else uses 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
+from unslow.think.adapt.demand import fitting_placement
 from unslow.think.adapt.shape import read_shape
-from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, margin_bytes, runtime_sees_gpu
+from unslow.think.adapt.vram import available_vram_bytes, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, free_before_load
-from unslow.think.physics.placement import fitted
 
 
 def check(case: Case) -> Found | Absent:
@@ -38,7 +38,7 @@ def check(case: Case) -> Found | Absent:
         return Absent(f"{asked} layers asked for, the model has {total}")
     available = available_vram_bytes(case)
     context = case.runtime.context_length.value_or(4096)
-    room = fitted(shape, available, context, compute_bytes(case), margin_bytes(case))
+    room = fitting_placement(case, shape, available, context)
     fitting = int(room.gpu_layers) + room.output_on_gpu
     if fitting <= asked:
         return Absent(f"{asked} layers set, and no more than {fitting} fit")

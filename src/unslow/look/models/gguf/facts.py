@@ -3,9 +3,11 @@
 from typing import Any
 
 from unslow.catalog.quants import file_types
+from unslow.facts.blueprint import Value
 from unslow.facts.model import Model
+from unslow.facts.packed import packed
 from unslow.facts.values import Fact, Known, estimated, not_found, reported
-from unslow.look.models.gguf.model import Gguf
+from unslow.look.models.gguf.model import Gguf, blueprint
 from unslow.look.models.gguf.summary import Tensors
 
 LARGEST_COUNT = 2**53
@@ -36,8 +38,22 @@ def model_facts(gguf: Gguf, source: str = "") -> Model:
         experts_used=keys.count("expert_used_count", reported(0, f"{keys.source}: no expert_used_count")),
         expert_width=_expert_width(keys, experts),
         made_up=reported(gguf.metadata.get("unslow.made_up") is True, f"{keys.source}: unslow.made_up"),
+        tensors=_tensors(gguf, keys.source),
+        metadata=_metadata(gguf, keys.source),
         **_sizes(gguf.tensors, f"{keys.source}: tensors"),
     )
+
+
+def _tensors(gguf: Gguf, source: str) -> Fact[list[str]]:
+    if gguf.table is None:
+        return not_found(f"{source}: the recording has no list of tensors", "record it again")
+    return reported(packed(blueprint(gguf).tensors), f"{source}: tensors")
+
+
+def _metadata(gguf: Gguf, source: str) -> Fact[dict[str, Value]]:
+    """The architecture's own keys; others name people and paths, and say nothing about memory."""
+    prefix = f"{gguf.metadata.get('general.architecture')}."
+    return reported({k: v for k, v in gguf.metadata.items() if k.startswith(prefix)}, f"{source}: metadata")
 
 
 class _Keys:

@@ -1,0 +1,78 @@
+"""Say whether a model fits: what it asks of each device, byte by byte, and what would fit.
+
+MODEL is a GGUF file, a folder with safetensors, a URL of a GGUF file, the name of a model that `unslow models` lists,
+`-` for a header on standard input, or a well-known name (llama-3.3-70b), for which no file is needed.
+
+examples:
+  unslow fit llama-3.3-70b --quant Q4_K_M --device "RTX 4090"
+  unslow fit model.gguf --context 32768 --kv-type q8_0
+  unslow fit gpt-oss-120b --device "2x RTX 3090" --n-cpu-moe 20 --ram 64GB
+  unslow fit gemma-3-27b --device 24GB --context 131072 --json
+"""
+
+import argparse
+
+_ON_OFF = argparse.BooleanOptionalAction
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of this command."""
+    from unslow.cli._output import add_format_arguments  # noqa: PLC0415
+
+    parser.add_argument("model", metavar="MODEL", help="file, folder, URL, stored model or well-known name")
+    add_format_arguments(parser)
+    _add_where(parser)
+    _add_settings(parser.add_argument_group("settings, as llama.cpp has them"))
+
+
+def _add_where(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add(
+        "--device",
+        dest="devices",
+        action="append",
+        metavar="NAME",
+        help="RTX 4090, 2x H100, 24GB, cpu, or auto for this machine's (default); may be given several times",
+    )
+    add("--ram", dest="ram_bytes", metavar="SIZE", help="the host's memory, where it is not this machine's: 64GB")
+    add("--quant", metavar="NAME", help="the quant to fit, for a name with no file (default: Q4_K_M)")
+    add("--runtime", default="llama_cpp", metavar="NAME", help="llama_cpp (default), ollama, vllm or transformers")
+    add("--margin", dest="margin_bytes", metavar="SIZE", help="to stay free on each device (default: 1GiB)")
+
+
+def _add_settings(group: argparse._ArgumentGroup) -> None:
+    add = group.add_argument
+    add("--context", type=int, metavar="N", help="all tokens, shared among the slots (-c); Ollama's is of each slot")
+    add("--parallel", type=int, metavar="N", help="slots (-np)")
+    add("--kv-unified", action=_ON_OFF, default=None, help="one cache for all slots (-kvu)")
+    add("--kv-type", default="f16", metavar="TYPE", help="of keys, and of values unless --kv-type-v is given")
+    add("--kv-type-v", metavar="TYPE", help="of values")
+    add("--kv-offload", action=_ON_OFF, default=True, help="keep the cache with its layer, or on the host (-nkvo)")
+    add("--swa-full", action="store_true", help="sliding-window layers keep the whole context")
+    add("--gpu-layers", type=int, metavar="N", help="layers on the GPUs (-ngl); default: all")
+    add("--n-cpu-moe", type=int, default=0, metavar="N", help="experts of the first N layers stay on the host")
+    add("--override-tensor", action="append", metavar="PATTERN=DEVICE", help="as -ot: exps=CPU")
+    add("--tensor-split", metavar="A,B", type=_shares, help="shares of several GPUs (-ts); default: by free memory")
+    add("--batch", type=int, metavar="N", help="-b (default: 2048)")
+    add("--ubatch", type=int, metavar="N", help="-ub (default: 512)")
+    add("--outputs", type=int, metavar="N", help="tokens with logits in a batch: a server's slots (default), 0 for all")
+    add("--flash-attention", choices=("on", "off", "auto"), default="auto", help="-fa (default: auto)")
+    add("--op-offload", action=_ON_OFF, default=True, help="GPUs compute long prompts with the host's weights")
+    add("--gpu-memory-utilization", type=float, default=0.9, metavar="SHARE", help="vLLM's (default: 0.9)")
+
+
+def _shares(text: str) -> list[float]:
+    return [float(part) for part in text.split(",")]
+
+
+def run(args: argparse.Namespace) -> int:
+    """Answer and show."""
+    from unslow.app.fit import Request, answer  # noqa: PLC0415 (imported when used: --help stays quick)
+    from unslow.cli._output import color, width, write  # noqa: PLC0415
+    from unslow.look.system.live import LiveSystem  # noqa: PLC0415
+    from unslow.show._fit import check_fit_format, render_fit  # noqa: PLC0415
+
+    check_fit_format(args.format)
+    report = answer(LiveSystem(), Request.from_flags(vars(args)))
+    write(render_fit(report, args.format, width=width(), color=color()))
+    return {True: 0, False: 1, None: 3}[report.fits]

@@ -1,0 +1,1 @@
+"""Whether a model fits: what it asks of each device, and what would."""

@@ -1,0 +1,136 @@
+"""Whether a model fits under llama.cpp, and what would: fewer layers, a shorter context, a smaller quant."""
+
+from collections.abc import Callable, Sequence
+from itertools import groupby
+from typing import NamedTuple, Self
+
+from unslow.facts.blueprint import Blueprint
+from unslow.facts.units import GIB, MIB
+from unslow.think.fit.report import KvShown, MemoryShown, QuantShown
+from unslow.think.fit.rooms import CUDA_CONTEXT_BYTES, Room
+from unslow.think.memory.llama_cpp.cache import LayerCache, layer_caches
+from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.think.memory.llama_cpp.need import Memory, Need, memory_of
+from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
+from unslow.think.physics.search import largest
+
+DEFAULT_MARGIN_BYTES = GIB
+"""What llama.cpp's own fit leaves free on each device."""
+_SMALL_WORKSPACE, _LARGE_WORKSPACE = 84 * MIB, 202 * MIB
+"""What CUDA allocates at the first prompt: for plain attention in one kernel, and for everything else (on an H200)."""
+
+
+class Question(NamedTuple):
+    """A model, the memory there is, and how it is to run."""
+
+    blueprint: Blueprint
+    rooms: Sequence[Room]
+    host: Room | None
+    settings: Settings
+    margin_bytes: int = DEFAULT_MARGIN_BYTES
+
+    @property
+    def least_free_bytes(self) -> int:
+        """The margin, or what the first prompt takes beside all buffers, where that is more."""
+        hyper = Hyper(self.blueprint)
+        plain = self.settings.flash_attention is not False and not hyper.experts and not hyper.is_latent
+        return max(self.margin_bytes, _SMALL_WORKSPACE if plain and not any(hyper.recurrent) else _LARGE_WORKSPACE)
+
+    def memory(self, settings: Settings | None = None) -> Memory:
+        """What it asks of each device and, at the end, of the host."""
+        return memory_of(self.blueprint, settings or self.settings, [float(_free(room)) for room in self.rooms])
+
+    def left(self, settings: Settings | None = None) -> float:
+        """What stays free beyond the margin, where it is tightest; negative where something is lacking."""
+        *devices, host = self.memory(settings).needs
+        pairs = zip(devices, self.rooms, strict=True)
+        spare = [_free(room) - need.total - self.least_free_bytes for need, room in pairs if need.total]
+        if self.host is not None:
+            spare.append(self.host.usable_bytes - host.total)
+        return min(spare, default=0)
+
+    def settled(self) -> Self:
+        """The same question with flash attention decided, which is then asked for many lengths and placements."""
+        flash = self.memory().kernels.flash_attention
+        return self._replace(settings=self.settings._replace(flash_attention=flash))
+
+
+def shown_needs(question: Question) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
+    """The needs beside the memory there is."""
+    *devices, host = question.memory().needs
+    pairs = zip(devices, question.rooms, strict=True)
+    shown = tuple(_shown(n, r, question.least_free_bytes, CUDA_CONTEXT_BYTES) for n, r in pairs)
+    return shown, _shown(host, question.host, 0, 0)
+
+
+def _free(room: Room) -> int:
+    """What a device has for buffers, after the runtime's context."""
+    return max(0, room.usable_bytes - CUDA_CONTEXT_BYTES)
+
+
+def _shown(need: Need, room: Room | None, margin: int, context: int) -> MemoryShown:
+    parts = {"weights_bytes": need.weights, "kv_bytes": need.cache, "compute_bytes": need.compute}
+    if room is None:
+        return MemoryShown(name="host", **parts, total_bytes=need.total, free_bytes=None, fits=None)
+    left = room.usable_bytes - context - need.total
+    wanted = margin if need.total else 0
+    return MemoryShown(
+        name=room.name, **parts, total_bytes=need.total, free_bytes=max(0, left), fits=left >= wanted,
+        lacking_bytes=max(0, wanted - left), capacity_bytes=room.capacity_bytes, others_bytes=room.others_bytes,
+        reserve_bytes=room.reserve_bytes + context, margin_bytes=margin,
+    )  # fmt: skip
+
+
+def most_layers(question: Question) -> int | None:
+    """The most layers that the GPUs hold at this context, the output counted as one."""
+    everything = question.blueprint.count("block_count") + 1
+
+    def left(layers: int) -> float:
+        return question.left(question.settings._replace(gpu_layers=layers))
+
+    return largest(0, everything, left) if question.rooms else 0
+
+
+def most_context(question: Question) -> int | None:
+    """The longest context with this placement, up to what the model was trained for."""
+    settings = question.settings
+    slots = 1 if settings.unified else settings.slots
+    trained = question.blueprint.count("context_length", settings.context) * slots
+
+    def left(steps: int) -> float:
+        return question.left(settings._replace(context=steps * CELLS_PADDING))
+
+    steps = largest(slots, max(slots, -(-trained // CELLS_PADDING)), left)
+    return None if steps is None else min(steps * CELLS_PADDING, trained)
+
+
+def smaller_quant(
+    question: Question, quants: Sequence[str], requantised: Callable[[str], Blueprint]
+) -> QuantShown | None:
+    """The first of the quants, from large to small, with which everything fits."""
+    for quant in quants:
+        other = question._replace(blueprint=requantised(quant))
+        if other.left() >= 0:
+            *devices, _ = other.memory().needs
+            weights = sum(t.bytes for t in other.blueprint.tensors)
+            return QuantShown(name=quant, weights_bytes=weights, gpu_bytes=sum(n.total for n in devices))
+    return None
+
+
+def shown_cache(question: Question) -> tuple[KvShown, ...]:
+    """The cache by kinds of layers."""
+    hyper = Hyper(question.blueprint)
+
+    def kind(cache: LayerCache) -> tuple[str, int]:
+        if not cache.cells:
+            return "state", 0
+        if hyper.windowed[cache.layer]:
+            return f"window of {hyper.window:,}", cache.cells
+        return "latent" if hyper.is_latent else "all tokens", cache.cells
+
+    caches = sorted(layer_caches(hyper, question.settings), key=kind)
+    groups = ((k, list(members)) for k, members in groupby(caches, kind))
+    return tuple(
+        KvShown(what=what, layers=len(members), cells=cells, bytes=sum(c.bytes for c in members))
+        for (what, cells), members in groups
+    )

@@ -1,0 +1,78 @@
+import json
+
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.show._fit import check_fit_format, render_fit
+from unslow.think.fit.report import FitReport, KvShown, MemoryShown, ModelShown, QuantShown, RuleShown
+
+GIB = 2**30
+
+
+def memory(name: str, weights: int, capacity: int | None, *, others: int = 0) -> MemoryShown:
+    total = weights + 2 * GIB
+    left = None if capacity is None else capacity - others - total
+    return MemoryShown(
+        name=name, weights_bytes=weights, kv_bytes=GIB, compute_bytes=GIB, total_bytes=total,
+        free_bytes=None if left is None else max(0, left), fits=None if left is None else left >= 0,
+        lacking_bytes=max(0, -(left or 0)), capacity_bytes=capacity, others_bytes=others,
+    )  # fmt: skip
+
+
+def report(*, fits: bool, devices: tuple[MemoryShown, ...], host: MemoryShown, name: str = "Llama") -> FitReport:
+    model = ModelShown(
+        name=name, architecture="llama", quant="Q4_K_M", source="catalogue", parameters=70 * 10**9,
+        weights_bytes=40 * GIB, file_bytes=0, layers=80, context_trained=131072,
+    )  # fmt: skip
+    return FitReport(
+        unslow_version="0", model=model, runtime="llama_cpp", fits=fits, devices=devices, host=host,
+        settings={"context": 8192, "slots": 4, "kv_unified": True, "kv_type": "f16", "kv_type_v": "q8_0"},
+        gpu_layers=81, all_gpu_layers=81, max_gpu_layers=40, max_context=None,
+        kv=(KvShown(what="all tokens", layers=5, cells=8192, bytes=GIB), KvShown(what="state", layers=3, cells=0, bytes=1)),
+        next_quant=None if fits else QuantShown(name="IQ2_XXS", weights_bytes=18 * GIB, gpu_bytes=20 * GIB),
+        rule_of_thumb=RuleShown(text="70B x 4", says_bytes=41 * GIB, says_fits=False, needs_bytes=44 * GIB),
+        notes=("a note",),
+    )  # fmt: skip
+
+
+SPILLED = report(
+    fits=False, devices=(memory("RTX 4090", 40 * GIB, 24 * GIB, others=GIB),), host=memory("host", 1, None)
+)
+
+
+def test_the_verdict_comes_first_and_all_parts_are_there() -> None:
+    text = render_fit(SPILLED, "terminal", width=100, color=False)
+    assert text.splitlines()[0].strip().startswith("DOES NOT FIT")
+    for part in ("19.0 GiB short", "40 of 81", "-ngl 40", "IQ2_XXS", "rule of thumb", "0.93x", "a note", "f16/q8_0"):
+        assert part in text
+    assert "|" in next(line for line in text.splitlines() if "█" in line)  # what does not fit runs over the end
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 100, 120, 300])
+def test_it_fits_every_terminal(width: int) -> None:
+    lines = render_fit(SPILLED, "terminal", width=width, color=False).splitlines()
+    assert max(map(len, lines)) <= max(width, 40)
+
+
+def test_a_model_that_fits() -> None:
+    text = render_fit(report(fits=True, devices=(memory("H200", GIB, 141 * GIB),), host=memory("host", 1, 64 * GIB)),
+                      "terminal", width=100, color=False)  # fmt: skip
+    assert " FITS " in text
+    assert "GiB free" in text
+    assert "next quant" not in text
+
+
+def test_names_from_a_file_can_not_drive_the_terminal() -> None:
+    hostile = report(fits=True, devices=(), host=memory("host", 1, None), name="\x1b[2J\x1b]0;x\x07")
+    assert "\x1b" not in render_fit(hostile, "terminal", width=80, color=False)
+
+
+def test_json_is_the_whole_report() -> None:
+    shown = json.loads(render_fit(SPILLED, "json", width=80, color=False))
+    assert shown["schema"] == "unslow.fit/1"
+    assert shown["devices"][0]["lacking_bytes"] == 19 * GIB
+
+
+def test_an_unknown_format() -> None:
+    with pytest.raises(UserError):
+        check_fit_format("xml")

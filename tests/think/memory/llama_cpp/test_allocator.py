@@ -1,0 +1,94 @@
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unslow.think.memory.llama_cpp.allocator import Buffer, buffer_sizes
+from unslow.think.memory.llama_cpp.backends import cpu_backend, cuda_backend
+from unslow.think.memory.llama_cpp.graph import Graph
+from unslow.think.memory.llama_cpp.node import Node, four
+
+MIB = 1024**2
+
+
+def weight(*shape: int, kind: str = "F32", home: int = 0) -> Node:
+    node = Node("none", kind, four(shape))
+    node.home, node.is_weight = home, True
+    return node
+
+
+def sizes(graph: Graph) -> int:
+    for node in (*graph.leaves, *graph.nodes):
+        node.backend = 0
+    return buffer_sizes(graph.nodes, graph.leaves, [cpu_backend()])[0]
+
+
+def test_the_smallest_gap_that_fits_is_taken_and_neighbours_join() -> None:
+    buffer = Buffer(32)
+    places = [buffer.take(n) for n in (64, 32, 128, 32)]
+    assert places == [0, 64, 96, 224]
+    buffer.give_back(0, 64)
+    buffer.give_back(96, 128)
+    assert buffer.take(60) == 0
+    assert buffer.take(60) == 96
+    buffer.give_back(64, 32)
+    buffer.give_back(0, 60)
+    assert buffer.gaps[0] == [0, 96]
+    assert buffer.size == 256
+
+
+def test_a_chain_of_products_needs_two_tensors_at_a_time() -> None:
+    graph = Graph()
+    x = graph.input("F32", 1024, 256)
+    for _ in range(5):
+        x = graph.mul_mat(weight(1024, 1024), x)
+    graph.expand(x)
+    assert sizes(graph) == 2 * MIB
+
+
+def test_an_addition_writes_over_an_operand_that_nobody_else_needs() -> None:
+    graph = Graph()
+    x = graph.input("F32", 1024, 256)
+    product = graph.mul_mat(weight(1024, 1024), x)
+    graph.expand(graph.unary(graph.add(product, x)))
+    assert sizes(graph) == 2 * MIB
+
+
+def test_a_norm_is_not_written_over_what_a_view_still_shows() -> None:
+    graph = Graph()
+    x = graph.input("F32", 1024, 256)
+    product = graph.mul_mat(weight(1024, 1024), x)
+    view = graph.view(product, (512, 256), (product.strides[1],))
+    graph.expand(graph.norm(product))
+    graph.expand(graph.cont(view))
+    assert sizes(graph) == 2 * MIB + MIB // 2  # the norm has the place of the input, the copy of the view its own
+
+
+def test_outputs_are_kept_to_the_end() -> None:
+    graph = Graph()
+    x = graph.input("F32", 1024, 256)
+    kept = graph.mul_mat(weight(1024, 1024), x)
+    kept.is_output = True
+    y = graph.mul_mat(weight(1024, 1024), kept)
+    graph.expand(graph.mul_mat(weight(1024, 1024), y))
+    assert sizes(graph) == 3 * MIB
+
+
+def test_quantised_rows_are_padded_on_cuda_only() -> None:
+    table = Node("none", "Q4_0", four((576, 10)))
+    assert cpu_backend().bytes_of(table) == 576 // 32 * 18 * 10
+    assert cuda_backend("CUDA0").bytes_of(table) == 576 // 32 * 18 * 10 + (1024 - 576) // 32 * 18
+
+
+@given(st.lists(st.tuples(st.integers(1, 4096), st.booleans()), max_size=60))
+def test_live_tensors_never_overlap_and_the_buffer_holds_them(steps: list[tuple[int, bool]]) -> None:
+    buffer, live = Buffer(32), list[tuple[int, int]]()
+    for size, free_one in steps:
+        offset = buffer.take(size)
+        assert all(offset + size <= o or o + s <= offset for o, s in live)
+        assert offset + size <= buffer.size
+        live.append((offset, size))
+        if free_one:
+            buffer.give_back(*live.pop(0))
+    for place in live:
+        buffer.give_back(*place)
+    assert len(buffer.gaps) == 1
+    assert buffer.gaps[0][0] == 0
