@@ -42,23 +42,31 @@ class Buffer:
         return offset
 
     def give_back(self, offset: int, size: int) -> None:
-        """Free these bytes, and join them with the gaps beside them."""
+        """Free these bytes, and join them with the gaps beside them.
+
+        A tensor of no bytes leaves a gap of none, which can keep its neighbours apart and end up out of order.
+        """
         size = self.aligned(size)
         gaps = self.gaps
         for n, gap in enumerate(gaps):
             if gap[0] + gap[1] == offset:
                 gap[1] += size
-                if n + 1 < len(gaps) and gap[0] + gap[1] == gaps[n + 1][0]:
-                    gap[1] += gaps[n + 1][1]
-                    del gaps[n + 1]
+                self._join(n)
                 return
             if offset + size == gap[0]:
                 gap[0] = offset
                 gap[1] += size
+                self._join(n - 1)
                 return
-        if size:
-            gaps.append([offset, size])
-            gaps.sort()
+        place = next((n for n, gap in enumerate(gaps) if gap[0] >= offset), len(gaps))
+        gaps.insert(place, [offset, size])
+
+    def _join(self, n: int) -> None:
+        """Make one gap of the n-th and the next where nothing lies between them."""
+        gaps = self.gaps
+        if 0 <= n < len(gaps) - 1 and gaps[n][0] + gaps[n][1] == gaps[n + 1][0]:
+            gaps[n][1] += gaps[n + 1][1]
+            del gaps[n + 1]
 
 
 def buffer_sizes(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend]) -> list[int]:

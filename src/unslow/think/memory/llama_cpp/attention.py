@@ -1,9 +1,10 @@
-"""Attention over a cache: queries, keys and values, and the product of all three."""
+"""Attention: the product of queries, keys and values, over a cache or over the tokens of the batch alone."""
 
 from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.cache import cells_of
+from unslow.think.memory.llama_cpp.heads import Heads
 from unslow.think.memory.llama_cpp.node import Node, block_of, row_bytes
 
 _ROTATION = 64
@@ -13,120 +14,123 @@ _ROTATION = 64
 class CacheInputs(NamedTuple):
     """What the host tells a kind of cache before each computation."""
 
-    key_rows: Node
-    value_rows: Node | None
     mask: Node
-    key_rotation: Node | None
-    value_rotation: Node | None
+    key_rows: Node | None = None
+    value_rows: Node | None = None
+    key_rotation: Node | None = None
+    value_rotation: Node | None = None
+
+
+class Extras(NamedTuple):
+    """What only some models add to attention."""
+
+    value_matrix: Node | None = None
+    """Brings compressed values back to a head's own, in latent attention."""
+    picked: Node | None = None
+    """The places in the cache that each query sees; none for all."""
+    score_bias: Node | None = None
+    """Added to the scores, such as a bias for each distance; no kernel can do that."""
+
+
+_NOTHING = Extras()
 
 
 def cache_inputs(build: Build, layer: int) -> CacheInputs:
     """The inputs of the cache that this layer and all of its kind use."""
     hyper, settings, graph = build.hyper, build.settings, build.graph
-    flash, streams, tokens = build.kernels.flash_attention, settings.streams, build.tokens
-    cells = cells_of(hyper, settings, layer)
+    kind, tokens = "F16" if build.kernels.flash_attention else "F32", build.tokens
+    if not hyper.reads_cache:
+        return CacheInputs(graph.input(kind, tokens, tokens, name="mask"))
     value_rows = None
     if not hyper.is_latent:
-        value_rows = graph.input("I64", tokens if flash else tokens * hyper.widest_values, name="value rows")
+        width = hyper.widest_values if settings.transposes_values else 1
+        value_rows = graph.input("I64", tokens * width, name="value rows")
     return CacheInputs(
+        mask=mask_input(build, layer, kind),
         key_rows=graph.input("I64", tokens, name="key rows"),
         value_rows=value_rows,
-        mask=graph.input("F16" if flash else "F32", cells, tokens // streams, 1, streams, name="mask"),
         key_rotation=_key_rotation(build, layer),
         value_rotation=_value_rotation(build, layer),
     )
 
 
+def mask_input(build: Build, layer: int, kind: str) -> Node:
+    """Which tokens of the cache each new one sees."""
+    streams = build.settings.streams
+    cells = cells_of(build.hyper, build.settings, layer)
+    return build.graph.input(kind, cells, build.tokens // streams, 1, streams, name="mask")
+
+
+def distance_bias(build: Build, table: Node, distances: Node) -> Node:
+    """A bias for each head and each pair of tokens, by how far these are from each other: (cells, tokens, heads)."""
+    graph = build.graph
+    cells, tokens = distances.shape[:2]
+    found = graph.get_rows(table, graph.reshape(distances, cells * tokens))
+    return graph.cont(graph.permute(graph.reshape(found, found.shape[0], cells, tokens), 2, 0, 1, 3))
+
+
 def _key_rotation(build: Build, layer: int) -> Node | None:
-    length = build.hyper.key_length(layer)
-    if build.hyper.is_latent or block_of(build.settings.key_type)[0] == 1 or length % _ROTATION:
+    hyper = build.hyper
+    length = hyper.key_length(layer)
+    quantised = block_of(build.settings.key_type)[0] > 1
+    if hyper.is_latent or not quantised or not _can_rotate(build, layer, "key"):
         return None
     size = length & -length  # the largest power of two that divides it
     return build.graph.input("F32", size, size, name="key rotation")
 
 
 def _value_rotation(build: Build, layer: int) -> Node | None:
-    if build.hyper.is_latent or block_of(build.settings.value_type)[0] == 1:
-        return None
-    if build.hyper.value_length(layer) % _ROTATION:
+    quantised = block_of(build.settings.value_type)[0] > 1
+    if build.hyper.is_latent or not quantised or not _can_rotate(build, layer, "value"):
         return None
     return build.graph.input("F32", _ROTATION, _ROTATION, name="value rotation")
 
 
-class Heads(NamedTuple):
-    """Queries, keys and values of the new tokens: (length, heads, tokens)."""
-
-    query: Node
-    key: Node | None
-    value: Node | None
-    gate: Node | None = None
-    """What the result is multiplied by (Qwen3-Next)."""
-
-
-def plain_heads(build: Build, layer: int, x: Node) -> Heads:
-    """Queries, keys and values by one product each, or by one for all."""
-    name, hyper, graph = f"blk.{layer}", build.hyper, build.graph
-    key_length, value_length = hyper.key_length(layer), hyper.value_length(layer)
-    heads, kv_heads = hyper.heads[layer], hyper.kv_heads[layer]
-    shapes = ((key_length, heads), (key_length, kv_heads), (value_length, kv_heads))
-    if build.has(f"{name}.attn_qkv.weight"):
-        joined = build.linear(x, f"{name}.attn_qkv")
-        row = joined.strides[1]
-        parts = [graph.view(joined, (n, h, build.tokens), (row_bytes("F32", n), row)) for n, h in shapes]
-        return Heads(*parts)
-    query, *others = (build.linear(x, f"{name}.attn_{part}") for part in "qkv")
-    key, value = (graph.reshape(p, n, h, build.tokens) for p, (n, h) in zip(others, shapes[1:], strict=True))
-    if query.shape[0] == 2 * key_length * heads:
-        return _gated_heads(build, query, key, value, (key_length, heads, build.tokens))
-    return Heads(graph.reshape(query, *shapes[0], build.tokens), key, value)
+def _can_rotate(build: Build, layer: int, what: str) -> bool:
+    """Whether all heads of this cache are equally long, and those of the first layer are of a fitting length."""
+    hyper = build.hyper
+    length_of = hyper.key_length if what == "key" else hyper.value_length
+    kin = [il for il in range(hyper.all_layers) if hyper.has_own_cache(il) and hyper.attends(il)]
+    lengths = {length_of(il) for il in kin if hyper.windowed[il] == hyper.windowed[layer]}
+    return len(lengths) == 1 and length_of(0) % _ROTATION == 0
 
 
-def _gated_heads(build: Build, joined: Node, key: Node, value: Node, shape: tuple[int, int, int]) -> Heads:
-    """Each head's query and the gate of its result come from one product, side by side."""
-    graph = build.graph
-    length, heads, tokens = shape
-    step = row_bytes("F32", 2 * length)
-    query, gate = (graph.view(joined, shape, (step, step * heads)) for _ in range(2))
-    return Heads(query, key, value, graph.cont(gate, length * heads, tokens))
-
-
-def rotated(build: Build, layer: int, heads: Heads) -> Heads:
-    """With the norms of the heads and the rotary positions, as most models have them."""
-    name, graph = f"blk.{layer}", build.graph
-    query, key, value, gate = heads
-    factors = build.weight("rope_freqs.weight") if build.has("rope_freqs.weight") else None
-    if build.has(f"{name}.attn_q_norm.weight"):
-        query = build.norm(query, f"{name}.attn_q_norm")
-    query = graph.rope(query, build.positions, factors)
-    if key is not None:
-        if build.has(f"{name}.attn_k_norm.weight"):
-            key = build.norm(key, f"{name}.attn_k_norm")
-        key = graph.rope(key, build.positions, factors)
-    return Heads(query, key, value, gate)
-
-
-def attended(build: Build, layer: int, heads: Heads, inputs: CacheInputs, value_matrix: Node | None = None) -> Node:
-    """Write keys and values into the cache, and attend to all that it holds: (heads x length, tokens)."""
+def attended(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras: Extras = _NOTHING) -> Node:
+    """Attend to all that the cache holds after keys and values were written to it: (heads x length, tokens)."""
     graph = build.graph
     query, key, value, gate = heads
     if inputs.key_rotation is not None:
-        query = _turned(build, query, inputs.key_rotation)
-        key = key and _turned(build, key, inputs.key_rotation)
+        query = _hadamard(build, query, inputs.key_rotation)
+        key = key and _hadamard(build, key, inputs.key_rotation)
     if inputs.value_rotation is not None:
-        value = value and _turned(build, value, inputs.value_rotation)
-    order = (query, key, value) if build.hyper.window else (query, value, key)
-    for node in order:
+        value = value and _hadamard(build, value, inputs.value_rotation)
+    keys_first = build.hyper.window or not build.hyper.reads_cache
+    for node in (query, key, value) if keys_first else (query, value, key):
         if node is not None:
             graph.expand(node)
-    keys, values = _stored(build, layer, key, value, inputs)
-    result = _product(build, layer, query, keys, values, inputs.mask, value_matrix)
-    graph.expand(result)
+    keys, values = stored(build, layer, key, value, inputs)
+    mask = inputs.mask if extras.picked is None else _only(build, extras.picked, inputs.mask)
+    result = product(build, layer, Operands(query, keys, values, mask), extras)
     if inputs.value_rotation is not None:
-        result = _turned(build, result, inputs.value_rotation)
+        result = _hadamard(build, result, inputs.value_rotation)
     return result if gate is None else graph.mul(result, graph.unary(gate))
 
 
-def _turned(build: Build, x: Node, rotation: Node) -> Node:
+def _only(build: Build, picked: Node, mask: Node) -> Node:
+    """A mask that hides all but the picked tokens, and what was hidden before."""
+    graph = build.graph
+    count, tokens, _, streams = picked.shape
+    cells, element = mask.shape[0], mask.strides[0]
+    hidden = graph.unary(mask, "fill")
+    hidden = graph.view(hidden, (1, cells, tokens, streams), (element, hidden.strides[1], hidden.strides[2]))
+    places = graph.view(picked, (count, tokens, streams), (picked.strides[1], picked.strides[2]))
+    shown = graph.unary(graph.empty("F32", 1, count, tokens, streams), "fill")
+    masked = graph.set_rows(hidden, shown, places)
+    row, stream = masked.strides[2], masked.strides[3]
+    return graph.add(graph.view(masked, (cells, tokens, 1, streams), (row, stream, stream)), mask)
+
+
+def _hadamard(build: Build, x: Node, rotation: Node) -> Node:
     """Rotated by a Hadamard matrix, which quantised caches lose less with."""
     size, graph = rotation.shape[0], build.graph
     rows = x.elements // size
@@ -134,15 +138,17 @@ def _turned(build: Build, x: Node, rotation: Node) -> Node:
     return graph.reshape(graph.mul_mat(rotation, flat), *x.shape)
 
 
-def _stored(build: Build, layer: int, key: Node | None, value: Node | None, inputs: CacheInputs) -> tuple[Node, Node]:
-    """The keys and values of the whole cache as views, after the new ones were written."""
+def stored(build: Build, layer: int, key: Node | None, value: Node | None, inputs: CacheInputs) -> tuple[Node, Node]:
+    """The keys and values of the whole cache as views, after the new ones were written; those given without a cache."""
     hyper, settings, graph = build.hyper, build.settings, build.graph
+    if inputs.key_rows is None and key is not None and value is not None:
+        return key, value
     owner, streams = hyper.cache_layer(layer), settings.streams
     cells = cells_of(hyper, settings, owner)
     kv_heads, key_length = hyper.kv_heads[owner], hyper.key_length(owner)
     key_width = key_length * kv_heads
     cache = build.cached(settings.key_type, owner, key_width, cells, streams)
-    if key is not None:
+    if key is not None and inputs.key_rows is not None:
         target = cache if streams == 1 else graph.reshape(cache, key_width, cells * streams)
         new = graph.view(key, (key_width, build.tokens), (key.strides[2],))
         graph.expand(graph.set_rows(target, new, inputs.key_rows))
@@ -152,91 +158,125 @@ def _stored(build: Build, layer: int, key: Node | None, value: Node | None, inpu
     if hyper.is_latent:
         length = value.shape[0] if value is not None else key_length
         return keys, graph.view(keys, (length, *keys.shape[1:]), keys.strides[1:])
-    return keys, _stored_values(build, owner, cells, value, inputs)
+    return keys, _stored_values(build, owner, cells, value, inputs.value_rows)
 
 
-def _stored_values(build: Build, owner: int, cells: int, value: Node | None, inputs: CacheInputs) -> Node:
-    """The values of the whole cache; without flash attention they lie transposed, a row for each element."""
+def _stored_values(build: Build, owner: int, cells: int, value: Node | None, rows: Node | None) -> Node:
+    """The values of the whole cache; where they lie transposed, with a row for each element."""
     hyper, settings, graph = build.hyper, build.settings, build.graph
-    streams, kind = settings.streams, settings.value_type
+    streams, kind, transposed = settings.streams, settings.value_type, settings.transposes_values
     kv_heads, length = hyper.kv_heads[owner], hyper.value_length(owner)
-    own_width = width = length * kv_heads
-    if not build.kernels.flash_attention:
-        width = hyper.widest_values
+    width = hyper.widest_values if transposed else length * kv_heads
     cache = build.cached(kind, owner, width, cells, streams)
-    rows = inputs.value_rows
-    if value is not None and rows is not None and build.kernels.flash_attention:
-        new = graph.view(value, (own_width, build.tokens), (value.strides[2],))
-        target = cache if streams == 1 else graph.reshape(cache, width, cells * streams)
-        graph.expand(graph.set_rows(target, new, rows))
-    elif value is not None and rows is not None:
-        merged = value.strides[2] == row_bytes(value.kind, own_width)
-        shape = own_width, build.tokens
-        new = graph.reshape(value, *shape) if merged else graph.cont(value, *shape)
-        if own_width < width:
-            new = graph.pad(new, width - own_width)
-        target = graph.reshape(cache, 1, cache.elements)
-        graph.expand(graph.set_rows(target, graph.reshape(new, 1, new.elements), rows))
-    if build.kernels.flash_attention:
+    if value is not None and rows is not None:
+        write = _write_transposed if transposed else _write_rows
+        write(build, cache, value, rows)
+    if not transposed:
         row = row_bytes(kind, width)
         return graph.view(cache, (length, kv_heads, cells, streams), (row_bytes(kind, length), row, row * cells))
     row = row_bytes(kind, cells)
     return graph.view(cache, (cells, kv_heads, length, streams), (row * length, row, row * width))
 
 
-class _Operands(NamedTuple):
-    """What attention is computed of: (length, tokens, heads, streams), but for the mask."""
+def _write_rows(build: Build, cache: Node, value: Node, rows: Node) -> None:
+    graph = build.graph
+    width, cells, streams = cache.shape[:3]
+    new = graph.view(value, (width, build.tokens), (value.strides[2],))
+    target = cache if streams == 1 else graph.reshape(cache, width, cells * streams)
+    graph.expand(graph.set_rows(target, new, rows))
+
+
+def _write_transposed(build: Build, cache: Node, value: Node, rows: Node) -> None:
+    """Element by element, filled up to the width of the widest layer."""
+    graph, width = build.graph, cache.shape[0]
+    own = value.shape[0] * value.shape[1]
+    merged = value.strides[2] == row_bytes(value.kind, own)
+    new = graph.reshape(value, own, build.tokens) if merged else graph.cont(value, own, build.tokens)
+    if own < width:
+        new = graph.pad(new, width - own)
+    target = graph.reshape(cache, 1, cache.elements)
+    graph.expand(graph.set_rows(target, graph.reshape(new, 1, new.elements), rows))
+
+
+class Operands(NamedTuple):
+    """What attention is computed of: (length, heads, tokens, streams), but for the mask."""
 
     query: Node
     keys: Node
     values: Node
     mask: Node
-    sinks: Node | None
-    value_matrix: Node | None
-    """Brings compressed values back to a head's own, in latent attention."""
 
 
-def _product(
-    build: Build, layer: int, query: Node, keys: Node, values: Node, mask: Node, value_matrix: Node | None
-) -> Node:
-    graph = build.graph
+def product(build: Build, layer: int, operands: Operands, extras: Extras = _NOTHING) -> Node:
+    """Each query's mean of the values, weighed by its scores: (heads x length, tokens)."""
+    graph, query, keys = build.graph, operands.query, operands.keys
     streams = keys.shape[3]
     length, heads, tokens = query.shape[:3]
     per_stream = tokens // streams
     strides = (query.strides[1], query.strides[2], query.strides[2] * per_stream)
     query = graph.view(query, (length, heads, per_stream, streams), strides)
-    query, keys, values = (graph.permute(n, 0, 2, 1, 3) for n in (query, keys, values))
-    sinks_name = f"blk.{layer}.attn_sinks.weight"
-    sinks = build.weight(sinks_name) if build.has(sinks_name) else None
-    operands = _Operands(query, keys, values, mask, sinks, value_matrix)
-    return _flash(build, layer, operands) if build.kernels.flash_attention else _by_hand(build, operands)
+    transposed = operands.values.strides[1] > operands.values.strides[2]
+    query, keys, values = (graph.permute(n, 0, 2, 1, 3) for n in (query, keys, operands.values))
+    operands = Operands(query, keys, values, operands.mask)
+    if build.kernels.flash_attention and extras.score_bias is None:
+        return graph.expand(_flash(build, layer, operands, extras))
+    if not transposed:
+        operands = operands._replace(values=graph.cont(graph.transpose(values)))
+    return graph.expand(_by_hand(build, layer, operands, extras))
 
 
-def _flash(build: Build, layer: int, operands: _Operands) -> Node:
+def _sinks(build: Build, layer: int) -> Node | None:
+    name = f"{build.block(layer)}.attn_sinks.weight"
+    return build.weight(name) if build.has(name) else None
+
+
+def _flash(build: Build, layer: int, operands: Operands, extras: Extras) -> Node:
     """In one kernel."""
     graph = build.graph
     keys, values = (graph.cast(n, "F16") if n.kind == "F32" else n for n in (operands.keys, operands.values))
-    result = graph.flash_attn(operands.query, keys, values, operands.mask, operands.sinks)
+    result = graph.flash_attn(operands.query, keys, values, operands.mask, _sinks(build, layer))
     build.fused.append((layer, result))
-    if operands.value_matrix is not None:
-        result = graph.mul_mat(operands.value_matrix, graph.permute(result, 0, 2, 1, 3))
+    if extras.value_matrix is not None:
+        result = graph.mul_mat(extras.value_matrix, graph.permute(result, 0, 2, 1, 3))
         result = graph.cont(graph.permute(result, 0, 2, 1, 3))
     a, b, c, d = result.shape
     return graph.reshape(result, a * b, c * d)
 
 
-def _by_hand(build: Build, operands: _Operands) -> Node:
+def _by_hand(build: Build, layer: int, operands: Operands, extras: Extras) -> Node:
     """Scores, softmax and sum one after the other; the scores of all heads are the largest tensor by far."""
-    graph, values = build.graph, operands.values
+    graph = build.graph
     scores = graph.mul_mat(operands.keys, operands.query)
     if build.hyper.caps_scores:
         scores = graph.scale(graph.unary(graph.scale(scores)))
-    scores = graph.soft_max(scores, operands.mask, operands.sinks)
-    if build.hyper.is_latent:
-        values = graph.cont(graph.transpose(values))
-    result = graph.mul_mat(values, scores)
-    if operands.value_matrix is not None:
-        result = graph.mul_mat(operands.value_matrix, result)
+    if extras.score_bias is not None:
+        scores = graph.add(scores, extras.score_bias)
+    scores = graph.soft_max(scores, operands.mask, _sinks(build, layer))
+    result = graph.mul_mat(operands.values, scores)
+    if extras.value_matrix is not None:
+        result = graph.mul_mat(extras.value_matrix, result)
     result = graph.permute(result, 0, 2, 1, 3)
     a, b, c, d = result.shape
     return graph.cont(result, a * b, c * d)
+
+
+def attention_output(build: Build, layer: int, x: Node, result: Node) -> Node:
+    """What a layer says after attention: normed and gated where it has tensors for that, then brought to its width."""
+    name, graph = build.block(layer), build.graph
+    if build.has(f"{name}.attn_sub_norm.weight"):
+        result = build.norm(result, f"{name}.attn_sub_norm")
+    if build.has(f"{name}.attn_gate.weight"):
+        result = _gated(build, layer, result, graph.unary(build.linear(x, f"{name}.attn_gate")))
+    result = build.linear(result, f"{name}.attn_{'o' if build.has(f'{name}.attn_o.weight') else 'output'}")
+    return graph.scale(result) if build.hyper.scales_values else result
+
+
+def _gated(build: Build, layer: int, result: Node, gate: Node) -> Node:
+    """Element by element, or head by head where the gate has one number for each."""
+    graph, heads = build.graph, build.hyper.heads[layer]
+    if gate.shape[0] != heads:
+        return graph.mul(result, gate)
+    width, tokens = result.shape[:2]
+    by_head = graph.reshape(result, width // heads, heads, tokens)
+    gated = graph.mul(by_head, graph.reshape(gate, 1, heads, tokens))
+    return (graph.cont if build.hyper.is_latent else graph.reshape)(gated, width, tokens)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from unslow.facts.units import padded
 from unslow.think.memory.llama_cpp.node import Node, block_of, row_bytes
 
 _HOST_ALIGNMENT = 32
@@ -21,6 +22,10 @@ class Backend(NamedTuple):
     alignment: int
     bytes_of: Callable[[Node], int]
     supports: Callable[[Node], bool]
+
+    def stored_bytes(self, node: Node) -> int:
+        """What a tensor takes in a buffer of many, where each begins at an aligned place."""
+        return padded(self.bytes_of(node), self.alignment)
 
 
 def cpu_backend() -> Backend:
@@ -83,9 +88,11 @@ _NO_ROW_TYPES = _NO_MATRIX_TYPES - {"I32"} | {"NVFP4"}
 _SHORT_BLOCK_TYPES = frozenset({"IQ4_NL", "MXFP4"})
 _SUPER_BLOCK = 256
 _KQ_STRIDE = 256
-_MAMBA_2_STATES = frozenset({96, 128, 256})
+_MAMBA_2_STATES = frozenset({128, 256})
 _MAMBA_1_STATE = 16
 _SSM_THREADS = 128
+_INDEX_LENGTH = 128
+_INDEX_HEADS = frozenset({32, 64})
 
 
 def _cuda_supports(node: Node) -> bool:
@@ -122,12 +129,18 @@ def _supports_rows(node: Node) -> bool:
     return table.kind not in _NO_ROW_TYPES
 
 
+def _supports_indexer(node: Node) -> bool:
+    query, key = node.sources[:2]
+    return query.shape[0] == _INDEX_LENGTH and query.shape[1] in _INDEX_HEADS and _is_aligned(query, key)
+
+
 def _supports_scan(node: Node) -> bool:
     """The state-space kernels exist for the sizes that published models have."""
-    state, decay = node.sources[0], node.sources[3]
+    state, decay, into = node.sources[0], node.sources[3], node.sources[4]
     if decay.shape[0] == 1:
         return state.shape[0] in _MAMBA_2_STATES and state.shape[1] % 16 == 0
-    return state.shape[0] == _MAMBA_1_STATE and state.shape[1] == 1 and state.shape[2] % _SSM_THREADS == 0
+    one_group = state.shape[1] == into.shape[1] == 1
+    return state.shape[0] == _MAMBA_1_STATE and one_group and state.shape[2] % _SSM_THREADS == 0
 
 
 _CUDA_CHECKS: dict[str, Callable[[Node], bool]] = {
@@ -138,6 +151,7 @@ _CUDA_CHECKS: dict[str, Callable[[Node], bool]] = {
     "set_rows": lambda n: n.kind in _CACHE_TYPES,
     "scale": lambda n: n.kind in ("F32", "BF16"),
     "unary": lambda n: n.sources[0].is_contiguous,
+    "lightning_indexer": _supports_indexer,
     "ssm_scan": _supports_scan,
     "ssm_conv": lambda n: n.sources[0].shape[1] % _SSM_THREADS == 0,
 }

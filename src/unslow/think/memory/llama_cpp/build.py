@@ -1,12 +1,18 @@
 """What every part of a model's graph is built with: weights, inputs, norms, products."""
 
+from functools import cached_property
 from typing import NamedTuple
 
+from unslow.catalog.quants import quants
 from unslow.think.memory.llama_cpp.graph import Graph
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.node import Node, four
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import Settings
+
+
+class UnknownLayoutError(Exception):
+    """A model has layers of a kind that this program can't lay out."""
 
 
 class Kernels(NamedTuple):
@@ -17,6 +23,8 @@ class Kernels(NamedTuple):
     """A gated delta network, one token for each sequence."""
     delta_chunk: bool = True
     """The same for many tokens."""
+    indexer: bool = True
+    """What picks the tokens that sparse attention sees."""
 
 
 class Build:
@@ -30,9 +38,13 @@ class Build:
         self.fused: list[tuple[int, Node]] = []
         """The nodes that are one kernel, with their layers."""
         self.tokens = settings.tokens if tokens is None else tokens
+        self.sequence_tokens = self.tokens // settings.slots
+        """The tokens of each sequence, which all have equally many."""
         self._weights: dict[tuple[str, int], Node] = {}
-        self.positions = self.graph.input("I32", self.tokens * hyper.habits.positions, name="positions")
-        outputs = settings.most_outputs if tokens is None else tokens
+        self._inputs: dict[str, Node] = {}
+        self.positions = self.graph.input("I32", self.tokens * hyper.positions, name="positions")
+        asked = settings._replace(outputs=0) if hyper.habits.has_encoder else settings
+        outputs = asked.most_outputs if tokens is None else tokens
         self.wanted = self.graph.input("I32", outputs, name="wanted outputs")
 
     def has(self, name: str) -> bool:
@@ -43,11 +55,36 @@ class Build:
         """A tensor of the model, where it lies or at a given place."""
         home = self.places.tensor(name) if place is None else place
         if (name, home) not in self._weights:
-            tensor = self.hyper.blueprint.by_name[name]
+            tensor = self.hyper.blueprint.by_name.get(name)
+            if tensor is None:
+                architecture = self.hyper.blueprint.architecture
+                raise UnknownLayoutError(f"layers of the architecture {architecture!r} are not known: no {name}")
+            if tensor.type not in quants():
+                raise UnknownLayoutError(f"{name} is of a type that is not known")
             node = Node("none", tensor.type, four(tensor.shape), name=name)
             node.home, node.is_weight = home, True
             self._weights[name, home] = node
         return self._weights[name, home]
+
+    def block(self, layer: int) -> str:
+        """What the names of a layer's tensors begin with."""
+        return self.hyper.block(layer)
+
+    def picks(self, layer: int) -> str:
+        """Where in this layer the wanted tokens are picked; empty where all go on."""
+        place = self.hyper.habits.picks_outputs
+        return place if layer == self.hyper.layers - 1 and place in ("attention", "post_norm", "sum", "feed_forward") else ""
+
+    @cached_property
+    def temperatures(self) -> Node:
+        """A factor of the queries for each token, which grows with its position."""
+        return self.graph.input("F32", 1, 1, self.tokens, name="temperatures")
+
+    def shared_input(self, kind: str, *shape: int, name: str) -> Node:
+        """An input that several layers read, made when the first one asks for it."""
+        if name not in self._inputs:
+            self._inputs[name] = self.graph.input(kind, *shape, name=name)
+        return self._inputs[name]
 
     def linear(self, x: Node, name: str) -> Node:
         """A product with a weight, and its bias where it has one."""
@@ -56,11 +93,16 @@ class Build:
             product = self.graph.mul(product, self.weight(f"{name}.scale"))
         return self.graph.add(product, self.weight(f"{name}.bias")) if self.has(f"{name}.bias") else product
 
+    def has_norm(self, name: str) -> bool:
+        """Whether there is a weight for a norm; some files leave out what its name ends with elsewhere."""
+        return self.has(f"{name}.weight") or self.has(name)
+
     def norm(self, x: Node, name: str, op: str = "") -> Node:
         """A norm with its weight and bias; without a weight of that name, the norm alone."""
         normed = self.graph.norm(x, op or self.hyper.habits.norm)
-        if self.has(f"{name}.weight"):
-            normed = self.graph.mul(normed, self.weight(f"{name}.weight"))
+        if self.has_norm(name):
+            full = f"{name}.weight"
+            normed = self.graph.mul(normed, self.weight(full if self.has(full) else name))
         return self.graph.add(normed, self.weight(f"{name}.bias")) if self.has(f"{name}.bias") else normed
 
     def cached(self, kind: str, layer: int, *shape: int) -> Node:

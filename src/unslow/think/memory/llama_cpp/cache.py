@@ -4,28 +4,21 @@ from typing import NamedTuple
 
 from unslow.facts.units import padded
 from unslow.think.memory.llama_cpp.hyper import Hyper
-from unslow.think.memory.llama_cpp.node import block_of, row_bytes
+from unslow.think.memory.llama_cpp.node import Node
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
 
-_STATE_BYTES = 4
-"""States are kept as 32-bit numbers."""
-
-
 class LayerCache(NamedTuple):
-    """One layer's part of the cache; the bytes are of all slots."""
+    """One layer's part of the cache, of all slots."""
 
     layer: int
     cells: int
-    key_width: int
-    value_width: int
-    key_bytes: int
-    value_bytes: int
-    state_bytes: int
+    """The tokens that each slot has room for; 0 for a layer that only keeps a state."""
+    tables: tuple[Node, ...]
 
     @property
     def bytes(self) -> int:
-        """All of it."""
-        return self.key_bytes + self.value_bytes + self.state_bytes
+        """All of it, without what a device adds."""
+        return sum(table.bytes for table in self.tables)
 
 
 def cells_of(hyper: Hyper, settings: Settings, layer: int) -> int:
@@ -37,26 +30,33 @@ def cells_of(hyper: Hyper, settings: Settings, layer: int) -> int:
     return padded(min(whole, hyper.window * sharing + settings.used_micro_batch), CELLS_PADDING)
 
 
-def layer_caches(hyper: Hyper, settings: Settings, *, flash: bool = True) -> list[LayerCache]:
-    """The cache, layer by layer, with or without flash attention; layers that have none of their own are left out."""
-    own = [il for il in range(hyper.all_layers) if hyper.has_own_cache(il)]
-    return [_layer_cache(hyper, settings, il, flash=flash) for il in own]
+def layer_caches(hyper: Hyper, settings: Settings) -> list[LayerCache]:
+    """The cache, layer by layer; layers that have none of their own are left out."""
+    return [_layer_cache(hyper, settings, il) for il in range(hyper.all_layers) if hyper.has_own_cache(il)]
 
 
-def _layer_cache(hyper: Hyper, settings: Settings, layer: int, *, flash: bool) -> LayerCache:
-    state = hyper.state_elements(layer) * _STATE_BYTES * max(1, settings.slots)
-    if not hyper.attends(layer):
-        return LayerCache(layer, 0, 0, 0, 0, 0, state)
+def _layer_cache(hyper: Hyper, settings: Settings, layer: int) -> LayerCache:
+    tables = _state_tables(hyper, settings, layer)
+    if hyper.recurrent[layer] and not hyper.attends(layer):
+        return LayerCache(layer, 0, tables)
     cells = cells_of(hyper, settings, layer)
-    key_width = hyper.key_length(layer) * hyper.kv_heads[layer]
-    value_width = 0 if hyper.is_latent else hyper.value_length(layer) * hyper.kv_heads[layer]
-    if value_width and not flash:  # values lie transposed, at the width of the widest layer
-        value_width = hyper.widest_values
-    rows = cells * settings.streams
-    keys = _table_bytes(settings.key_type, key_width, rows)
-    values = _table_bytes(settings.value_type, value_width, rows)
-    return LayerCache(layer, cells, key_width, value_width, keys, values, state)
+    widths = [(settings.key_type, hyper.key_length(layer) * hyper.kv_heads[layer])]
+    if not hyper.is_latent:
+        widths.append((settings.value_type, value_width(hyper, settings, layer)))
+    if hyper.has_indexer(layer):
+        widths.append((settings.key_type, hyper.index_length))
+    more = (Node("none", kind, (width, cells, settings.streams, 1)) for kind, width in widths)
+    return LayerCache(layer, cells, (*tables, *more))
 
 
-def _table_bytes(kind: str, width: int, rows: int) -> int:
-    return row_bytes(kind, padded(width, block_of(kind)[0])) * rows
+def value_width(hyper: Hyper, settings: Settings, layer: int) -> int:
+    """The elements of a token's values; where they lie transposed, all layers take as many as the widest."""
+    return hyper.widest_values if settings.transposes_values else hyper.value_length(layer) * hyper.kv_heads[layer]
+
+
+def _state_tables(hyper: Hyper, settings: Settings, layer: int) -> tuple[Node, ...]:
+    """The last inputs of a convolution, and what a layer remembers of all before."""
+    if not hyper.recurrent[layer]:
+        return ()
+    elements = (hyper.convolution_elements, hyper.memory_elements)
+    return tuple(Node("none", "F32", (n, max(1, settings.slots), 1, 1)) for n in elements)

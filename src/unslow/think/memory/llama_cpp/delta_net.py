@@ -1,67 +1,133 @@
 """Gated delta networks (Qwen3-Next, Qwen3.5): attention whose memory is one matrix for each head."""
 
+from typing import NamedTuple
+
 from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.delta_rule import Heads, delta_rule
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
-from unslow.think.memory.llama_cpp.recurrent import StateRows, loaded, state_cache, stored, with_last_inputs
+from unslow.think.memory.llama_cpp.recurrent import (
+    StateRows, by_sequence, convolved, loaded, memory_cache, stored, with_last_inputs,
+)  # fmt: skip
+
+
+class _Sizes(NamedTuple):
+    """The dimensions of a gated delta network."""
+
+    key_length: int
+    key_heads: int
+    value_length: int
+    value_heads: int
+    tokens: int
+    sequences: int
+
+    @property
+    def shared(self) -> int:
+        """Value heads for each key head."""
+        return self.value_heads // self.key_heads
+
+    @property
+    def values(self) -> tuple[int, int, int, int]:
+        """The shape of all values."""
+        return self.value_length, self.value_heads, self.tokens, self.sequences
 
 
 def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """A whole linear-attention layer, with its projections."""
-    graph, hyper, name = build.graph, build.hyper, f"blk.{layer}"
-    number = hyper.blueprint.count
-    sequences = build.settings.slots
-    tokens = build.tokens // sequences
-    key_length, key_heads, value_heads = (
-        number("ssm.state_size"),
-        number("ssm.group_count"),
-        number("ssm.time_step_rank"),
-    )
-    value_length = number("ssm.inner_size") // value_heads
-    mixed, gate = _projected(build, layer, x, tokens, sequences)
-    strength, decay = _strength_and_decay(build, layer, x, (value_heads, tokens, sequences))
+    graph, name, sizes = build.graph, f"blk.{layer}", _sizes(build)
+    graph.expand(x)
+    mixed, gate = _projected(build, layer, x, sizes)
+    strength, decay = _strength_and_decay(build, layer, x, sizes)
     kernel = build.weight(f"{name}.ssm_conv1d.weight")
-    convolution = state_cache(build, layer, hyper.convolution_elements)
-    inputs = with_last_inputs(build, convolution, rows, mixed, kernel.shape[0])
-    memory = state_cache(build, layer, hyper.memory_elements)
-    state = graph.reshape(loaded(build, memory, rows), value_length, value_length, value_heads, sequences)
-    channels = inputs.shape[1]
-    heads = graph.unary(graph.special("ssm_conv", (channels, tokens, sequences, 1), inputs, kernel))
-    row = row_bytes("F32", channels)
+    inputs = with_last_inputs(build, layer, rows, mixed, kernel.shape[0])
+    cache = memory_cache(build, layer)
+    memory = loaded(build, cache, rows)
+    memory = graph.reshape(memory, sizes.value_length, sizes.value_length, sizes.value_heads, sizes.sequences)
+    query, key, value = _heads(build, layer, graph.unary(convolved(build, inputs, kernel)), sizes)
+    answer = delta_rule(build, layer, Heads(query, key, value, decay, strength), memory)
+    stored(build, cache, answer.memory)
+    normed = build.norm(answer.output, f"{name}.ssm_norm")
+    output = graph.mul(normed, graph.unary(graph.reshape(gate, *sizes.values)))
+    output = graph.reshape(output, sizes.value_length * sizes.value_heads, sizes.tokens, sizes.sequences)
+    return graph.reshape(build.linear(output, f"{name}.ssm_out"), build.hyper.width, build.tokens)
 
-    def part(length: int, count: int) -> Node:
-        strides = (row_bytes("F32", length), row, row * tokens)
-        return graph.view(heads, (length, count, tokens, sequences), strides)
 
-    query, key = (graph.norm(part(key_length, key_heads), "l2_norm") for _ in range(2))
-    value = part(value_length, value_heads)
-    size = value_length * value_heads
-    result = graph.special(
-        "gated_delta_net", (size, tokens * sequences + value_length * sequences, 1, 1),
-        query, key, value, decay, strength, state,
+def _sizes(build: Build) -> _Sizes:
+    number = build.hyper.blueprint.count
+    value_heads = number("ssm.time_step_rank")
+    return _Sizes(
+        number("ssm.state_size"), number("ssm.group_count"), number("ssm.inner_size") // value_heads, value_heads,
+        build.sequence_tokens, build.settings.slots,
     )  # fmt: skip
-    build.fused.append((layer, result))
-    step = row_bytes("F32", size)
-    shape = (value_length, value_heads, tokens, sequences)
-    output = graph.view(result, shape, (row_bytes("F32", value_length), step, step * tokens))
-    stored(build, memory, graph.view(result, (value_length, value_length, value_heads, sequences)))
-    normed = build.norm(output, f"{name}.ssm_norm")
-    output = graph.mul(normed, graph.unary(graph.reshape(gate, *shape)))
-    output = build.linear(graph.reshape(output, size, tokens, sequences), f"{name}.ssm_out")
-    return graph.reshape(output, hyper.width, build.tokens)
 
 
-def _projected(build: Build, layer: int, x: Node, tokens: int, sequences: int) -> tuple[Node, Node]:
+def _projected(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
     """The channels of the convolution, and the output gate."""
     name = f"blk.{layer}"
+    if not build.has(f"{name}.attn_qkv.weight"):
+        return _projected_at_once(build, layer, x, sizes)
     mixed = build.linear(x, f"{name}.attn_qkv")
-    gate = build.linear(x, f"{name}.attn_gate")
-    return build.graph.reshape(mixed, mixed.shape[0], tokens, sequences), gate
+    return by_sequence(build, mixed), build.linear(x, f"{name}.attn_gate")
 
 
-def _strength_and_decay(build: Build, layer: int, x: Node, shape: tuple[int, int, int]) -> tuple[Node, Node]:
+def _projected_at_once(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
+    """The same of older files: one product, in which all parts of a key head lie side by side."""
+    graph = build.graph
+    joined = build.linear(x, f"blk.{layer}.ssm_in")
+    by_head = sizes.key_heads, sizes.tokens, sizes.sequences
+    joined = graph.reshape(joined, joined.shape[0] // sizes.key_heads, *by_head)
+    lengths = (*(sizes.key_length,) * 2, *(sizes.value_length * sizes.shared,) * 2)
+    query, key, value, gate = (graph.view(joined, (n, *by_head), joined.strides[1:]) for n in lengths)
+    gate = graph.cont(gate)
+    query, key, value = (
+        graph.cont(n, n.shape[0] * sizes.key_heads, sizes.tokens, sizes.sequences) for n in (query, key, value)
+    )
+    return graph.concat(graph.concat(query, key, 0), value, 0), gate
+
+
+def _strength_and_decay(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
     """How strongly a token writes into the memory, and how fast the memory fades."""
-    graph, name = build.graph, f"blk.{layer}"
-    strength = graph.unary(graph.reshape(build.linear(x, f"{name}.ssm_beta"), 1, *shape))
-    rate = graph.reshape(build.linear(x, f"{name}.ssm_alpha"), *shape)
+    graph, name, shape = build.graph, f"blk.{layer}", sizes.values[1:]
+    if build.has(f"{name}.ssm_ba.weight"):
+        strength, rate = _strength_and_rate_at_once(build, layer, x, sizes)
+    else:
+        strength = graph.reshape(build.linear(x, f"{name}.ssm_beta"), 1, *shape)
+        rate = graph.reshape(build.linear(x, f"{name}.ssm_alpha"), *shape)
     rate = graph.unary(graph.add(rate, build.weight(f"{name}.ssm_dt.bias")))
-    return strength, graph.reshape(graph.mul(rate, build.weight(f"{name}.ssm_a")), 1, *shape)
+    decay = graph.mul(rate, build.weight(f"{name}.ssm_a"))
+    return graph.reshape(graph.unary(strength), 1, *shape), graph.reshape(decay, 1, *shape)
+
+
+def _strength_and_rate_at_once(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
+    """Both by one product, in which those of a key head lie side by side."""
+    graph = build.graph
+    by_head = sizes.key_heads, sizes.tokens, sizes.sequences
+    joined = graph.reshape(build.linear(x, f"blk.{layer}.ssm_ba"), 2 * sizes.shared, *by_head)
+    strength, rate = (graph.view(joined, (sizes.shared, *by_head), joined.strides[1:]) for _ in range(2))
+    return graph.cont(strength), graph.cont(rate, *sizes.values[1:])
+
+
+def _heads(build: Build, layer: int, channels: Node, sizes: _Sizes) -> tuple[Node, Node, Node]:
+    """Queries, keys and values out of the convolved channels."""
+    graph = build.graph
+    row = channels.strides[1]
+
+    def part(length: int, count: int) -> Node:
+        strides = row_bytes("F32", length), row, row * sizes.tokens
+        return graph.view(channels, (length, count, sizes.tokens, sizes.sequences), strides)
+
+    query, key = (graph.norm(part(sizes.key_length, sizes.key_heads), "l2_norm") for _ in range(2))
+    value = part(sizes.value_length, sizes.value_heads)
+    if sizes.shared > 1:
+        query, key = (_repeated(build, layer, n, sizes) for n in (query, key))
+    return query, key, value
+
+
+def _repeated(build: Build, layer: int, x: Node, sizes: _Sizes) -> Node:
+    """A key head for each value head, where the delta rule does not share them by itself."""
+    graph, kernels = build.graph, build.kernels
+    shape = (sizes.key_length, *sizes.values[1:])
+    if build.has(f"blk.{layer}.ssm_ba.weight"):  # the value heads of a key head follow each other
+        apart = sizes.key_length, 1, sizes.key_heads, sizes.tokens * sizes.sequences
+        whole = sizes.key_length, sizes.shared, sizes.key_heads, sizes.tokens * sizes.sequences
+        return graph.reshape(graph.repeat(graph.reshape(x, *apart), *whole), *shape)
+    return x if kernels.delta_step and kernels.delta_chunk else graph.repeat(x, *shape)

@@ -1,139 +1,78 @@
 """The second half of a layer: one network for all tokens, or experts chosen for each."""
 
 from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.experts import experts
 from unslow.think.memory.llama_cpp.node import Node
 
-_SOFTMAX, _SIGMOID, _SOFTMAX_AFTER = 1, 2, 3
-"""How a router turns its scores into weights, as `expert_gating_func` counts it."""
+__all__ = ["dense", "experts", "feed_forward", "two_networks"]
 
 
-def feed_forward(build: Build, layer: int, x: Node) -> Node:
-    """Whatever the layer's tensors say that it has."""
-    name = f"blk.{layer}"
+def feed_forward(build: Build, layer: int, x: Node, scores: Node | None = None) -> Node:
+    """Whatever the layer's tensors say that it has; a router's scores may come from elsewhere."""
+    name, graph = build.block(layer), build.graph
     if not build.has(f"{name}.ffn_gate_inp.weight"):
-        return dense(build, f"{name}.ffn", x)
-    result = experts(build, layer, x)
+        return dense(build, layer, x)
+    result = _chosen(build, layer, x, scores)
     if build.has(f"{name}.ffn_up_shexp.weight"):
-        result = build.graph.add(result, _shared(build, name, x))
+        result = graph.add(result, _shared(build, layer, x))
+        return graph.scale(result) if build.hyper.habits.scales_shared_sum else result
+    if build.hyper.habits.mixes_dense and build.has(f"{name}.ffn_up.weight"):
+        return graph.scale(graph.add(dense(build, layer, x), result))
     return result
 
 
-def dense(build: Build, name: str, x: Node, suffix: str = "") -> Node:
+def dense(build: Build, layer: int, x: Node, suffix: str = "") -> Node:
     """A network of two or three matrices."""
-    graph = build.graph
+    name, graph = f"{build.block(layer)}.ffn", build.graph
     up = build.linear(x, f"{name}_up{suffix}")
     if build.has(f"{name}_gate{suffix}.weight"):
-        inner = graph.glu(build.linear(x, f"{name}_gate{suffix}"), up)
+        gate = build.linear(x, f"{name}_gate{suffix}")
+        inner = graph.gated(gate, up, clamps=build.hyper.clamps("shexp", layer))
     elif build.weight(f"{name}_down{suffix}.weight").shape[0] * 2 == up.shape[0]:
         inner = graph.glu(up)
     else:
-        inner = graph.unary(up)
-        if build.hyper.habits.squares:
-            inner = graph.unary(inner, "sqr")
+        inner = _activated(build, layer, up)
+    if build.has(f"{name}_sub_norm.weight"):
+        inner = build.norm(inner, f"{name}_sub_norm")
     return build.linear(inner, f"{name}_down{suffix}")
 
 
-def _shared(build: Build, name: str, x: Node) -> Node:
+def _activated(build: Build, layer: int, x: Node) -> Node:
+    scales = f"{build.block(layer)}.ffn.act.scales"
+    x = build.graph.unary(x)
+    if build.has(scales):
+        return build.graph.binary("div", x, build.weight(scales))
+    return build.graph.unary(x, "sqr") if build.hyper.habits.squares else x
+
+
+def _chosen(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
+    """What the experts say; some read and answer in a narrower space (Nemotron 3 Super)."""
+    name = f"{build.block(layer)}.ffn"
+    if not build.has(f"{name}_latent_down.weight"):
+        return experts(build, layer, x, scores)
+    narrow = build.linear(x, f"{name}_latent_down")
+    answer = experts(build, layer, narrow, scores or build.linear(x, f"{name}_gate_inp"))
+    return build.linear(answer, f"{name}_latent_up")
+
+
+def _shared(build: Build, layer: int, x: Node) -> Node:
     """The expert that every token uses, gated where it has a gate."""
-    result = dense(build, f"{name}.ffn", x, "_shexp")
-    if build.has(f"{name}.ffn_gate_inp_shexp.weight"):
-        gate = build.graph.unary(build.linear(x, f"{name}.ffn_gate_inp_shexp"))
-        result = build.graph.mul(result, gate)
-    return result
+    graph, name = build.graph, build.block(layer)
+    result = dense(build, layer, x, "_shexp")
+    if not build.has(f"{name}.ffn_gate_inp_shexp.weight"):
+        return result
+    score = build.linear(x, f"{name}.ffn_gate_inp_shexp")
+    gate = graph.unary(score)
+    if build.hyper.habits.divides_shared_gate:
+        gate = graph.binary("div", gate, score)
+    return graph.mul(result, gate)
 
 
-def experts(build: Build, layer: int, x: Node, scores: Node | None = None) -> Node:
-    """Route each token to its experts, and add up what they say."""
-    graph, name = build.graph, f"blk.{layer}.ffn"
-    width, tokens = x.shape[0], x.shape[1]
-    used = build.hyper.experts_used[layer]
-    chosen, weights = _routed(build, layer, x, used, scores)
-    graph.expand(weights)
-    inner = graph.reshape(x, width, 1, tokens)
-    weighs_first = build.hyper.habits.weighs_experts_first
-    if weighs_first:
-        inner = graph.mul(graph.repeat(inner, width, used, tokens), weights)
-    inner = _inside(build, name, inner, chosen)
-    result = _expert_linear(build, inner, f"{name}_down_exps", chosen)
-    if not weighs_first:
-        result = graph.mul(result, weights)
-    graph.expand(result)
-    return _summed(build, result, used)
-
-
-def _routed(build: Build, layer: int, x: Node, used: int, scores: Node | None) -> tuple[Node, Node]:
-    """The chosen experts of each token, and their weights."""
-    graph, hyper, name = build.graph, build.hyper, f"blk.{layer}"
-    tokens = x.shape[1]
-    scores = build.linear(x, f"{name}.ffn_gate_inp") if scores is None else scores
-    function = hyper.gating
-    probabilities = scores
-    if function == _SOFTMAX:
-        probabilities = graph.soft_max(scores)
-    elif function == _SIGMOID:
-        probabilities = graph.unary(scores)
-    selection = probabilities
-    if build.has(f"{name}.exp_probs_b.bias"):
-        selection = graph.add(probabilities, build.weight(f"{name}.exp_probs_b.bias"))
-    if hyper.habits.weighs_experts_first:
-        selection = scores
-    if hyper.blueprint.count("expert_group_count") > 1:
-        selection = _best_groups(build, selection, tokens)
-    chosen = graph.top_rows(selection, used)
-    weights = graph.get_rows(graph.reshape(probabilities, 1, hyper.experts, tokens), chosen)
-    if function == _SOFTMAX_AFTER:
-        weights = graph.reshape(graph.soft_max(graph.reshape(weights, used, tokens)), 1, used, tokens)
-    if hyper.normalises_weights:
-        flat = graph.reshape(weights, used, tokens)
-        total = graph.unary(graph.sum_rows(flat), "clamp")
-        weights = graph.reshape(graph.binary("div", flat, total), 1, used, tokens)
-    if hyper.scales_weights:
-        weights = graph.scale(weights)
-    return chosen, weights
-
-
-def _best_groups(build: Build, selection: Node, tokens: int) -> Node:
-    """With everything masked out that is not in one of the best groups of experts."""
-    graph, number = build.graph, build.hyper.blueprint.count
-    groups, used = number("expert_group_count"), number("expert_group_used_count")
-    size = build.hyper.experts // groups
-    grouped = graph.reshape(selection, size, groups, tokens)
-    best = graph.get_rows(graph.reshape(grouped, 1, size, groups, tokens), graph.top_rows(grouped, 2))
-    totals = graph.sum_rows(graph.reshape(best, 2, groups, tokens))
-    picked = graph.top_rows(graph.reshape(totals, groups, tokens), used)
-    kept = graph.get_rows(grouped, picked)
-    masked = graph.set_rows(graph.unary(grouped, "fill"), kept, picked)
-    return graph.reshape(masked, build.hyper.experts, tokens)
-
-
-def _inside(build: Build, name: str, x: Node, chosen: Node) -> Node:
-    """The experts' gate and up matrices and their activation."""
-    graph = build.graph
-    if build.has(f"{name}_gate_up_exps.weight"):
-        both = _expert_linear(build, x, f"{name}_gate_up_exps", chosen)
-        half = both.shape[0] // 2
-        parts = [graph.view(both, (half, *both.shape[1:3]), both.strides[1:3]) for _ in range(2)]
-        return graph.glu(*parts)
-    up = _expert_linear(build, x, f"{name}_up_exps", chosen)
-    if build.has(f"{name}_gate_exps.weight"):
-        return graph.glu(_expert_linear(build, x, f"{name}_gate_exps", chosen), up)
-    inner = graph.unary(up)
-    return graph.unary(inner, "sqr") if build.hyper.habits.squares else inner
-
-
-def _expert_linear(build: Build, x: Node, name: str, chosen: Node) -> Node:
-    product = build.graph.mul_mat_id(build.weight(f"{name}.weight"), x, chosen)
-    if build.has(f"{name}.bias"):
-        product = build.graph.add_id(product, build.weight(f"{name}.bias"), chosen)
-    return product
-
-
-def _summed(build: Build, result: Node, used: int) -> Node:
-    """The experts' results added one after the other."""
-    graph = build.graph
-    width, _, tokens = result.shape[:3]
-    parts = [graph.expand(graph.view(result, (width, tokens), (result.strides[2],))) for _ in range(used)]
-    total = parts[0]
-    for part in parts[1:]:
-        total = graph.expand(graph.add(total, part))
-    return graph.cont(total) if used == 1 else total
+def two_networks(build: Build, layer: int, x: Node) -> Node:
+    """A network for all tokens and experts beside it, each with norms of its own (Gemma 4)."""
+    graph, name = build.graph, build.block(layer)
+    for_all = build.norm(dense(build, layer, build.norm(x, f"{name}.ffn_norm")), f"{name}.post_ffw_norm_1")
+    routed = graph.mul(graph.scale(graph.norm(x)), build.weight(f"{name}.ffn_gate_inp.scale"))
+    scores = graph.mul_mat(build.weight(f"{name}.ffn_gate_inp.weight"), routed)
+    chosen = experts(build, layer, build.norm(x, f"{name}.pre_ffw_norm_2"), scores)
+    return graph.add(for_all, build.norm(chosen, f"{name}.post_ffw_norm_2"))

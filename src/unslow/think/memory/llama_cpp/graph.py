@@ -84,6 +84,10 @@ class Graph:
         """A function of each element: an activation, a scale, a clamp."""
         return Node(op, x.kind, x.shape, (x,))
 
+    def clamp(self, x: Node) -> Node:
+        """Kept within limits, in place."""
+        return Node("clamp", x.kind, x.shape, (x,), strides=x.strides, view_of=x)
+
     def scale(self, x: Node) -> Node:
         """Times a number."""
         return self.unary(x, "scale")
@@ -97,6 +101,12 @@ class Graph:
         if up is not None:
             return Node("glu", gate.kind, gate.shape, (gate, up))
         return Node("glu", gate.kind, (gate.shape[0] // 2, *gate.shape[1:]), (gate,))
+
+    def gated(self, gate: Node, up: Node, *, clamps: bool) -> Node:
+        """A gated activation; one whose values are kept within limits is no longer one kernel."""
+        if not clamps:
+            return self.glu(gate, up)
+        return self.mul(self.clamp(self.unary(gate)), self.clamp(up))
 
     def rope(self, x: Node, positions: Node, factors: Node | None = None) -> Node:
         """Rotary positions."""

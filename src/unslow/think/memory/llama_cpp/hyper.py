@@ -4,6 +4,16 @@ from functools import cached_property
 
 from unslow.catalog.architectures import Architecture, architecture
 from unslow.facts.blueprint import Blueprint
+from unslow.facts.errors import UserError
+
+MOST_LAYERS = 512
+"""As many as llama.cpp takes (LLAMA_MAX_LAYERS)."""
+
+_POSITIONS_IN_SPACE = 4
+"""Time, height, width and one more, where images have places too."""
+
+_STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key")
+"""A layer that has one of them keeps a state."""
 
 
 class Hyper:
@@ -12,7 +22,13 @@ class Hyper:
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
         self.habits: Architecture = architecture(blueprint.architecture)
-        self.all_layers = blueprint.count("block_count")
+        self._loops = max(1, blueprint.count("num_loops", 1))
+        self._blocks = blueprint.count("block_count")
+        self.all_layers = self._blocks * self._loops
+        if not 0 < self.all_layers <= MOST_LAYERS:
+            raise UserError(
+                f"a model of {self.all_layers} layers can't be loaded", f"llama.cpp takes 1 to {MOST_LAYERS} of them"
+            )
         self.layers = self.all_layers - blueprint.count("nextn_predict_layers")
         """Without the layers that only predict further tokens."""
         self.width = blueprint.count("embedding_length")
@@ -21,6 +37,8 @@ class Hyper:
         self.experts = blueprint.count("expert_count")
         self.experts_used = blueprint.per_layer("expert_used_count", self.all_layers)
         self.window = 0 if self.habits.ignores_window else self._window()
+        self.positions = self._positions()
+        """Position numbers for each token."""
 
     def _kv_heads(self) -> list[int]:
         if f"{self.blueprint.architecture}.attention.head_count_kv" in self.blueprint.metadata:
@@ -30,6 +48,21 @@ class Hyper:
     def _window(self) -> int:
         default = self.habits.window if self.all_layers >= self.habits.window_layers_from else 0
         return self.blueprint.count("attention.sliding_window", default)
+
+    def _positions(self) -> int:
+        sections = self.blueprint.metadata.get(f"{self.blueprint.architecture}.rope.dimension_sections")
+        if isinstance(sections, list) and all(sections[:2]):
+            return _POSITIONS_IN_SPACE
+        return self.habits.positions
+
+    def block(self, layer: int) -> str:
+        """What the names of a layer's tensors begin with."""
+        return f"{self.habits.block}.{layer % self._blocks}"
+
+    def ends_loop(self, layer: int) -> bool:
+        """Whether the layers begin anew after this one, with a norm before that."""
+        is_last = (layer + 1) % self._blocks == 0 and layer + 1 < self.layers
+        return is_last and not self.blueprint.number("skip_loop_final_norm")
 
     @cached_property
     def vocabulary(self) -> int:
@@ -54,11 +87,14 @@ class Hyper:
     @cached_property
     def recurrent(self) -> list[bool]:
         """For each layer, whether it keeps a state in place of keys and values."""
+        key = "attention.recurrent_layers"
+        if f"{self.blueprint.architecture}.{key}" in self.blueprint.metadata:
+            return [bool(n) for n in self.blueprint.per_layer(key, self.all_layers)]
         period = self.blueprint.count("full_attention_interval", self.habits.recurrent_period)
         if period:
             return [il < self.layers and il % period != period - 1 for il in range(self.all_layers)]
         tensors = self.blueprint.by_name
-        return [f"blk.{il}.ssm_conv1d.weight" in tensors for il in range(self.all_layers)]
+        return [any(f"blk.{il}.{t}.weight" in tensors for t in _STATE_TENSORS) for il in range(self.all_layers)]
 
     def key_length(self, layer: int) -> int:
         """The length of a head's keys."""
@@ -78,6 +114,15 @@ class Hyper:
         """Whether keys and values are kept as one compressed row (multi-head latent attention)."""
         return self.blueprint.count("attention.key_length_mla") > 0
 
+    @property
+    def index_length(self) -> int:
+        """The length of the keys by which sparse attention picks its tokens; 0 without it."""
+        return self.blueprint.count("attention.indexer.key_length")
+
+    def has_indexer(self, layer: int) -> bool:
+        """Whether a layer picks tokens itself, and does not take those of the layer before."""
+        return f"{self.block(layer)}.indexer.attn_k.weight" in self.blueprint.by_name
+
     def cache_layer(self, layer: int) -> int:
         """The layer whose cache this one reads: its own, or one that it shares."""
         own = self.layers_with_cache
@@ -95,11 +140,35 @@ class Hyper:
         """Whether a layer has keys and values."""
         return self.kv_heads[layer] > 0 and (not self.recurrent[layer] or self.habits.both_kinds)
 
+    def has_both_halves(self, layer: int) -> bool:
+        """Whether a layer mixes tokens and then feeds each forward; else it does only one of both (Nemotron-H)."""
+        name, tensors = self.block(layer), self.blueprint.by_name
+        feeds = any(f"{name}.{t}.weight" in tensors for t in ("ffn_down", "ffn_down_exps"))
+        mixes = self.recurrent[layer] or self.attends(layer) or f"{name}.attn_output.weight" in tensors
+        return feeds and mixes
+
+    @property
+    def has_cache(self) -> bool:
+        """Whether it keeps keys and values at all."""
+        return self.habits.has_cache
+
+    @property
+    def reads_cache(self) -> bool:
+        """Whether attention reads the cache, and not the tokens of the batch alone."""
+        return self.has_cache and self.habits.reads_cache
+
+    def keeps_keys(self, layer: int) -> bool:
+        """Whether a layer makes keys and values of its own, and does not read those of another."""
+        return layer < self.layers_with_cache
+
     def has_own_cache(self, layer: int) -> bool:
         """Whether a layer keeps anything of its own."""
-        if layer >= self.layers:
+        if not self.has_cache or (layer >= self.layers and not self.habits.caches_drafts):
             return False
-        return self.recurrent[layer] or (self.attends(layer) and layer < self.layers_with_cache)
+        if self.recurrent[layer]:
+            return True
+        in_cache = self.attends(layer) or not any(self.recurrent)
+        return in_cache and layer < self.layers_with_cache
 
     @cached_property
     def widest_values(self) -> int:
@@ -133,12 +202,66 @@ class Hyper:
             return self.width * number("wkv.head_size")
         if number("kda.head_dim"):
             return number("kda.head_dim") ** 2 * self.heads[0]
+        if not number("ssm.inner_size") and not number("shortconv.l_cache"):
+            return self.key_length(0) ** 2 * self.heads[0]
         return number("ssm.state_size") * number("ssm.inner_size")
 
     @property
     def caps_scores(self) -> bool:
         """Whether attention scores are squeezed into a range."""
-        return self.blueprint.number("attn_logit_softcapping") > 0
+        return self.habits.caps_scores or self.blueprint.number("attn_logit_softcapping") > 0
+
+    @property
+    def norms_turned_heads(self) -> bool:
+        """Whether queries and keys get a norm without weights after they were turned (Llama 4, but for the largest)."""
+        return self.habits.norms_turned_heads and self.experts != self.habits.norms_not_with_experts
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether both halves of a layer read the same although each has its norm."""
+        return bool(self.blueprint.number("use_parallel_residual"))
+
+    @property
+    def scales_residuals(self) -> bool:
+        """Whether what a half says is multiplied by a number before it is added."""
+        return self.habits.scales_residuals or self.blueprint.number("residual_scale") != 0
+
+    @property
+    def scales_embeddings(self) -> bool:
+        """Whether embeddings are multiplied by a number."""
+        return self.habits.scales_embeddings or self.blueprint.number("embedding_scale") != 0
+
+    @property
+    def scales_logits(self) -> bool:
+        """Whether logits are multiplied by a number."""
+        return self.habits.scales_logits or self.blueprint.number("logit_scale") != 0
+
+    @property
+    def caps_logits(self) -> bool:
+        """Whether logits are squeezed into a range."""
+        return self.habits.caps_logits or self.blueprint.number("final_logit_softcapping") != 0
+
+    @cached_property
+    def last_norm(self) -> str:
+        """The name of the norm after the last layer; empty where there is none."""
+        names = ("output_norm", "enc.output_norm", *(("token_embd_norm",) if self.habits.has_output else ()))
+        bare = "output_norm" if self.habits.norms_without_weights else ""
+        return next((name for name in names if f"{name}.weight" in self.blueprint.by_name), bare)
+
+    @property
+    def scales_values(self) -> bool:
+        """Whether the result of attention is multiplied by a number."""
+        return self.blueprint.number("attention.value_scale", 1) not in (0, 1)
+
+    @cached_property
+    def leading_dense(self) -> int:
+        """How many layers, from the first, have no experts."""
+        return self.blueprint.count("leading_dense_block_count")
+
+    def clamps(self, what: str, layer: int) -> bool:
+        """Whether a layer keeps the activations of its experts (`exp`), or of its other network, within limits."""
+        key = f"swiglu_clamp_{what}"
+        return bool(self.blueprint.number(key)) and self.blueprint.per_layer(key, self.all_layers)[layer] > 0
 
     @property
     def gating(self) -> int:
@@ -154,6 +277,11 @@ class Hyper:
     def scales_weights(self) -> bool:
         """Whether those weights are then multiplied by a number."""
         return self.blueprint.number("expert_weights_scale") not in (0, 1)
+
+    @cached_property
+    def is_rwkv(self) -> bool:
+        """Whether the layers are those of RWKV, which are built in their own way."""
+        return "blk.0.time_mix_key.weight" in self.blueprint.by_name
 
     @cached_property
     def has_delta_nets(self) -> bool:

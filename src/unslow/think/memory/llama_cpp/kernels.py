@@ -6,28 +6,44 @@ from unslow.think.memory.llama_cpp.backends import Backend
 from unslow.think.memory.llama_cpp.build import Build, Kernels
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.model_graph import build_graph
+from unslow.think.memory.llama_cpp.node import block_of
 from unslow.think.memory.llama_cpp.places import Places
-from unslow.think.memory.llama_cpp.scheduler import scheduled
+from unslow.think.memory.llama_cpp.scheduler import Rules, scheduled
 from unslow.think.memory.llama_cpp.settings import Settings
 
 _PROBES = (
     ("flash_attention", "flash_attn", 1),
     ("delta_step", "gated_delta_net", 1),
     ("delta_chunk", "gated_delta_net", 16),
+    ("indexer", "lightning_indexer", 1),
 )
 """The kernel, its operation, and the tokens of each sequence in the graph that is tried."""
+
+
+def heeded(hyper: Hyper, settings: Settings) -> Settings:
+    """The settings as llama.cpp takes them: some decide over flash attention before anything is tried."""
+    if not hyper.habits.flash_attention:
+        return settings._replace(flash_attention=False)
+    if settings.flash_attention is None and block_of(settings.value_type)[0] > 1:
+        return settings._replace(flash_attention=True)
+    return settings
 
 
 def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: Sequence[Backend]) -> Kernels:
     """The kernels of a model with these settings; flash attention as the user wants it, else like the others."""
     kernels = Kernels(flash_attention=settings.flash_attention is not False)
+    open_questions = {
+        "flash_attention": settings.flash_attention is None,
+        "delta_step": hyper.has_delta_nets,
+        "delta_chunk": hyper.has_delta_nets,
+        "indexer": hyper.index_length > 0,
+    }
     for kernel, op, tokens in _PROBES:
-        decided = kernel == "flash_attention" and settings.flash_attention is not None
-        if decided or (op == "gated_delta_net" and not hyper.has_delta_nets):
+        if not open_questions[kernel]:
             continue
         build = Build(hyper, settings, places, kernels, tokens * settings.slots)
         build_graph(build)
-        scheduled(build.graph.nodes, build.graph.leaves, backends, offload=settings.offload_ops)
+        scheduled(build.graph.nodes, build.graph.leaves, backends, Rules(offload=settings.offload_ops))
         elsewhere = any(n.op == op and n.backend != places.layer(layer) for layer, n in build.fused)
         kernels = kernels._replace(**{kernel: not elsewhere})
     return kernels

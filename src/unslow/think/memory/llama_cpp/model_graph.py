@@ -1,12 +1,25 @@
 """The compute graph of a whole model, layer by layer."""
 
-from unslow.think.memory.llama_cpp.attention import CacheInputs, attended, cache_inputs, plain_heads, rotated
+from functools import cached_property, partial
+
+from unslow.think.memory.llama_cpp.altup import AltUp
+from unslow.think.memory.llama_cpp.attention import (
+    CacheInputs, Extras, attended, attention_output, cache_inputs, distance_bias,
+)  # fmt: skip
 from unslow.think.memory.llama_cpp.build import Build
-from unslow.think.memory.llama_cpp.delta_net import delta_net
+from unslow.think.memory.llama_cpp.cross_attention import CrossAttention
+from unslow.think.memory.llama_cpp.embedding import Start, embedded
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
-from unslow.think.memory.llama_cpp.latent import latent_attention
+from unslow.think.memory.llama_cpp.heads import heads_of
+from unslow.think.memory.llama_cpp.indexer import Indexer
+from unslow.think.memory.llama_cpp.latent import expanded_heads, latent_attention
+from unslow.think.memory.llama_cpp.layer_ends import ended
 from unslow.think.memory.llama_cpp.node import Node
+from unslow.think.memory.llama_cpp.output import add_output
 from unslow.think.memory.llama_cpp.recurrent import StateRows, state_rows
+from unslow.think.memory.llama_cpp.recurrent_mixers import recurrent_mixer
+from unslow.think.memory.llama_cpp.rwkv import Rwkv
+from unslow.think.memory.llama_cpp.transformer import transformer_layer
 
 
 class _Inputs:
@@ -16,6 +29,7 @@ class _Inputs:
         self._build = build
         self._caches: dict[bool, CacheInputs] = {}
         self._rows: StateRows | None = None
+        self._distances: Node | None = None
 
     def cache(self, layer: int) -> CacheInputs:
         """Those of the layer's kind of cache."""
@@ -23,6 +37,26 @@ class _Inputs:
         if windowed not in self._caches:
             self._caches[windowed] = cache_inputs(self._build, layer)
         return self._caches[windowed]
+
+    def distance_bias(self, layer: int) -> Node | None:
+        """A bias of the scores for each distance, in models that know places by it alone (T5)."""
+        build, name = self._build, "attn_rel_b.weight"
+        owner = layer if build.has(f"{build.block(layer)}.{name}") else 0
+        if not build.has(f"{build.block(owner)}.{name}"):
+            return None
+        if self._distances is None:
+            self._distances = build.graph.input("I32", self.cache(layer).mask.shape[0], build.tokens, name="distances")
+        return distance_bias(build, build.weight(f"{build.block(owner)}.{name}"), self._distances)
+
+    @cached_property
+    def indexer(self) -> Indexer | None:
+        """What picks the tokens that attention sees, in models that have it."""
+        return Indexer(self._build) if self._build.hyper.index_length else None
+
+    @cached_property
+    def encoded(self) -> CrossAttention:
+        """What an encoder said."""
+        return CrossAttention(self._build)
 
     @property
     def state_rows(self) -> StateRows:
@@ -34,68 +68,76 @@ class _Inputs:
 
 def build_graph(build: Build) -> None:
     """Add the nodes that read a prompt."""
-    x = _embedded(build)
-    inputs = _Inputs(build)
+    start, inputs = embedded(build), _Inputs(build)
+    if build.has("altup_proj.weight"):
+        x = _through_versions(build, start, inputs)
+    elif build.hyper.is_rwkv:
+        x = _through_rwkv(build, start, inputs)
+    else:
+        x = _through_layers(build, start, inputs)
+    add_output(build, x)
+
+
+def _through_layers(build: Build, start: Start, inputs: _Inputs) -> Node:
+    x = start.x
     for layer in range(build.hyper.layers):
-        x = _layer(build, layer, x, inputs)
-    _output(build, x)
+        x = ended(build, layer, _layer(build, layer, x, inputs), start)
+    return x
 
 
-def _embedded(build: Build) -> Node:
-    graph = build.graph
-    tokens = graph.input("I32", build.tokens, name="tokens")
-    rows = graph.expand(graph.get_rows(build.weight("token_embd.weight"), tokens))
-    graph.expand(graph.input("F32", build.hyper.width, build.tokens, name="embeddings"))
-    if build.hyper.habits.scales_embeddings:
-        rows = graph.scale(rows)
-    return rows
+def _through_versions(build: Build, start: Start, inputs: _Inputs) -> Node:
+    altup = AltUp(build, start)
+    x = altup.begun(start.x)
+    for layer in range(build.hyper.layers):
+        x = altup.layer(layer, x, partial(_mixed, build, layer, inputs))
+    return altup.ended(x)
+
+
+def _through_rwkv(build: Build, start: Start, inputs: _Inputs) -> Node:
+    rwkv, x = Rwkv(build, inputs.state_rows), start.x
+    for layer in range(build.hyper.layers):
+        x = rwkv.layer(layer, x)
+    return x
 
 
 def _layer(build: Build, layer: int, x: Node, inputs: _Inputs) -> Node:
-    graph, name, habits = build.graph, f"blk.{layer}", build.hyper.habits
-    before, first, second, after_first = x, f"{name}.attn_norm", f"{name}.ffn_norm", f"{name}.post_attention_norm"
-    normed = build.norm(x, first) if build.has(f"{first}.weight") else x
-    mixed = _mixed(build, layer, normed, inputs)
-    if layer == build.hyper.layers - 1 and not habits.picks_outputs_last:
-        mixed, before = (graph.get_rows(n, build.wanted) for n in (mixed, before))
-    if not build.has(f"{second}.weight") and build.has(f"{first}.weight"):
-        second, after_first = after_first, second  # some files name the second norm after the first half
-    if build.has(f"{after_first}.weight"):
-        mixed = build.norm(mixed, after_first)
-    middle = graph.add(mixed, before)
-    normed = build.norm(middle, second) if build.has(f"{second}.weight") else middle
-    result = feed_forward(build, layer, normed)
-    if build.has(f"{name}.post_ffw_norm.weight"):
-        result = build.norm(result, f"{name}.post_ffw_norm")
-    return graph.add(result, middle)
+    if build.has(f"{build.block(layer)}.cross_attn_q.weight"):
+        return _decoder_layer(build, layer, x, inputs)
+
+    def mix(normed: Node) -> Node:
+        mixed = _mixed(build, layer, inputs, normed)
+        if not build.hyper.habits.both_kinds:
+            return mixed
+        again = build.norm(x, f"{build.block(layer)}.attn_norm")
+        return build.graph.add(mixed, recurrent_mixer(build, layer)(build, layer, again, inputs.state_rows))
+
+    return transformer_layer(build, layer, x, mix)
 
 
-def _mixed(build: Build, layer: int, x: Node, inputs: _Inputs) -> Node:
+def _decoder_layer(build: Build, layer: int, x: Node, inputs: _Inputs) -> Node:
+    """One that attends to its own tokens first, and then, as others do to their own, to those of an encoder."""
+    mixed = _mixed(build, layer, inputs, build.norm(x, f"{build.block(layer)}.attn_norm"))
+    return transformer_layer(build, layer, build.graph.add(mixed, x), partial(inputs.encoded.attended, layer))
+
+
+def _mixed(build: Build, layer: int, inputs: _Inputs, x: Node) -> Node:
     """The first half of a layer, in which tokens see each other: attention, or a state."""
-    if build.hyper.recurrent[layer]:
-        build.graph.expand(x)
-        return delta_net(build, layer, x, inputs.state_rows)
+    if build.hyper.recurrent[layer] and not build.hyper.attends(layer):
+        return recurrent_mixer(build, layer)(build, layer, x, inputs.state_rows)
+    if not build.hyper.attends(layer):
+        return _without_mixing(build, layer, x)
+    name = build.block(layer)
     if build.hyper.is_latent:
-        result = latent_attention(build, layer, x, inputs.cache(layer))
+        result = latent_attention(build, layer, x, inputs.cache(layer), inputs.indexer)
+    elif build.has(f"{name}.attn_kv_b.weight"):
+        result = attended(build, layer, expanded_heads(build, layer, x), inputs.cache(layer))
     else:
-        heads = rotated(build, layer, plain_heads(build, layer, x))
-        if build.hyper.habits.scales_queries:
-            heads = heads._replace(query=build.graph.scale(heads.query))
-        result = attended(build, layer, heads, inputs.cache(layer))
-    return build.linear(result, f"blk.{layer}.attn_output")
+        bias = inputs.distance_bias(layer)
+        result = attended(build, layer, heads_of(build, layer, x), inputs.cache(layer), Extras(score_bias=bias))
+    return attention_output(build, layer, x, result)
 
 
-def _output(build: Build, x: Node) -> None:
-    graph = build.graph
-    x = build.norm(x, "output_norm")
-    if build.hyper.habits.picks_outputs_last:
-        x.is_output = True
-        x = graph.get_rows(x, build.wanted)
-    if build.has("output.weight"):
-        logits = build.linear(x, "output")
-    else:
-        logits = graph.mul_mat(build.weight("token_embd.weight", build.places.layers[-1]), x)
-    if build.hyper.blueprint.number("final_logit_softcapping"):
-        logits = graph.scale(graph.unary(graph.scale(logits)))
-    x.is_output = logits.is_output = True
-    graph.expand(logits)
+def _without_mixing(build: Build, layer: int, x: Node) -> Node:
+    """A product in place of attention (some layers of Nemotron 51B), or nothing but a feed-forward network."""
+    name = f"{build.block(layer)}.attn_output"
+    return build.linear(x, name) if build.has(f"{name}.weight") else feed_forward(build, layer, x)

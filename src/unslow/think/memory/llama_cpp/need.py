@@ -4,18 +4,22 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.facts.blueprint import Blueprint
-from unslow.facts.units import padded
 from unslow.think.memory.llama_cpp.allocator import buffer_sizes
 from unslow.think.memory.llama_cpp.backends import Backend, cpu_backend, cuda_backend
-from unslow.think.memory.llama_cpp.build import Build, Kernels
+from unslow.think.memory.llama_cpp.build import Build, Kernels, UnknownLayoutError
 from unslow.think.memory.llama_cpp.cache import layer_caches
+from unslow.think.memory.llama_cpp.estimate import estimated_compute
 from unslow.think.memory.llama_cpp.hyper import Hyper
-from unslow.think.memory.llama_cpp.kernels import usable_kernels
+from unslow.think.memory.llama_cpp.kernels import heeded, usable_kernels
 from unslow.think.memory.llama_cpp.model_graph import build_graph
 from unslow.think.memory.llama_cpp.node import Node, four
 from unslow.think.memory.llama_cpp.places import Places
-from unslow.think.memory.llama_cpp.scheduler import scheduled
+from unslow.think.memory.llama_cpp.scheduler import Rules, scheduled
 from unslow.think.memory.llama_cpp.settings import Settings
+
+
+_IN_FLIGHT = 4
+"""Batches at once where several GPUs form a pipeline (GGML_SCHED_MAX_COPIES)."""
 
 
 class Need(NamedTuple):
@@ -31,42 +35,71 @@ class Need(NamedTuple):
         return self.weights + self.cache + self.compute
 
 
+class Memory(NamedTuple):
+    """All needs, of the devices and at the end of the host, and how they were found."""
+
+    needs: list[Need]
+    kernels: Kernels
+    estimated: str = ""
+    """Why the compute buffers are only estimated; empty where they follow from the graph."""
+
+
 def memory_needs(blueprint: Blueprint, settings: Settings, shares: Sequence[float]) -> list[Need]:
     """The needs of the devices, whose free memory are the shares, and at the end of the host."""
+    return memory_of(blueprint, settings, shares).needs
+
+
+def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float]) -> Memory:
+    """The needs of the devices and of the host; UserError where the numbers of the model can't be."""
     hyper = Hyper(blueprint)
-    places = Places(hyper, settings, shares)
-    backends = [*(cuda_backend(f"CUDA{n}") for n in range(len(shares))), cpu_backend()]
-    kernels = usable_kernels(hyper, settings, places, backends)
+    settings = heeded(hyper, settings)
+    places = Places(hyper, settings, settings.split or shares)
+    backends = backends_of(len(shares))
     weights = weight_bytes(blueprint, places, backends)
-    caches = cache_bytes(hyper, settings, places, kernels, len(backends))
-    compute = compute_bytes(Build(hyper, settings, places, kernels), backends)
-    return [Need(*parts) for parts in zip(weights, caches, compute, strict=True)]
+    try:
+        kernels, estimated = usable_kernels(hyper, settings, places, backends), ""
+        compute = compute_bytes(Build(hyper, settings, places, kernels), backends)
+    except UnknownLayoutError as error:
+        kernels, estimated = Kernels(flash_attention=settings.flash_attention is not False), str(error)
+        compute = estimated_compute(hyper, settings, places, kernels)
+    caches = cache_bytes(hyper, settings, places, backends)
+    needs = [Need(*parts) for parts in zip(weights, caches, compute, strict=True)]
+    return Memory(needs, kernels, estimated)
+
+
+def backends_of(devices: int) -> list[Backend]:
+    """So many GPUs, and the CPU."""
+    return [*(cuda_backend(f"CUDA{n}") for n in range(devices)), cpu_backend()]
 
 
 def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backend]) -> list[int]:
-    """The weights of each backend; a tied table lies on the host and, as the output matrix, where the output is."""
+    """The weights of each backend; what several of them read lies on each."""
     sums = [0] * len(backends)
-    output = places.layers[-1]
     for tensor in blueprint.tensors:
-        homes = {places.tensor(tensor.name)}
-        if tensor.name == "token_embd.weight" and "output.weight" not in blueprint.by_name:
-            homes.add(output)
-        for home in homes:
-            backend = backends[home]
-            sums[home] += padded(backend.bytes_of(Node("none", tensor.type, four(tensor.shape))), backend.alignment)
+        for home in places.copies(tensor.name):
+            sums[home] += backends[home].stored_bytes(Node("none", tensor.type, four(tensor.shape)))
     return sums
 
 
-def cache_bytes(hyper: Hyper, settings: Settings, places: Places, kernels: Kernels, count: int) -> list[int]:
+def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequence[Backend]) -> list[int]:
     """The caches of each backend."""
-    sums = [0] * count
-    for cache in layer_caches(hyper, settings, flash=kernels.flash_attention):
-        sums[places.cache(cache.layer)] += cache.bytes
+    sums = [0] * len(backends)
+    for cache in layer_caches(hyper, settings):
+        home = places.cache(cache.layer)
+        sums[home] += sum(backends[home].stored_bytes(table) for table in cache.tables)
     return sums
 
 
 def compute_bytes(build: Build, backends: Sequence[Backend]) -> list[int]:
     """The compute buffers of each backend."""
     build_graph(build)
-    schedule = scheduled(build.graph.nodes, build.graph.leaves, backends, offload=build.settings.offload_ops)
-    return buffer_sizes(schedule.nodes, build.graph.leaves, backends)
+    rules = Rules(build.settings.offload_ops, _IN_FLIGHT if _is_pipelined(build, len(backends) - 1) else 1)
+    schedule = scheduled(build.graph.nodes, build.graph.leaves, backends, rules)
+    return buffer_sizes(schedule.nodes, schedule.leaves, backends)
+
+
+def _is_pipelined(build: Build, devices: int) -> bool:
+    """Whether several GPUs hold everything, so that llama.cpp lets them work on several batches at once."""
+    settings, places = build.settings, build.places
+    everything = places.host not in places.layers and settings.cache_on_gpu
+    return devices > 1 and everything and not settings.overrides and not settings.experts_on_cpu

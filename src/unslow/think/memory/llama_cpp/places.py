@@ -5,24 +5,33 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
+from unslow.think.memory.llama_cpp.backends import cuda_backend
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.trials import trial
 
 _LAYER = re.compile(r"blk\.(\d+)\.")
 _EXPERTS = re.compile(r"\.ffn_(up|down|gate|gate_up)_(ch|)exps")
-_INPUT = re.compile(r"(token_embd|position_embd|token_types|per_layer_token_embd)\b(?!_norm)")
+_INPUT = re.compile(r"(token_embd|position_embd|token_types|per_layer_token_embd)\b")
 """Tables that are only looked up: they stay on the host."""
+_FIRST_LAYER = re.compile(r"(token_embd_norm|per_layer_model_proj|per_layer_proj_norm)\b")
+"""What comes before the layers, and goes where the first one is."""
+_PER_LAYER = re.compile(r"rope_(freqs|factors_long|factors_short)\b")
+"""What all layers read, each on its own device."""
+
+_gpu = cuda_backend("any")
 
 
 class Places:
     """The backends by number: GPUs first, the host last."""
 
     def __init__(self, hyper: Hyper, settings: Settings, shares: Sequence[float]) -> None:
-        self._settings = settings
+        self._hyper, self._settings = hyper, settings
         self.host = len(shares)
         self._overrides = [(re.compile(pattern), int(backend)) for pattern, backend in settings.overrides]
         self.layers = _layer_places(hyper.all_layers, settings.gpu_layers, shares)
         """For each layer, and at the end for the output."""
+        self._tensors: dict[tuple[str, int | None], int] = {}
 
     def layer(self, layer: int) -> int:
         """Where a layer's weights go, unless a pattern says otherwise."""
@@ -32,12 +41,40 @@ class Places:
         """Where a layer's keys and values go: with the layer, or to the host."""
         return self.layers[layer] if self._settings.cache_on_gpu else self.host
 
-    def tensor(self, name: str) -> int:
-        """Where a tensor of this name goes."""
-        match = _LAYER.match(name)
+    def tensor(self, name: str, layer: int | None = None) -> int:
+        """Where a tensor of this name goes, or the copy of it that is made for a layer."""
+        if (name, layer) not in self._tensors:
+            self._tensors[name, layer] = self._found(name, layer)
+        return self._tensors[name, layer]
+
+    def copies(self, name: str) -> set[int]:
+        """All places that have a copy of a tensor; none where it is not loaded."""
+        hyper = self._hyper
+        if _PER_LAYER.match(name):
+            return {self.tensor(name, layer) for layer in range(hyper.layers)}
+        match = _LAYER.search(name)
+        is_draft = match is not None and int(match[1]) >= hyper.layers
+        if is_draft and not any(part in name for part in hyper.habits.draft_tensors):
+            return set()
+        tied = name == "token_embd.weight" and "output.weight" not in hyper.blueprint.by_name
+        return {self.tensor(name), *([self.layers[-1]] if tied and hyper.habits.copies_table else [])}
+
+    def _found(self, name: str, layer: int | None) -> int:
+        """As a pattern says, else where it is used; but to the host if the device there can't compute with it."""
         for pattern, backend in self._overrides:
             if pattern.search(name):
                 return backend
+        place = self._wanted(name) if layer is None else self.layers[layer]
+        tensor = self._hyper.blueprint.by_name.get(name)
+        if place == self.host or tensor is None or _gpu.supports(trial(self._hyper, tensor)):
+            return place
+        return self.host
+
+    def _wanted(self, name: str) -> int:
+        """Where it would go if every device could compute with it."""
+        match = _LAYER.search(name)
+        if _FIRST_LAYER.match(name) and not name.startswith(f"{self._hyper.last_norm}."):
+            return self.layers[0]
         if match is None:
             return self.host if _INPUT.match(name) else self.layers[-1]
         layer = int(match[1])

@@ -21,21 +21,31 @@ class Schedule(NamedTuple):
     """The nodes in the order in which they are allocated, with their copies, and the number of splits."""
 
     nodes: list[Node]
+    leaves: list[Node]
     splits: int
 
 
-def scheduled(
-    nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], *, offload: bool = True
-) -> Schedule:
-    """Give every node and leaf its backend, and put copies between the splits; `offload` lets GPUs borrow weights."""
-    scheduler = _Scheduler(backends, offload=offload)
+class Rules(NamedTuple):
+    """What llama.cpp allows the scheduler."""
+
+    offload: bool = True
+    """Whether GPUs borrow weights from the host for long prompts."""
+    in_flight: int = 1
+    """Batches that several GPUs work on at once: each has its own inputs and copies."""
+
+
+def scheduled(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], rules: Rules) -> Schedule:
+    """Give every node and leaf its backend, and put copies between the splits."""
+    scheduler = _Scheduler(backends, rules)
     scheduler.assign(nodes, leaves)
-    return scheduler.split(nodes)
+    return scheduler.split(nodes, leaves)
 
 
 class _Scheduler:
-    def __init__(self, backends: Sequence[Backend], *, offload: bool) -> None:
-        self._backends, self._offload = backends, offload
+    def __init__(self, backends: Sequence[Backend], rules: Rules) -> None:
+        self._backends, self._rules = backends, rules
+        self._twins: dict[int, list[Node]] = {}
+        """By node: what the other batches in flight have of it."""
         self._cpu = len(backends) - 1
 
     def assign(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> None:
@@ -62,7 +72,7 @@ class _Scheduler:
         weight = next((s for s in node.sources if s.is_weight), None)
         if weight is None or weight.home is None:
             return _NOWHERE
-        if self._offload and weight.home == self._cpu and wants_offload(node):
+        if self._rules.offload and weight.home == self._cpu and wants_offload(node):
             return next((n for n in range(self._cpu) if self._backends[n].supports(node)), self._cpu)
         return weight.home if self._backends[weight.home].supports(node) else _NOWHERE
 
@@ -99,7 +109,7 @@ class _Scheduler:
             if node.backend == _NOWHERE:
                 node.backend = next(n for n, backend in enumerate(self._backends) if backend.supports(node))
 
-    def split(self, nodes: Sequence[Node]) -> Schedule:
+    def split(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> Schedule:
         """Cut the graph where the backend changes, and before each borrowed weight; copy what lies elsewhere."""
         copies: dict[tuple[int, int], Node] = {}
         done: list[Node] = []
@@ -115,7 +125,8 @@ class _Scheduler:
                 current = node.backend
                 self._redirect(node, copies, inputs)
             pending.append(node)
-        return Schedule(done + inputs + pending, splits)
+        twins = [twin for group in self._twins.values() for twin in group]
+        return Schedule(done + inputs + pending, [*twins, *leaves], splits)
 
     def _needs_split(self, node: Node, inputs: list[Node], copies: dict[tuple[int, int], Node]) -> bool:
         """Whether a split with copies ends here: so that borrowed weights share memory, or at a limit."""
@@ -132,14 +143,27 @@ class _Scheduler:
         """Let a node read copies of the operands that lie elsewhere."""
         sources = list(node.sources)
         for n, source in enumerate(sources):
+            if source.is_input:
+                self._keep_for_others(source)
             if not self._is_foreign(source, node.backend):
                 continue
             key = id(source), node.backend
             if key not in copies:
                 copies[key] = _copy(source, node.backend)
+                self._keep_for_others(copies[key])
                 inputs += [_dependency(source), copies[key]]
             sources[n] = copies[key]
         node.sources = tuple(sources)
+
+
+    def _keep_for_others(self, node: Node) -> None:
+        """With several batches in flight, each has its own, and none is written over."""
+        others = self._rules.in_flight - 1
+        if others and id(node) not in self._twins:
+            node.is_output = True
+            self._twins[id(node)] = [_copy(node, node.backend) for _ in range(others)]
+            for twin in self._twins[id(node)]:
+                twin.is_output = True
 
 
 def _copy(source: Node, backend: int) -> Node:

@@ -39,6 +39,11 @@ class Settings(NamedTuple):
     """The shares of several GPUs; by their free memory where empty."""
 
     @property
+    def transposes_values(self) -> bool:
+        """Whether values lie transposed in the cache: where flash attention is forbidden, not where it only fails."""
+        return self.flash_attention is False
+
+    @property
     def slot_context(self) -> int:
         """The cells that a slot has, as llama.cpp pads them."""
         whole = padded(self.context, CELLS_PADDING)

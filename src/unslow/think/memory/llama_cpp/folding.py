@@ -1,0 +1,57 @@
+"""Which layers of a model are laid out: of many that are alike, only as many as it takes until nothing changes any more.
+
+After a few equal layers the allocator finds the same gaps as a layer before, so that further ones can't make the buffer
+larger. A model of eighty layers costs what one of ten costs.
+"""
+
+from collections.abc import Hashable, Sequence
+
+from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.think.memory.llama_cpp.places import Places
+
+_LONGEST_PERIOD = 12
+_KEPT_PERIODS = 4
+
+
+def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
+    """The layers to build, in order; the first and the last are always there."""
+    return folded([_kind(hyper, places, layer) for layer in range(hyper.layers)])
+
+
+def folded(kinds: Sequence[Hashable]) -> list[int]:
+    """Places in a sequence, without what only repeats what comes before it more often than needed."""
+    kept: list[int] = []
+    start, end = 0, len(kinds)
+    while start < end:
+        period, length = _repetition(kinds, start)
+        spare = max(0, length // period - _KEPT_PERIODS) * period
+        cut = start + (_KEPT_PERIODS // 2) * period
+        kept += [*range(start, cut), *range(cut + spare, start + length)] if spare else range(start, start + length)
+        start += length
+    return kept
+
+
+def _repetition(kinds: Sequence[Hashable], start: int) -> tuple[int, int]:
+    """The period with which the sequence repeats from here for longest, and for how long it does."""
+    best = (1, 1)
+    for period in range(1, _LONGEST_PERIOD + 1):
+        end = start + period
+        while end < len(kinds) and kinds[end] == kinds[end - period]:
+            end += 1
+        length = end - start
+        if length >= (_KEPT_PERIODS + 1) * period and length > best[1]:
+            best = (period, length)
+    return best
+
+
+def _kind(hyper: Hyper, places: Places, layer: int) -> Hashable:
+    """All that tells a layer from another one; types matter only where a weight may be copied from the host."""
+    tensors = hyper.blueprint.layer_tensors[layer]
+    if not tensors:  # named otherwise, as an encoder's are
+        return layer
+    homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
+    weights = tuple(
+        (t.name, t.shape, t.type if home == places.host else "") for t, home in zip(tensors, homes, strict=True)
+    )
+    own = (hyper.heads[layer], hyper.kv_heads[layer], hyper.windowed[layer], hyper.recurrent[layer])
+    return weights, homes, own, hyper.experts_used[layer], places.layer(layer), hyper.cache_layer(layer) == layer
