@@ -3,18 +3,23 @@
 import argparse
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import msgspec
 
 from unslow.app.explain import pages
+from unslow.app.fit import Request, answer
 from unslow.app.read_target import read_stored
 from unslow.app.spell import spelled
 from unslow.cli._dispatch import commands, parser
 from unslow.facts.snapshot import Snapshot
+from unslow.facts.stored_model import Inventory
+from unslow.look.system.live import LiveSystem
 from unslow.show import render
+from unslow.show._fit import render_fit
 from unslow.show._page import page_markdown
+from unslow.think.fit.report import FitReport
 from unslow.think.judge import diagnose
 from unslow.think.report import Report
 
@@ -35,26 +40,36 @@ def reference() -> Iterator[tuple[Path, str]]:
     yield ROOT / "command_line.md", NOTE + command_line()
     yield ROOT / "report.schema.json", schema(Report)
     yield ROOT / "snapshot.schema.json", schema(Snapshot)
-    yield README, between(README, "report", shown_report())
+    yield ROOT / "fit.schema.json", schema(FitReport)
+    yield ROOT / "models.schema.json", schema(Inventory)
+    yield README, between(README, {"report": shown_report(), "fit": shown_fit()})
     fit = subprocess.run(
         [sys.executable, DOCS.parent / "lab" / "fit_decode.py"], capture_output=True, text=True, check=True
     )
-    yield PHYSICS, between(PHYSICS, "fit", fit.stdout)
+    yield PHYSICS, between(PHYSICS, {"fit": fit.stdout})
 
 
-def between(path: Path, name: str, text: str) -> str:
-    """The file with the text between its two marks replaced."""
+def between(path: Path, texts: Mapping[str, str]) -> str:
+    """The file with the texts between their two marks replaced."""
     page = path.read_text("utf-8")
-    head, start, rest = page.partition(f"<!-- {name}:")
-    note, arrow, rest = rest.partition("-->\n")
-    _, end, tail = rest.partition(f"<!-- /{name} -->")
-    return head + start + note + arrow + f"\n```text\n{text.strip()}\n```\n\n" + end + tail
+    for name, text in texts.items():
+        head, start, rest = page.partition(f"<!-- {name}:")
+        note, arrow, rest = rest.partition("-->\n")
+        _, end, tail = rest.partition(f"<!-- /{name} -->")
+        page = head + start + note + arrow + f"\n```text\n{text.strip()}\n```\n\n" + end + tail
+    return page
 
 
 def shown_report() -> str:
     """The report of a recorded machine as a terminal shows it."""
     snapshot = read_stored(str(SHOWN))
     return render(spelled(diagnose(snapshot), snapshot), "terminal", width=100, color=False)
+
+
+def shown_fit() -> str:
+    """The answer for a well-known model as a terminal shows it."""
+    flags = {"model": "llama-3.3-70b", "quant": "Q4_K_M", "devices": ["RTX 4090"]}
+    return render_fit(answer(LiveSystem(), Request.from_flags(flags)), "terminal", width=100, color=False)
 
 
 def command_line() -> str:

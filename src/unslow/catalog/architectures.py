@@ -19,6 +19,8 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether that one is the first of the period, else the last."""
     window_layers_from: int = 0
     """From so many layers on a model has windows at all (EXAONE 4: only the large one)."""
+    window_drafts: bool = False
+    """Whether layers that only predict further tokens have windows too."""
     ignores_window: bool = False
     """Whether llama.cpp attends to everything whatever the file says."""
     layers_with_cache: int = 0
@@ -29,6 +31,8 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether what is kept is read: some embedding models have a cache for nothing."""
     caches_drafts: bool = True
     """Whether layers that only predict further tokens have a cache, although they are not loaded."""
+    drafts_need_tensors: bool = False
+    """Whether such layers are only counted where the file has their tensors."""
     draft_tensors: tuple[str, ...] = ()
     """Parts of the names of those layers' tensors that are loaded all the same."""
     block: str = "blk"
@@ -44,7 +48,8 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether each layer adds the embeddings again, times its output scale."""
 
     # norms
-    norm: str = "rms_norm"
+    norm: str = ""
+    """rms_norm, norm or, where it is empty, the one whose epsilon the file has."""
     head_norm: str = ""
     """The norm of queries and keys, where it is another one."""
     norms_without_weights: bool = False
@@ -101,6 +106,8 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scales_logits: bool = False
     caps_logits: bool = False
     """Whether logits are squeezed into a range, whatever the file says."""
+    hidden_tokens: int = 0
+    """So many tokens, those of images, are never said: their logits are overwritten (Chameleon)."""
     flash_attention: bool = True
     """Whether llama.cpp allows it."""
     caps_scores: bool = False
@@ -115,6 +122,10 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether the weights of the chosen experts are made to add up to one, where the file does not say."""
     mixes_dense: bool = False
     """Whether a network for all tokens stands beside the experts, and the mean of both is taken (Grok)."""
+    clamps_first: bool = False
+    """Whether limits are set before a gated activation, and to all networks where the file gives those of experts."""
+    selects_by_sigmoid: bool = False
+    """Whether experts are chosen by another function than the one that weighs them (GroveMoE)."""
     routes_input: bool = False
     """Whether experts are chosen by what the layer read, before attention (SmallThinker)."""
     scales_shared_sum: bool = False

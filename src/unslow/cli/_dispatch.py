@@ -18,6 +18,8 @@ _EPILOG = """examples:
   unslow collect -o seen.json    look only, and write what was seen
   unslow diagnose seen.json      diagnose what was seen, here or elsewhere
   unslow explain                 every cause that it knows
+  unslow fit llama-3.3-70b       does a model fit this machine, or `--device "RTX 4090"`
+  unslow models                  the models on this machine
 
 options of the diagnosis: unslow diagnose --help
 exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""

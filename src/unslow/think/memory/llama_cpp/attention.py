@@ -42,7 +42,7 @@ def cache_inputs(build: Build, layer: int) -> CacheInputs:
     if not hyper.reads_cache:
         return CacheInputs(graph.input(kind, tokens, tokens, name="mask"))
     value_rows = None
-    if not hyper.is_latent:
+    if not hyper.is_latent and not hyper.is_compressed:
         width = hyper.widest_values if settings.transposes_values else 1
         value_rows = graph.input("I64", tokens * width, name="value rows")
     return CacheInputs(
@@ -71,9 +71,14 @@ def distance_bias(build: Build, table: Node, distances: Node) -> Node:
 
 def _key_rotation(build: Build, layer: int) -> Node | None:
     hyper = build.hyper
-    length = hyper.key_length(layer)
-    quantised = block_of(build.settings.key_type)[0] > 1
-    if hyper.is_latent or not quantised or not _can_rotate(build, layer, "key"):
+    if hyper.is_latent or not _can_rotate(build, layer, "key"):
+        return None
+    return rotation_input(build, hyper.key_length(layer))
+
+
+def rotation_input(build: Build, length: int, *, always: bool = False) -> Node | None:
+    """A matrix that keys of this length are rotated with, where they are quantised."""
+    if not always and block_of(build.settings.key_type)[0] == 1:
         return None
     size = length & -length  # the largest power of two that divides it
     return build.graph.input("F32", size, size, name="key rotation")
@@ -89,6 +94,8 @@ def _value_rotation(build: Build, layer: int) -> Node | None:
 def _can_rotate(build: Build, layer: int, what: str) -> bool:
     """Whether all heads of this cache are equally long, and those of the first layer are of a fitting length."""
     hyper = build.hyper
+    if hyper.window and any(hyper.recurrent):
+        return False  # llama.cpp has no rotation for such a pair of caches beside states
     length_of = hyper.key_length if what == "key" else hyper.value_length
     kin = [il for il in range(hyper.all_layers) if hyper.has_own_cache(il) and hyper.attends(il)]
     lengths = {length_of(il) for il in kin if hyper.windowed[il] == hyper.windowed[layer]}
@@ -100,23 +107,23 @@ def attended(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras
     graph = build.graph
     query, key, value, gate = heads
     if inputs.key_rotation is not None:
-        query = _hadamard(build, query, inputs.key_rotation)
-        key = key and _hadamard(build, key, inputs.key_rotation)
+        query = hadamard(build, query, inputs.key_rotation)
+        key = key and hadamard(build, key, inputs.key_rotation)
     if inputs.value_rotation is not None:
-        value = value and _hadamard(build, value, inputs.value_rotation)
-    keys_first = build.hyper.window or not build.hyper.reads_cache
+        value = value and hadamard(build, value, inputs.value_rotation)
+    keys_first = (build.hyper.window and not build.hyper.is_latent) or not build.hyper.reads_cache
     for node in (query, key, value) if keys_first else (query, value, key):
         if node is not None:
             graph.expand(node)
     keys, values = stored(build, layer, key, value, inputs)
-    mask = inputs.mask if extras.picked is None else _only(build, extras.picked, inputs.mask)
+    mask = inputs.mask if extras.picked is None else only(build, extras.picked, inputs.mask)
     result = product(build, layer, Operands(query, keys, values, mask), extras)
     if inputs.value_rotation is not None:
-        result = _hadamard(build, result, inputs.value_rotation)
+        result = hadamard(build, result, inputs.value_rotation)
     return result if gate is None else graph.mul(result, graph.unary(gate))
 
 
-def _only(build: Build, picked: Node, mask: Node) -> Node:
+def only(build: Build, picked: Node, mask: Node, kind: str = "F32") -> Node:
     """A mask that hides all but the picked tokens, and what was hidden before."""
     graph = build.graph
     count, tokens, _, streams = picked.shape
@@ -124,13 +131,13 @@ def _only(build: Build, picked: Node, mask: Node) -> Node:
     hidden = graph.unary(mask, "fill")
     hidden = graph.view(hidden, (1, cells, tokens, streams), (element, hidden.strides[1], hidden.strides[2]))
     places = graph.view(picked, (count, tokens, streams), (picked.strides[1], picked.strides[2]))
-    shown = graph.unary(graph.empty("F32", 1, count, tokens, streams), "fill")
+    shown = graph.unary(graph.empty(kind, 1, count, tokens, streams), "fill")
     masked = graph.set_rows(hidden, shown, places)
     row, stream = masked.strides[2], masked.strides[3]
     return graph.add(graph.view(masked, (cells, tokens, 1, streams), (row, stream, stream)), mask)
 
 
-def _hadamard(build: Build, x: Node, rotation: Node) -> Node:
+def hadamard(build: Build, x: Node, rotation: Node) -> Node:
     """Rotated by a Hadamard matrix, which quantised caches lose less with."""
     size, graph = rotation.shape[0], build.graph
     rows = x.elements // size
@@ -266,7 +273,7 @@ def attention_output(build: Build, layer: int, x: Node, result: Node) -> Node:
     if build.has(f"{name}.attn_sub_norm.weight"):
         result = build.norm(result, f"{name}.attn_sub_norm")
     if build.has(f"{name}.attn_gate.weight"):
-        result = _gated(build, layer, result, graph.unary(build.linear(x, f"{name}.attn_gate")))
+        result = _gated(build, layer, result, build.linear(x, f"{name}.attn_gate"))
     result = build.linear(result, f"{name}.attn_{'o' if build.has(f'{name}.attn_o.weight') else 'output'}")
     return graph.scale(result) if build.hyper.scales_values else result
 
@@ -275,8 +282,11 @@ def _gated(build: Build, layer: int, result: Node, gate: Node) -> Node:
     """Element by element, or head by head where the gate has one number for each."""
     graph, heads = build.graph, build.hyper.heads[layer]
     if gate.shape[0] != heads:
-        return graph.mul(result, gate)
+        return graph.mul(result, graph.unary(gate))
     width, tokens = result.shape[:2]
     by_head = graph.reshape(result, width // heads, heads, tokens)
-    gated = graph.mul(by_head, graph.reshape(gate, 1, heads, tokens))
-    return (graph.cont if build.hyper.is_latent else graph.reshape)(gated, width, tokens)
+    if build.hyper.is_latent and any(build.hyper.recurrent):  # Ling 3
+        gated = graph.mul(by_head, graph.unary(graph.reshape(gate, 1, heads, tokens)))
+        return graph.cont(gated, width, tokens)
+    gated = graph.mul(by_head, graph.reshape(graph.unary(gate), 1, heads, tokens))
+    return graph.reshape(gated, width, tokens)

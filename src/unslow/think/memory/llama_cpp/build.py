@@ -23,6 +23,12 @@ class Kernels(NamedTuple):
     """A gated delta network, one token for each sequence."""
     delta_chunk: bool = True
     """The same for many tokens."""
+    stream_sums: bool = True
+    """What a layer reads of several residual streams."""
+    stream_weights: bool = True
+    """How much of each stream goes into each."""
+    stream_writes: bool = True
+    """What a layer adds to them."""
     indexer: bool = True
     """What picks the tokens that sparse attention sees."""
 
@@ -37,6 +43,8 @@ class Build:
         self.graph = Graph()
         self.fused: list[tuple[int, Node]] = []
         """The nodes that are one kernel, with their layers."""
+        self.is_trial = tokens is not None
+        """Whether the graph is only made to see which kernels can be used."""
         self.tokens = settings.tokens if tokens is None else tokens
         self.sequence_tokens = self.tokens // settings.slots
         """The tokens of each sequence, which all have equally many."""
@@ -66,6 +74,13 @@ class Build:
             self._weights[name, home] = node
         return self._weights[name, home]
 
+    def size(self, key: str) -> int:
+        """A number of the file that sizes are made of; UnknownLayoutError where it has none."""
+        number = self.hyper.blueprint.count(key)
+        if number < 1:
+            raise UnknownLayoutError(f"the file has no {key}")
+        return number
+
     def block(self, layer: int) -> str:
         """What the names of a layer's tensors begin with."""
         return self.hyper.block(layer)
@@ -74,6 +89,11 @@ class Build:
         """Where in this layer the wanted tokens are picked; empty where all go on."""
         place = self.hyper.habits.picks_outputs
         return place if layer == self.hyper.layers - 1 and place in ("attention", "post_norm", "sum", "feed_forward") else ""
+
+    @cached_property
+    def token_numbers(self) -> Node:
+        """The tokens themselves."""
+        return self.graph.input("I32", self.tokens, name="tokens")
 
     @cached_property
     def temperatures(self) -> Node:
@@ -99,7 +119,7 @@ class Build:
 
     def norm(self, x: Node, name: str, op: str = "") -> Node:
         """A norm with its weight and bias; without a weight of that name, the norm alone."""
-        normed = self.graph.norm(x, op or self.hyper.habits.norm)
+        normed = self.graph.norm(x, op or self.hyper.norm)
         if self.has_norm(name):
             full = f"{name}.weight"
             normed = self.graph.mul(normed, self.weight(full if self.has(full) else name))

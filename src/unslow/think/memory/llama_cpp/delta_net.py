@@ -6,8 +6,14 @@ from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.delta_rule import Heads, delta_rule
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
 from unslow.think.memory.llama_cpp.recurrent import (
-    StateRows, by_sequence, convolved, loaded, memory_cache, stored, with_last_inputs,
-)  # fmt: skip
+    StateRows,
+    by_sequence,
+    convolved,
+    loaded,
+    memory_cache,
+    stored,
+    with_last_inputs,
+)
 
 
 class _Sizes(NamedTuple):
@@ -33,7 +39,7 @@ class _Sizes(NamedTuple):
 
 def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """A whole linear-attention layer, with its projections."""
-    graph, name, sizes = build.graph, f"blk.{layer}", _sizes(build)
+    graph, name, sizes = build.graph, build.block(layer), _sizes(build)
     graph.expand(x)
     mixed, gate = _projected(build, layer, x, sizes)
     strength, decay = _strength_and_decay(build, layer, x, sizes)
@@ -52,17 +58,20 @@ def delta_net(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
 
 
 def _sizes(build: Build) -> _Sizes:
-    number = build.hyper.blueprint.count
-    value_heads = number("ssm.time_step_rank")
+    value_heads = build.size("ssm.time_step_rank")
     return _Sizes(
-        number("ssm.state_size"), number("ssm.group_count"), number("ssm.inner_size") // value_heads, value_heads,
-        build.sequence_tokens, build.settings.slots,
-    )  # fmt: skip
+        key_length=build.size("ssm.state_size"),
+        key_heads=build.size("ssm.group_count"),
+        value_length=build.size("ssm.inner_size") // value_heads,
+        value_heads=value_heads,
+        tokens=build.sequence_tokens,
+        sequences=build.settings.slots,
+    )
 
 
 def _projected(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
     """The channels of the convolution, and the output gate."""
-    name = f"blk.{layer}"
+    name = build.block(layer)
     if not build.has(f"{name}.attn_qkv.weight"):
         return _projected_at_once(build, layer, x, sizes)
     mixed = build.linear(x, f"{name}.attn_qkv")
@@ -72,7 +81,7 @@ def _projected(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, 
 def _projected_at_once(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
     """The same of older files: one product, in which all parts of a key head lie side by side."""
     graph = build.graph
-    joined = build.linear(x, f"blk.{layer}.ssm_in")
+    joined = build.linear(x, f"{build.block(layer)}.ssm_in")
     by_head = sizes.key_heads, sizes.tokens, sizes.sequences
     joined = graph.reshape(joined, joined.shape[0] // sizes.key_heads, *by_head)
     lengths = (*(sizes.key_length,) * 2, *(sizes.value_length * sizes.shared,) * 2)
@@ -86,7 +95,7 @@ def _projected_at_once(build: Build, layer: int, x: Node, sizes: _Sizes) -> tupl
 
 def _strength_and_decay(build: Build, layer: int, x: Node, sizes: _Sizes) -> tuple[Node, Node]:
     """How strongly a token writes into the memory, and how fast the memory fades."""
-    graph, name, shape = build.graph, f"blk.{layer}", sizes.values[1:]
+    graph, name, shape = build.graph, build.block(layer), sizes.values[1:]
     if build.has(f"{name}.ssm_ba.weight"):
         strength, rate = _strength_and_rate_at_once(build, layer, x, sizes)
     else:
@@ -101,7 +110,7 @@ def _strength_and_rate_at_once(build: Build, layer: int, x: Node, sizes: _Sizes)
     """Both by one product, in which those of a key head lie side by side."""
     graph = build.graph
     by_head = sizes.key_heads, sizes.tokens, sizes.sequences
-    joined = graph.reshape(build.linear(x, f"blk.{layer}.ssm_ba"), 2 * sizes.shared, *by_head)
+    joined = graph.reshape(build.linear(x, f"{build.block(layer)}.ssm_ba"), 2 * sizes.shared, *by_head)
     strength, rate = (graph.view(joined, (sizes.shared, *by_head), joined.strides[1:]) for _ in range(2))
     return graph.cont(strength), graph.cont(rate, *sizes.values[1:])
 
@@ -126,7 +135,7 @@ def _repeated(build: Build, layer: int, x: Node, sizes: _Sizes) -> Node:
     """A key head for each value head, where the delta rule does not share them by itself."""
     graph, kernels = build.graph, build.kernels
     shape = (sizes.key_length, *sizes.values[1:])
-    if build.has(f"blk.{layer}.ssm_ba.weight"):  # the value heads of a key head follow each other
+    if build.has(f"{build.block(layer)}.ssm_ba.weight"):  # the value heads of a key head follow each other
         apart = sizes.key_length, 1, sizes.key_heads, sizes.tokens * sizes.sequences
         whole = sizes.key_length, sizes.shared, sizes.key_heads, sizes.tokens * sizes.sequences
         return graph.reshape(graph.repeat(graph.reshape(x, *apart), *whole), *shape)

@@ -6,12 +6,14 @@ prompt, where a chunk's tokens are solved for together, or step by step for sing
 
 from typing import NamedTuple
 
-from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.build import Build, UnknownLayoutError
 from unslow.think.memory.llama_cpp.graph import Graph
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
 
 _CHUNK, _CHUNK_BY_CHANNEL = 64, 16
 """Tokens of a chunk: where a head fades as a whole, and where each of its channels fades by itself."""
+_MOST_CHUNKS = 1024
+"""Beyond that a graph would take seconds to lay out."""
 
 
 class Heads(NamedTuple):
@@ -55,9 +57,7 @@ def _fused(build: Build, layer: int, heads: Heads, memory: Node) -> Answer:
 def _step(graph: Graph, heads: Heads, memory: Node) -> Answer:
     """One token for each sequence."""
     count, sequences = memory.shape[2:]
-    query, key, value = (
-        graph.permute(n, 0, 2, 1, 3) for n in (graph.scale(heads.query), heads.key, heads.value)
-    )
+    query, key, value = (graph.permute(n, 0, 2, 1, 3) for n in (graph.scale(heads.query), heads.key, heads.value))
     decay = graph.unary(graph.reshape(heads.decay, 1, heads.decay.shape[0], count, sequences))
     strength = graph.reshape(heads.strength, 1, 1, count, sequences)
     memory = graph.mul(memory, decay)
@@ -99,9 +99,9 @@ class _Chunks:
         by_channel = heads.decay.shape[:2] == heads.query.shape[:2]
         self.size = _CHUNK_BY_CHANNEL if by_channel else _CHUNK
         self.count = -(-heads.query.shape[2] // self.size)
-        query, key, value, decay, strength = (
-            self._padded(n) for n in (graph.scale(heads.query), *heads[1:])
-        )
+        if self.count > _MOST_CHUNKS:
+            raise UnknownLayoutError(f"{self.count} chunks of a delta network are too many to lay out")
+        query, key, value, decay, strength = (self._padded(n) for n in (graph.scale(heads.query), *heads[1:]))
         strong_values, strong_keys = (self._cut(graph.mul(n, strength)) for n in (value, key))
         query, key = self._cut(query), self._cut(key)
         faded = graph.unary(graph.cont(graph.transpose(self._cut(decay))), "cumsum")

@@ -40,8 +40,7 @@ def _looked_up(build: Build) -> Node:
     """Rows of the token table; beside them lie embeddings that an image could give in their place."""
     graph, width = build.graph, build.hyper.width
     images = build.hyper.blueprint.count("n_deepstack_layers")  # whose embeddings are as many rows longer
-    tokens = graph.input("I32", build.tokens, name="tokens")
-    rows = graph.get_rows(build.weight("token_embd.weight"), tokens)
+    rows = graph.get_rows(build.weight("token_embd.weight"), build.token_numbers)
     if images:
         rows = graph.pad(rows, images * width)
     graph.expand(rows)

@@ -1,5 +1,6 @@
 """The second half of a layer: one network for all tokens, or experts chosen for each."""
 
+from unslow.think.memory.llama_cpp.activation import gated
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.experts import experts
 from unslow.think.memory.llama_cpp.node import Node
@@ -26,8 +27,7 @@ def dense(build: Build, layer: int, x: Node, suffix: str = "") -> Node:
     name, graph = f"{build.block(layer)}.ffn", build.graph
     up = build.linear(x, f"{name}_up{suffix}")
     if build.has(f"{name}_gate{suffix}.weight"):
-        gate = build.linear(x, f"{name}_gate{suffix}")
-        inner = graph.gated(gate, up, clamps=build.hyper.clamps("shexp", layer))
+        inner = gated(build, layer, build.linear(x, f"{name}_gate{suffix}"), up, "shexp")
     elif build.weight(f"{name}_down{suffix}.weight").shape[0] * 2 == up.shape[0]:
         inner = graph.glu(up)
     else:
@@ -46,13 +46,26 @@ def _activated(build: Build, layer: int, x: Node) -> Node:
 
 
 def _chosen(build: Build, layer: int, x: Node, scores: Node | None) -> Node:
-    """What the experts say; some read and answer in a narrower space (Nemotron 3 Super)."""
+    """What the experts say; some read and answer in a narrower space (Nemotron 3 Super, Kimi K3)."""
     name = f"{build.block(layer)}.ffn"
-    if not build.has(f"{name}_latent_down.weight"):
+    if build.has(f"{name}_up_chexps.weight"):
+        return _twice(build, layer, x)
+    space = next((s for s in ("latent", "routed") if build.has(f"{name}_{s}_down.weight")), "")
+    if not space:
         return experts(build, layer, x, scores)
-    narrow = build.linear(x, f"{name}_latent_down")
+    narrow = build.linear(x, f"{name}_{space}_down")
     answer = experts(build, layer, narrow, scores or build.linear(x, f"{name}_gate_inp"))
-    return build.linear(answer, f"{name}_latent_up")
+    if build.has(f"{name}_{space}_norm.weight"):
+        answer = build.norm(answer, f"{name}_{space}_norm")
+    return build.linear(answer, f"{name}_{space}_up")
+
+
+def _twice(build: Build, layer: int, x: Node) -> Node:
+    """Experts, then smaller ones that whole groups of them share (GroveMoE)."""
+    graph = build.graph
+    scores = build.linear(x, f"{build.block(layer)}.ffn_gate_inp")
+    first = experts(build, layer, x, scores)
+    return graph.add(first, graph.scale(experts(build, layer, first, scores, "chexps")))
 
 
 def _shared(build: Build, layer: int, x: Node) -> Node:

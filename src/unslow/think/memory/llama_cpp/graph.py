@@ -72,6 +72,10 @@ class Graph:
         """A + b."""
         return self.binary("add", a, b)
 
+    def add_in_place(self, a: Node, b: Node) -> Node:
+        """A + b, written over a."""
+        return Node("add", a.kind, a.shape, (a, b), strides=a.strides, view_of=a)
+
     def mul(self, a: Node, b: Node) -> Node:
         """A * b."""
         return self.binary("mul", a, b)
@@ -102,10 +106,12 @@ class Graph:
             return Node("glu", gate.kind, gate.shape, (gate, up))
         return Node("glu", gate.kind, (gate.shape[0] // 2, *gate.shape[1:]), (gate,))
 
-    def gated(self, gate: Node, up: Node, *, clamps: bool) -> Node:
+    def gated(self, gate: Node, up: Node, *, clamps: bool, clamps_first: bool = False) -> Node:
         """A gated activation; one whose values are kept within limits is no longer one kernel."""
         if not clamps:
             return self.glu(gate, up)
+        if clamps_first:
+            return self.glu(self.clamp(gate), self.clamp(up))
         return self.mul(self.clamp(self.unary(gate)), self.clamp(up))
 
     def rope(self, x: Node, positions: Node, factors: Node | None = None) -> Node:

@@ -9,6 +9,9 @@ from unslow.facts.errors import UserError
 MOST_LAYERS = 512
 """As many as llama.cpp takes (LLAMA_MAX_LAYERS)."""
 
+LOW_RATIO, HIGH_RATIO = 4, 128
+"""The tokens that make up a compressed row: few, of which an indexer picks, or many."""
+
 _POSITIONS_IN_SPACE = 4
 """Time, height, width and one more, where images have places too."""
 
@@ -29,7 +32,7 @@ class Hyper:
             raise UserError(
                 f"a model of {self.all_layers} layers can't be loaded", f"llama.cpp takes 1 to {MOST_LAYERS} of them"
             )
-        self.layers = self.all_layers - blueprint.count("nextn_predict_layers")
+        self.layers = self.all_layers - self._drafts()
         """Without the layers that only predict further tokens."""
         self.width = blueprint.count("embedding_length")
         self.heads = blueprint.per_layer("attention.head_count", self.all_layers)
@@ -39,6 +42,12 @@ class Hyper:
         self.window = 0 if self.habits.ignores_window else self._window()
         self.positions = self._positions()
         """Position numbers for each token."""
+
+    def _drafts(self) -> int:
+        """How many layers only predict further tokens; none where their tensors must tell, and are not there."""
+        count = self.blueprint.count("nextn_predict_layers")
+        first = f"blk.{self.all_layers - count}.nextn.eh_proj.weight"
+        return 0 if self.habits.drafts_need_tensors and first not in self.blueprint.by_name else count
 
     def _kv_heads(self) -> list[int]:
         if f"{self.blueprint.architecture}.attention.head_count_kv" in self.blueprint.metadata:
@@ -82,7 +91,8 @@ class Hyper:
             return [bool(p) for p in self.blueprint.per_layer(key, self.all_layers)]
         period = int(pattern) if not isinstance(pattern, str) else 0
         full = 0 if self.habits.window_full_first else period - 1
-        return [il < self.layers and (period == 0 or il % period != full) for il in range(self.all_layers)]
+        end = self.all_layers if self.habits.window_drafts else self.layers
+        return [il < end and (period == 0 or il % period != full) for il in range(self.all_layers)]
 
     @cached_property
     def recurrent(self) -> list[bool]:
@@ -115,13 +125,23 @@ class Hyper:
         return self.blueprint.count("attention.key_length_mla") > 0
 
     @property
+    def is_compressed(self) -> bool:
+        """Whether older tokens are kept as compressed rows (DeepSeek 4)."""
+        return self.blueprint.count("attention.compress_ratios") > 0
+
+    def compression(self, layer: int) -> int:
+        """How many tokens make up a compressed row of a layer; 0 where it sees the last tokens alone."""
+        return self.blueprint.per_layer("attention.compress_ratios", self.all_layers)[layer]
+
+    @property
     def index_length(self) -> int:
         """The length of the keys by which sparse attention picks its tokens; 0 without it."""
         return self.blueprint.count("attention.indexer.key_length")
 
     def has_indexer(self, layer: int) -> bool:
         """Whether a layer picks tokens itself, and does not take those of the layer before."""
-        return f"{self.block(layer)}.indexer.attn_k.weight" in self.blueprint.by_name
+        names = (f"{self.block(layer)}.indexer.{key}.weight" for key in ("attn_k", "k_proj"))
+        return any(name in self.blueprint.by_name for name in names)
 
     def cache_layer(self, layer: int) -> int:
         """The layer whose cache this one reads: its own, or one that it shares."""
@@ -186,13 +206,18 @@ class Hyper:
         """The last inputs of a recurrent layer's convolution."""
         number = self.blueprint.count
         if number("wkv.head_size"):
-            return number("token_shift_count", 2) * self.width
+            return self.token_shifts * self.width
         if number("shortconv.l_cache"):
             return self.width * (number("shortconv.l_cache") - 1)
         if number("kda.head_dim"):
             return 3 * (number("ssm.conv_kernel", 4) - 1) * self.heads[0] * number("kda.head_dim")
         channels = number("ssm.inner_size") + 2 * number("ssm.group_count") * number("ssm.state_size")
         return max(0, number("ssm.conv_kernel") - 1) * channels
+
+    @property
+    def token_shifts(self) -> int:
+        """How many of the last inputs a layer of RWKV keeps: one for each half that mixes with them."""
+        return self.blueprint.count("token_shift_count", 2)
 
     @cached_property
     def memory_elements(self) -> int:
@@ -242,6 +267,13 @@ class Hyper:
         return self.habits.caps_logits or self.blueprint.number("final_logit_softcapping") != 0
 
     @cached_property
+    def norm(self) -> str:
+        """The norm between parts of a layer, as ggml names it."""
+        keys = (f"{self.blueprint.architecture}.attention.layer_norm{kind}_epsilon" for kind in ("_rms", ""))
+        has_rms, has_plain = (key in self.blueprint.metadata for key in keys)
+        return self.habits.norm or ("norm" if has_plain and not has_rms else "rms_norm")
+
+    @cached_property
     def last_norm(self) -> str:
         """The name of the norm after the last layer; empty where there is none."""
         names = ("output_norm", "enc.output_norm", *(("token_embd_norm",) if self.habits.has_output else ()))
@@ -260,7 +292,8 @@ class Hyper:
 
     def clamps(self, what: str, layer: int) -> bool:
         """Whether a layer keeps the activations of its experts (`exp`), or of its other network, within limits."""
-        key = f"swiglu_clamp_{what}"
+        keys = (f"swiglu_clamp_{what}", *(("swiglu_clamp_exp",) if self.habits.clamps_first else ()))
+        key = next((k for k in keys if self.blueprint.number(k)), keys[0])
         return bool(self.blueprint.number(key)) and self.blueprint.per_layer(key, self.all_layers)[layer] > 0
 
     @property

@@ -4,14 +4,20 @@ from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.delta_rule import Heads, delta_rule
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
 from unslow.think.memory.llama_cpp.recurrent import (
-    StateRows, by_sequence, convolution_cache, convolved, loaded, memory_cache, stored,
-)  # fmt: skip
+    StateRows,
+    by_sequence,
+    convolution_cache,
+    convolved,
+    loaded,
+    memory_cache,
+    stored,
+)
 
 
 def kimi_delta(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """A whole layer, with its projections."""
-    graph, name = build.graph, f"blk.{layer}"
-    length, heads = build.hyper.blueprint.count("kda.head_dim"), build.hyper.heads[layer]
+    graph, name = build.graph, build.block(layer)
+    length, heads = build.size("kda.head_dim"), build.hyper.heads[layer]
     shape = length, heads, build.sequence_tokens, build.settings.slots
     if not build.hyper.habits.loads_states_first:
         graph.expand(x)
@@ -33,7 +39,7 @@ def _projected(
     build: Build, layer: int, x: Node, rows: StateRows, shape: tuple[int, int, int, int]
 ) -> tuple[Node, Node, Node]:
     """Queries, keys and values, each after a convolution of its own; their last inputs lie in one state."""
-    graph, name = build.graph, f"blk.{layer}"
+    graph, name = build.graph, build.block(layer)
     cache = convolution_cache(build, layer)
     states = loaded(build, cache, rows)
 
@@ -54,7 +60,7 @@ def _projected(
 
 def _decay(build: Build, layer: int, x: Node, shape: tuple[int, int, int, int]) -> Node:
     """How fast each channel fades; a lower bound keeps it from fading at once (Kimi K3, Ling 3)."""
-    graph, name = build.graph, f"blk.{layer}"
+    graph, name = build.graph, build.block(layer)
     bounded = bool(build.hyper.blueprint.number("kda.gate_lower_bound"))
     rate = build.linear(x, f"{name}.ssm_f_a")
     if build.has(f"{name}.ssm_f_b.weight"):
@@ -71,7 +77,7 @@ def _decay(build: Build, layer: int, x: Node, shape: tuple[int, int, int, int]) 
 
 def _gate(build: Build, layer: int, x: Node) -> Node:
     """What the output is multiplied by: of one product, or of two with a narrow middle."""
-    name = f"blk.{layer}"
+    name = build.block(layer)
     if build.has(f"{name}.ssm_g.weight"):
         return build.linear(x, f"{name}.ssm_g")
     gate = build.linear(x, f"{name}.ssm_g_a")

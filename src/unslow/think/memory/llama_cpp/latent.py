@@ -6,14 +6,13 @@ from unslow.think.memory.llama_cpp.heads import Heads
 from unslow.think.memory.llama_cpp.indexer import Indexer
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
 from unslow.think.memory.llama_cpp.rope import tempered, turned, turns
-from unslow.think.memory.llama_cpp.rope import turns
 
 
 def latent_attention(build: Build, layer: int, x: Node, inputs: CacheInputs, indexer: Indexer | None) -> Node:
     """Queries are brought into the compressed space, so that all heads share one row of the cache."""
     name, graph = build.block(layer), build.graph
     heads, tokens = build.hyper.heads[layer], build.tokens
-    length = build.hyper.blueprint.count("attention.key_length_mla")
+    length = _number(build, layer, "key_length_mla")
     ranks = _ranks(build, layer, x)
     picked = indexer.picked(layer, x, ranks) if indexer else None
     query = graph.reshape(_queries(build, layer, ranks), length, heads, tokens)
@@ -47,12 +46,21 @@ def expanded_heads(build: Build, layer: int, x: Node) -> Heads:
 
 def _compressed(build: Build, layer: int, x: Node) -> tuple[Node, Node]:
     """The compressed row of each token, and the part of its key that is turned."""
-    name, graph, number, tokens = build.block(layer), build.graph, build.hyper.blueprint.count, build.tokens
+    name, graph, tokens = build.block(layer), build.graph, build.tokens
     joined = build.linear(x, f"{name}.attn_kv_a_mqa")
     row = joined.strides[1]
-    key = graph.view(joined, (number("rope.dimension_count"), 1, tokens), (row, row))
-    latent = graph.view(joined, (number("attention.kv_lora_rank"), tokens), (row,))
+    rank = _number(build, layer, "kv_lora_rank")
+    key = graph.view(joined, (joined.shape[0] - rank, 1, tokens), (row, row))
+    if build.has(f"{name}.attn_k_norm.weight"):
+        key = build.norm(key, f"{name}.attn_k_norm")
+    latent = graph.view(joined, (rank, tokens), (row,))
     return build.norm(latent, f"{name}.attn_kv_a_norm"), _turned(build, layer, key)
+
+
+def _number(build: Build, layer: int, key: str) -> int:
+    """A length, which layers with a window may have another one of."""
+    full = build.hyper.blueprint.count(f"attention.{key}")
+    return build.hyper.blueprint.count(f"attention.{key}_swa", full) if build.hyper.windowed[layer] else full
 
 
 def _turned(build: Build, layer: int, x: Node) -> Node:

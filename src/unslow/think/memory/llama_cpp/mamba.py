@@ -5,8 +5,14 @@ from typing import NamedTuple
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
 from unslow.think.memory.llama_cpp.recurrent import (
-    StateRows, by_sequence, convolved, loaded, memory_cache, stored, with_last_inputs,
-)  # fmt: skip
+    StateRows,
+    by_sequence,
+    convolved,
+    loaded,
+    memory_cache,
+    stored,
+    with_last_inputs,
+)
 
 
 class _Sizes(NamedTuple):
@@ -45,33 +51,29 @@ class _Scanned(NamedTuple):
 
 def mamba(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """A whole state-space layer, of the kind that its tensors tell."""
-    x = by_sequence(build, x)
-    if not build.has(f"blk.{layer}.ssm_x.weight"):
-        y = _mamba_2(build, layer, x, rows)
-    elif len(build.hyper.blueprint.by_name[f"blk.{layer}.ssm_a"].shape) == 1:
-        y = _plamo_2(build, layer, x, rows)
+    name = build.block(layer)
+    if not build.has(f"{name}.ssm_x.weight"):
+        kind = _mamba_2
     else:
-        y = _mamba_1(build, layer, x, rows)
-    result = build.linear(y, f"blk.{layer}.ssm_out")
+        kind = _plamo_2 if build.weight(f"{name}.ssm_a").shape[1] == 1 else _mamba_1
+    result = build.linear(kind(build, layer, by_sequence(build, x), rows), f"{name}.ssm_out")
     return build.graph.reshape(result, result.shape[0], build.tokens)
 
 
 def _sizes(build: Build, heads: int, groups: int) -> _Sizes:
-    number = build.hyper.blueprint.count
-    return _Sizes(
-        number("ssm.state_size"), number("ssm.inner_size"), heads, groups, build.sequence_tokens, build.settings.slots
-    )
+    state, inner = build.size("ssm.state_size"), build.size("ssm.inner_size")
+    return _Sizes(state, inner, heads, groups, build.sequence_tokens, build.settings.slots)
 
 
 def _mamba_1(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """Every channel is a head of its own; one matrix tells its step and its ways in and out of the state."""
-    graph, name = build.graph, f"blk.{layer}"
-    sizes = _sizes(build, build.hyper.blueprint.count("ssm.inner_size"), 1)
+    graph, name = build.graph, build.block(layer)
+    sizes = _sizes(build, build.size("ssm.inner_size"), 1)
     joined = build.linear(x, f"{name}.ssm_in")
     inputs, gate = (_part(build, joined, sizes.inner) for _ in range(2))
     x = _activated(build, layer, inputs, rows)
     parts = build.linear(x, f"{name}.ssm_x")
-    step = _part(build, parts, build.hyper.blueprint.count("ssm.time_step_rank"))
+    step = _part(build, parts, build.size("ssm.time_step_rank"))
     into, out_of = (_grouped(build, parts, sizes) for _ in range(2))
     if build.has(f"{name}.ssm_dt_norm.weight") or build.hyper.blueprint.count("ssm.dt_b_c_rms"):
         step = build.norm(step, f"{name}.ssm_dt_norm")
@@ -87,8 +89,8 @@ def _mamba_1(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
 
 def _mamba_2(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """One product gives everything; steps and decays are those of whole heads."""
-    graph, name, number = build.graph, f"blk.{layer}", build.hyper.blueprint.count
-    sizes = _sizes(build, number("ssm.time_step_rank"), number("ssm.group_count"))
+    graph, name = build.graph, build.block(layer)
+    sizes = _sizes(build, build.size("ssm.time_step_rank"), build.size("ssm.group_count"))
     joined = build.linear(x, f"{name}.ssm_in")
     gate = _by_head(build, joined, sizes)
     inputs = _part(build, joined, sizes.inner + 2 * sizes.groups * sizes.state)
@@ -109,8 +111,8 @@ def _mamba_2(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
 
 def _plamo_2(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """Heads as in Mamba 2, but their steps and ways come from a second matrix as in Mamba."""
-    graph, name = build.graph, f"blk.{layer}"
-    sizes = _sizes(build, build.hyper.blueprint.count("ssm.time_step_rank"), 1)
+    graph, name = build.graph, build.block(layer)
+    sizes = _sizes(build, build.size("ssm.time_step_rank"), 1)
     joined = graph.permute(build.linear(x, f"{name}.ssm_in"), 0, 2, 1, 3)
     joined = graph.cont(joined, 2 * sizes.head_length, *sizes.by_head[1:])
     inputs, gate = (graph.view(joined, sizes.by_head, joined.strides[1:]) for _ in range(2))
@@ -134,7 +136,7 @@ def _plamo_2(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
 
 def _activated(build: Build, layer: int, inputs: Node, rows: StateRows) -> Node:
     """The channels after their convolution."""
-    name = f"blk.{layer}.ssm_conv1d"
+    name = f"{build.block(layer)}.ssm_conv1d"
     kernel = build.weight(f"{name}.weight")
     x = convolved(build, with_last_inputs(build, layer, rows, inputs, kernel.shape[0]), kernel)
     if build.has(f"{name}.bias"):
@@ -149,9 +151,7 @@ def _scanned(build: Build, layer: int, rows: StateRows, sizes: _Sizes, scanned: 
 
     def scan(states: Node, used: Node) -> Node:
         states = graph.reshape(states, sizes.state, sizes.head_length, sizes.heads, states.shape[1])
-        return graph.special(
-            "ssm_scan", (scanned.x.elements + states_elements, 1, 1, 1), states, *scanned, used
-        )
+        return graph.special("ssm_scan", (scanned.x.elements + states_elements, 1, 1, 1), states, *scanned, used)
 
     y = loaded(build, cache, rows, scan)
     stored(build, cache, graph.view(y, (states_elements,)))

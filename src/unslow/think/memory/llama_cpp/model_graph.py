@@ -4,13 +4,21 @@ from functools import cached_property, partial
 
 from unslow.think.memory.llama_cpp.altup import AltUp
 from unslow.think.memory.llama_cpp.attention import (
-    CacheInputs, Extras, attended, attention_output, cache_inputs, distance_bias,
+    CacheInputs,
+    Extras,
+    attended,
+    attention_output,
+    cache_inputs,
+    distance_bias,
 )  # fmt: skip
+from unslow.think.memory.llama_cpp.block_sparse import BlockSparse, is_block_sparse
 from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.compression import CompressedAttention
 from unslow.think.memory.llama_cpp.cross_attention import CrossAttention
 from unslow.think.memory.llama_cpp.embedding import Start, embedded
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.heads import heads_of
+from unslow.think.memory.llama_cpp.hyper_connections import HyperConnections
 from unslow.think.memory.llama_cpp.indexer import Indexer
 from unslow.think.memory.llama_cpp.latent import expanded_heads, latent_attention
 from unslow.think.memory.llama_cpp.layer_ends import ended
@@ -18,6 +26,7 @@ from unslow.think.memory.llama_cpp.node import Node
 from unslow.think.memory.llama_cpp.output import add_output
 from unslow.think.memory.llama_cpp.recurrent import StateRows, state_rows
 from unslow.think.memory.llama_cpp.recurrent_mixers import recurrent_mixer
+from unslow.think.memory.llama_cpp.residual_attention import ResidualAttention
 from unslow.think.memory.llama_cpp.rwkv import Rwkv
 from unslow.think.memory.llama_cpp.transformer import transformer_layer
 
@@ -49,6 +58,11 @@ class _Inputs:
         return distance_bias(build, build.weight(f"{build.block(owner)}.{name}"), self._distances)
 
     @cached_property
+    def blocks(self) -> BlockSparse:
+        """What picks blocks of tokens, in models that attend to these."""
+        return BlockSparse(self._build, self.cache(0).mask)
+
+    @cached_property
     def indexer(self) -> Indexer | None:
         """What picks the tokens that attention sees, in models that have it."""
         return Indexer(self._build) if self._build.hyper.index_length else None
@@ -73,6 +87,10 @@ def build_graph(build: Build) -> None:
         x = _through_versions(build, start, inputs)
     elif build.hyper.is_rwkv:
         x = _through_rwkv(build, start, inputs)
+    elif build.has("output_res_score.weight"):
+        x = _through_kept_sums(build, start, inputs)
+    elif build.has("output_hc_fn.weight"):
+        x = _through_streams(build, start, inputs)
     else:
         x = _through_layers(build, start, inputs)
     add_output(build, x)
@@ -93,11 +111,27 @@ def _through_versions(build: Build, start: Start, inputs: _Inputs) -> Node:
     return altup.ended(x)
 
 
+def _through_streams(build: Build, start: Start, inputs: _Inputs) -> Node:
+    streams = HyperConnections(build)
+    attention = CompressedAttention(build)
+    x = streams.begun(start.x)
+    for layer in range(build.hyper.layers):
+        x = streams.layer(layer, x, partial(attention.attended, layer))
+    return streams.ended(x)
+
+
 def _through_rwkv(build: Build, start: Start, inputs: _Inputs) -> Node:
     rwkv, x = Rwkv(build, inputs.state_rows), start.x
     for layer in range(build.hyper.layers):
         x = rwkv.layer(layer, x)
     return x
+
+
+def _through_kept_sums(build: Build, start: Start, inputs: _Inputs) -> Node:
+    kept, x = ResidualAttention(build), start.x
+    for layer in range(build.hyper.layers):
+        x = kept.layer(layer, x, partial(_mixed, build, layer, inputs))
+    return kept.ended(x)
 
 
 def _layer(build: Build, layer: int, x: Node, inputs: _Inputs) -> Node:
@@ -131,6 +165,8 @@ def _mixed(build: Build, layer: int, inputs: _Inputs, x: Node) -> Node:
         result = latent_attention(build, layer, x, inputs.cache(layer), inputs.indexer)
     elif build.has(f"{name}.attn_kv_b.weight"):
         result = attended(build, layer, expanded_heads(build, layer, x), inputs.cache(layer))
+    elif is_block_sparse(build, layer):
+        result = inputs.blocks.attended(layer, x, heads_of(build, layer, x), inputs.cache(layer))
     else:
         bias = inputs.distance_bias(layer)
         result = attended(build, layer, heads_of(build, layer, x), inputs.cache(layer), Extras(score_bias=bias))

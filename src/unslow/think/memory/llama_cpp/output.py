@@ -2,6 +2,7 @@
 
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.node import Node
+from unslow.think.memory.llama_cpp.places import OUTPUT
 
 
 def add_output(build: Build, x: Node) -> None:
@@ -30,11 +31,14 @@ def _logits(build: Build, x: Node) -> Node:
     if build.has("output.weight"):
         logits = build.linear(x, "output")
     else:
-        place = build.places.layers[-1] if hyper.habits.copies_table else None
+        place = build.places.tensor("token_embd.weight", OUTPUT) if hyper.habits.copies_table else None
         logits = graph.mul_mat(build.weight("token_embd.weight", place), x)
     if hyper.scales_logits:
         logits = graph.scale(logits)
     if hyper.caps_logits:
         logits = graph.scale(graph.unary(graph.scale(logits)))
+    if hyper.habits.hidden_tokens:
+        nothing = graph.clamp(graph.empty("F32", hyper.habits.hidden_tokens))
+        logits = graph.special("set", logits.shape, logits, nothing)
     logits.is_output = True
     return logits

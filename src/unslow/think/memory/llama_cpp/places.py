@@ -19,6 +19,8 @@ _FIRST_LAYER = re.compile(r"(token_embd_norm|per_layer_model_proj|per_layer_proj
 _PER_LAYER = re.compile(r"rope_(freqs|factors_long|factors_short)\b")
 """What all layers read, each on its own device."""
 
+OUTPUT = -1
+"""The layer that the output counts as."""
 _gpu = cuda_backend("any")
 
 
@@ -57,7 +59,7 @@ class Places:
         if is_draft and not any(part in name for part in hyper.habits.draft_tensors):
             return set()
         tied = name == "token_embd.weight" and "output.weight" not in hyper.blueprint.by_name
-        return {self.tensor(name), *([self.layers[-1]] if tied and hyper.habits.copies_table else [])}
+        return {self.tensor(name), *([self.tensor(name, OUTPUT)] if tied and hyper.habits.copies_table else [])}
 
     def _found(self, name: str, layer: int | None) -> int:
         """As a pattern says, else where it is used; but to the host if the device there can't compute with it."""

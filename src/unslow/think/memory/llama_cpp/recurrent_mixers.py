@@ -25,4 +25,4 @@ _BY_TENSOR: tuple[tuple[str, Mixer], ...] = (
 
 def recurrent_mixer(build: Build, layer: int) -> Mixer:
     """What a layer that keeps a state computes."""
-    return next((mixer for tensor, mixer in _BY_TENSOR if build.has(f"blk.{layer}.{tensor}")), mamba)
+    return next((mixer for tensor, mixer in _BY_TENSOR if build.has(f"{build.block(layer)}.{tensor}")), mamba)

@@ -3,9 +3,7 @@
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.node import Node
-from unslow.think.memory.llama_cpp.recurrent import (
-    StateRows, by_sequence, convolution_cache, loaded, stored,
-)  # fmt: skip
+from unslow.think.memory.llama_cpp.recurrent import StateRows, by_sequence, convolution_cache, loaded, stored
 from unslow.think.memory.llama_cpp.rwkv6 import Neighbours, time_mixed_6
 from unslow.think.memory.llama_cpp.rwkv7 import time_mixed_7
 
@@ -20,11 +18,11 @@ class Rwkv:
 
     def layer(self, layer: int, x: Node) -> Node:
         """A whole layer: over time, then over channels."""
-        build, name = self._build, f"blk.{layer}"
+        build, name = self._build, self._build.block(layer)
         x = by_sequence(build, x)
         cache = convolution_cache(build, layer)
         before = loaded(build, cache, self._rows)
-        before = build.graph.reshape(before, x.shape[0], before.shape[0] // x.shape[0], x.shape[2])
+        before = build.graph.reshape(before, x.shape[0], build.hyper.token_shifts, x.shape[2])
         normed = build.norm(x, f"{name}.attn_norm")
         mixed = self._time_mixed(layer, Neighbours(normed, _shifted(build, before, normed)))
         if not build.has(f"{name}.channel_mix_key.weight"):
@@ -36,7 +34,7 @@ class Rwkv:
         return self._channel_mixed(layer, middle, Neighbours(normed_2, _shifted(build, before, normed_2)))
 
     def _time_mixed(self, layer: int, x: Neighbours) -> Node:
-        if self._build.has(f"blk.{layer}.time_mix_decay.weight"):
+        if self._build.has(f"{self._build.block(layer)}.time_mix_decay.weight"):
             return time_mixed_6(self._build, layer, x, self._rows)
         mixed, self._first_value = time_mixed_7(self._build, layer, x, self._rows, self._first_value)
         return mixed
@@ -45,12 +43,12 @@ class Rwkv:
         """The second half as in a transformer (QRWKV)."""
         build = self._build
         middle = self._wanted(layer, middle)
-        result = feed_forward(build, layer, build.norm(middle, f"blk.{layer}.ffn_norm"))
+        result = feed_forward(build, layer, build.norm(middle, f"{build.block(layer)}.ffn_norm"))
         return build.graph.add(result, middle)
 
     def _channel_mixed(self, layer: int, middle: Node, normed: Neighbours) -> Node:
         """The second half, in which a token is mixed with the one before it once more."""
-        build, graph, name = self._build, self._build.graph, f"blk.{layer}.channel_mix"
+        build, graph, name = self._build, self._build.graph, f"{self._build.block(layer)}.channel_mix"
         middle, token, before = (self._wanted(layer, n) for n in (middle, *normed))
         change = graph.binary("sub", before, token)
 

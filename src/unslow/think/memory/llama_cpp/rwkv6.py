@@ -19,7 +19,7 @@ class Neighbours(NamedTuple):
 
 def time_mixed_6(build: Build, layer: int, x: Neighbours, rows: StateRows) -> Node:
     """The first half of a layer, (width, tokens, sequences)."""
-    graph, name, shape = build.graph, f"blk.{layer}.time_mix", head_shape(build)
+    graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
     mixes = dict(zip(_MIXES, _mixes(build, layer, x), strict=True))
     receptance = build.linear(mixes["r"], f"{name}_receptance")
     key, value = (_repeated(build, layer, build.linear(mixes[part[0]], f"{name}_{part}")) for part in ("key", "value"))
@@ -41,7 +41,7 @@ def time_mixed_6(build: Build, layer: int, x: Neighbours, rows: StateRows) -> No
 
 def head_shape(build: Build) -> tuple[int, int, int]:
     """The shape of all heads."""
-    size = build.hyper.blueprint.count("wkv.head_size")
+    size = build.size("wkv.head_size")
     return size, build.hyper.width // size, build.tokens
 
 
@@ -57,7 +57,7 @@ def heard(build: Build, layer: int, rows: StateRows, op: str, *operands: Node) -
 
 def normed_heads(build: Build, layer: int, y: Node) -> Node:
     """Each head brought to one length, where the layer has a norm for it."""
-    graph, name, width = build.graph, f"blk.{layer}.time_mix_ln", build.hyper.width
+    graph, name, width = build.graph, f"{build.block(layer)}.time_mix_ln", build.hyper.width
     if not build.has(f"{name}.weight"):
         return graph.reshape(y, width, build.tokens)
     y = graph.norm(graph.reshape(y, *head_shape(build)), "norm")
@@ -67,7 +67,7 @@ def normed_heads(build: Build, layer: int, y: Node) -> Node:
 
 def _mixes(build: Build, layer: int, x: Neighbours) -> list[Node]:
     """The five mixes of a token and its predecessor, whose shares depend on both."""
-    graph, name = build.graph, f"blk.{layer}.time_mix"
+    graph, name = build.graph, f"{build.block(layer)}.time_mix"
     width, tokens = build.hyper.width, build.tokens
     change, token = (graph.reshape(n, width, tokens) for n in (graph.binary("sub", x.before, x.token), x.token))
     shares = _shares(build, layer, graph.add(graph.mul(change, build.weight(f"{name}_lerp_x.weight")), token))
@@ -85,7 +85,7 @@ def _mixes(build: Build, layer: int, x: Neighbours) -> list[Node]:
 
 def _shares(build: Build, layer: int, x: Node) -> Node:
     """How much of its predecessor each token takes for each mix."""
-    graph, name = build.graph, f"blk.{layer}.time_mix"
+    graph, name = build.graph, f"{build.block(layer)}.time_mix"
     shares = graph.unary(build.linear(x, f"{name}_w1"))
     shares = graph.reshape(shares, shares.shape[0] // len(_MIXES), 1, len(_MIXES), build.tokens)
     shares = graph.cont(graph.permute(shares, 0, 1, 3, 2))

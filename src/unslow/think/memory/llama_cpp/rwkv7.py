@@ -1,16 +1,19 @@
 """How RWKV 7, and Qwen models turned into one, mix tokens over time."""
 
-from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.build import Build, UnknownLayoutError
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
 from unslow.think.memory.llama_cpp.recurrent import StateRows
 from unslow.think.memory.llama_cpp.rwkv6 import Neighbours, head_shape, heard, normed_heads
+
+_MIXES = 5
+"""Of a token and its predecessor, for each layer; one more where it has a gate."""
 
 
 def time_mixed_7(
     build: Build, layer: int, x: Neighbours, rows: StateRows, first_value: Node | None
 ) -> tuple[Node, Node]:
     """The first half of a layer, (width, tokens, sequences), and the first layer's values."""
-    graph, name, shape = build.graph, f"blk.{layer}.time_mix", head_shape(build)
+    graph, name, shape = build.graph, f"{build.block(layer)}.time_mix", head_shape(build)
     for_receptance, for_decay, for_key, for_value, for_rate, *for_gate = _mixes(build, layer, x)
     receptance = build.linear(for_receptance, f"{name}_receptance")
     decay = graph.unary(graph.scale(graph.unary(_narrow(build, f"{name}_w", for_decay, activated=True))))
@@ -39,10 +42,12 @@ def time_mixed_7(
 
 
 def _mixes(build: Build, layer: int, x: Neighbours) -> list[Node]:
-    """A token and its predecessor in fixed shares: five mixes, and a sixth where there is a gate."""
+    """A token and its predecessor in fixed shares."""
     graph = build.graph
     width, tokens = build.hyper.width, build.tokens
-    shares = build.weight(f"blk.{layer}.time_mix_lerp_fused.weight")
+    shares = build.weight(f"{build.block(layer)}.time_mix_lerp_fused.weight")
+    if shares.shape[3] < _MIXES:
+        raise UnknownLayoutError(f"the layers of RWKV 7 have {_MIXES} mixes, and not {shares.shape[3]}")
     change = graph.binary("sub", x.before, x.token)
     change = graph.repeat(change, *change.shape[:3], shares.shape[3])
     mixes = graph.add(graph.mul(change, shares), x.token)

@@ -41,6 +41,11 @@ def scheduled(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[
     return scheduler.split(nodes, leaves)
 
 
+def assign(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], rules: Rules) -> None:
+    """Give every node and leaf its backend."""
+    _Scheduler(backends, rules).assign(nodes, leaves)
+
+
 class _Scheduler:
     def __init__(self, backends: Sequence[Backend], rules: Rules) -> None:
         self._backends, self._rules = backends, rules

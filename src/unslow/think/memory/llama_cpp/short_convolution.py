@@ -7,7 +7,7 @@ from unslow.think.memory.llama_cpp.recurrent import StateRows, by_sequence, conv
 
 def short_convolution(build: Build, layer: int, x: Node, rows: StateRows) -> Node:
     """A whole layer: three parts by one product, of which one is convolved and two are gates."""
-    graph, name = build.graph, f"blk.{layer}.shortconv"
+    graph, name = build.graph, f"{build.block(layer)}.shortconv"
     joined = build.linear(by_sequence(build, x), f"{name}.in_proj")
     shape = (joined.shape[0] // 3, *joined.shape[1:3])
     before, after, inner = (graph.view(joined, shape, joined.strides[1:3]) for _ in range(3))

@@ -7,6 +7,9 @@ from unslow.think.memory.llama_cpp.node import Node, four
 _TOKENS, _SEQUENCES = 512, 3
 """The sizes of the operations that are tried."""
 
+_TABLES = frozenset({"ffn_gate_tid2eid.weight", "attn_compressor_ape.weight", "indexer_compressor_ape.weight"})
+"""Weights that are looked up."""
+
 
 def trial(hyper: Hyper, tensor: Tensor) -> Node:
     """The operation for a weight of this name."""
@@ -16,6 +19,9 @@ def trial(hyper: Hyper, tensor: Tensor) -> Node:
         return _convolution(weight)
     if name == "ssm_a" and not _is_factor(hyper, tensor.name):
         return _scan(hyper, weight)
+    if name in _TABLES:
+        rows = Node("none", "I32", (_TOKENS, 1, 1, 1))
+        return Node("get_rows", "F32", (weight.shape[0], _TOKENS, 1, 1), (weight, rows))
     if len(tensor.shape) == 1 or not name.endswith(".weight"):
         return Node("mul", "F32", weight.shape, (Node("none", "F32", weight.shape), weight))
     inputs = Node("none", "F32", (weight.shape[0], _TOKENS, *weight.shape[2:]))
@@ -37,7 +43,7 @@ def _scan(hyper: Hyper, decay: Node) -> Node:
     number = hyper.blueprint.count
     state = number("ssm.state_size") if decay.shape[0] == 1 else decay.shape[0]
     heads, groups = decay.shape[1], max(1, number("ssm.group_count"))
-    length = number("ssm.inner_size") // heads
+    length = number("ssm.inner_size") // max(1, heads)
     states = Node("none", "F32", (state, length, heads, _SEQUENCES))
     x = Node("none", "F32", (length, heads, _TOKENS, _SEQUENCES))
     step = Node("none", "F32", (heads, _TOKENS, _SEQUENCES, 1))

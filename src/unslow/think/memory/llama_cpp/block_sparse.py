@@ -1,0 +1,129 @@
+"""Block-sparse attention (MiniMax M3): each group of heads sees only the blocks of tokens that its indexer scores best."""
+
+from unslow.facts.units import padded
+from unslow.think.memory.llama_cpp.attention import CacheInputs, Operands, hadamard, stored
+from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.cache import cells_of
+from unslow.think.memory.llama_cpp.heads import Heads
+from unslow.think.memory.llama_cpp.node import Node, row_bytes
+from unslow.think.memory.llama_cpp.rope import turned
+
+_RESERVED_POSITIONS = 256
+"""So many positions llama.cpp reserves memory for, however long the context is."""
+
+
+def is_block_sparse(build: Build, layer: int) -> bool:
+    """Whether a layer attends to blocks: that takes flash attention, and a cache of its own for each slot."""
+    settings = build.settings
+    separate = settings.slots == 1 or not settings.unified
+    return build.kernels.flash_attention and separate and build.has(f"{build.block(layer)}.indexer.k_proj.weight")
+
+
+class BlockSparse:
+    """The inputs that all such layers share."""
+
+    def __init__(self, build: Build, mask: Node) -> None:
+        graph, number = build.graph, build.hyper.blueprint.count
+        self._build = build
+        self._size = number("attention.indexer.block_size")
+        self._places = padded(_RESERVED_POSITIONS, self._size)
+        self._blocks = self._places // self._size
+        self._used = min(number("attention.indexer.top_k"), self._blocks)
+        self._streams = build.settings.streams
+        self._cells = cells_of(build.hyper, build.settings, 0)
+        self._rows = graph.input("I64", build.tokens, name="index rows")
+        self._bias = graph.input("F32", self._blocks, build.tokens, name="local blocks")
+        self._place_mask = graph.input("F32", self._places, build.tokens, name="places")
+        self._cell_of_place = graph.input("I32", self._places, self._streams, name="cells of places")
+        self._block_of_cell = graph.input("I32", self._cells, self._streams, name="blocks of cells")
+        self._mask = graph.cast(mask, "F32")
+
+    def attended(self, layer: int, x: Node, heads: Heads, inputs: CacheInputs) -> Node:
+        """Attention of the tokens of each slot on its own."""
+        build, graph = self._build, self._build.graph
+        index_keys = self._stored(layer, x)
+        query, key, value, _ = heads
+        if inputs.key_rotation is not None:
+            query = hadamard(build, query, inputs.key_rotation)
+            key = key and hadamard(build, key, inputs.key_rotation)
+        if inputs.value_rotation is not None:
+            value = value and hadamard(build, value, inputs.value_rotation)
+        for node in (query, key, value):
+            if node is not None:
+                graph.expand(node)
+        keys, values = stored(build, layer, key, value, inputs)
+        index = self._indexed(layer, x, "q")
+        operands = Operands(query, keys, values, inputs.mask)
+        result, *others = (self._of_stream(operands, index, index_keys) for _ in range(self._streams))
+        for other in others:
+            result = graph.concat(result, other, 1)
+        return result if inputs.value_rotation is None else hadamard(build, result, inputs.value_rotation)
+
+    def _indexed(self, layer: int, x: Node, part: str) -> Node:
+        build, name = self._build, f"{self._build.block(layer)}.indexer.{part}"
+        length = build.hyper.index_length
+        product = build.linear(x, f"{name}_proj")
+        product = build.graph.reshape(product, length, product.shape[0] // length, build.tokens)
+        return turned(build, layer, build.norm(product, f"{name}_norm"))
+
+    def _stored(self, layer: int, x: Node) -> Node:
+        """The indexer's keys of the whole cache, after the new ones were written."""
+        build, graph, kind = self._build, self._build.graph, self._build.settings.key_type
+        key = self._indexed(layer, x, "k")
+        length, cells, streams = key.shape[0], self._cells, self._streams
+        cache = build.cached(kind, layer, length, cells, streams)
+        target = cache if streams == 1 else graph.reshape(cache, length, cells * streams)
+        new = graph.view(key, (length, build.tokens), (key.strides[2],))
+        graph.expand(graph.set_rows(target, new, self._rows))
+        row = row_bytes(kind, length)
+        return graph.view(cache, (length, 1, cells, streams), (row, row, row * cells))
+
+    def _of_stream(self, operands: Operands, index: Node, index_keys: Node) -> Node:
+        """Attention of one slot: (heads x length, tokens), with the groups of heads in the last dimension."""
+        graph, tokens = self._build.graph, self._build.tokens // self._streams
+        query, keys, values = (
+            graph.view(n, (*n.shape[:2], count), n.strides[1:3])
+            for n, count in ((operands.query, tokens), (operands.keys, self._cells), (operands.values, self._cells))
+        )
+        length, heads = query.shape[:2]
+        groups = keys.shape[1]
+        query = graph.permute(graph.reshape(query, length, heads // groups, groups, tokens), 0, 2, 3, 1)
+        keys, values = (graph.permute(n, 0, 3, 1, 2) for n in (keys, values))
+        mask = self._block_mask(index, index_keys, tokens)
+        result = graph.permute(graph.flash_attn(query, keys, values, mask), 0, 1, 3, 2)
+        return graph.reshape(result if result.is_contiguous else graph.cont(result), length * heads, tokens)
+
+    def _block_mask(self, index: Node, index_keys: Node, tokens: int) -> Node:
+        """A mask for each group of heads that hides all blocks but the best: (cells, tokens, 1, groups)."""
+        graph, groups = self._build.graph, index.shape[1]
+        best, bias = self._best_blocks(index, index_keys, tokens)
+        hidden = graph.repeat(graph.cast(graph.scale(bias), "F16"), self._blocks, groups, tokens)
+        shown = graph.scale(graph.cast(best, "F32"))
+        rows = groups * tokens
+        mask = graph.set_rows(
+            graph.reshape(hidden, 1, self._blocks, rows),
+            graph.reshape(shown, 1, self._used, rows),
+            graph.reshape(best, self._used, rows),
+        )
+        mask = graph.cont(graph.permute(graph.reshape(mask, self._blocks, groups, tokens), 0, 2, 1, 3))
+        mask = graph.cont(graph.transpose(graph.reshape(mask, self._blocks, rows)))
+        by_cell = graph.get_rows(mask, graph.view(self._block_of_cell, (self._cells,)))
+        by_cell = graph.reshape(graph.cont(graph.transpose(by_cell)), self._cells, tokens, groups)
+        causal = graph.view(self._mask, (self._cells, tokens, 1), (self._mask.strides[1], self._mask.strides[3]))
+        return graph.cast(graph.reshape(graph.add_in_place(by_cell, causal), self._cells, tokens, 1, groups), "F16")
+
+    def _best_blocks(self, index: Node, index_keys: Node, tokens: int) -> tuple[Node, Node]:
+        """The blocks with the highest scores, and the bias that puts the nearest ones first."""
+        graph, (length, groups) = self._build.graph, index.shape[:2]
+        own = graph.view(index, (length, groups, tokens), index.strides[1:3])
+        keys = graph.view(index_keys, (length, self._cells), (index_keys.strides[2],))
+        keys = graph.get_rows(keys, graph.view(self._cell_of_place, (self._places,)))
+        scores = graph.mul_mat(keys, graph.reshape(own, length, groups * tokens))
+        scores = graph.reshape(scores, self._places, groups, tokens)
+        row = self._place_mask.strides[1]
+        scores = graph.add_in_place(scores, graph.view(self._place_mask, (self._places, 1, tokens), (row, row)))
+        pooled = graph.special("pool_2d", (self._blocks, groups, tokens, 1), scores)
+        row = self._bias.strides[1]
+        bias = graph.view(self._bias, (self._blocks, 1, tokens), (row, row))
+        biased = graph.add(pooled, bias)
+        return graph.special("top_k", (self._used, groups, tokens, 1), biased, kind="I32"), bias
