@@ -4,7 +4,7 @@ import pytest
 
 from unslow.facts.errors import UserError
 from unslow.show._fit import check_fit_format, render_fit
-from unslow.think.fit.report import FitReport, KvShown, MemoryShown, ModelShown, QuantShown, RuleShown
+from unslow.think.fit.report import FitReport, KvShown, MemoryShown, ModelShown, QuantShown, RuleShown, WayShown
 
 GIB = 2**30
 
@@ -15,7 +15,7 @@ def memory(name: str, weights: int, capacity: int | None, *, others: int = 0) ->
     return MemoryShown(
         name=name, weights_bytes=weights, kv_bytes=GIB, compute_bytes=GIB, total_bytes=total,
         free_bytes=None if left is None else max(0, left), fits=None if left is None else left >= 0,
-        lacking_bytes=max(0, -(left or 0)), capacity_bytes=capacity, others_bytes=others,
+        lacking_bytes=max(0, -(left or 0)), capacity_bytes=capacity, others_bytes=others, margin_bytes=GIB,
     )  # fmt: skip
 
 
@@ -25,10 +25,12 @@ def report(*, fits: bool, devices: tuple[MemoryShown, ...], host: MemoryShown, n
         weights_bytes=40 * GIB, file_bytes=0, layers=80, context_trained=131072,
     )  # fmt: skip
     return FitReport(
-        unslow_version="0", model=model, runtime="llama_cpp", fits=fits, devices=devices, host=host,
+        unslow_version="0", model=model, runtime="llama_cpp", verdict="fits" if fits else "does_not_fit", fits=fits, devices=devices, host=host,
         settings={"context": 8192, "slots": 4, "kv_unified": True, "kv_type": "f16", "kv_type_v": "q8_0"},
         gpu_layers=81, all_gpu_layers=81, max_gpu_layers=40, max_context=None,
         kv=(KvShown(what="all tokens", layers=5, cells=8192, bytes=GIB), KvShown(what="state", layers=3, cells=0, bytes=1)),
+        command="llama-server -m M.gguf",
+        ways=() if fits else (WayShown(what="IQ2_XXS"), WayShown(what="40 of 81 layers", command="llama-server -ngl 40")),
         next_quant=None if fits else QuantShown(name="IQ2_XXS", weights_bytes=18 * GIB, gpu_bytes=20 * GIB),
         rule_of_thumb=RuleShown(text="70B x 4", says_bytes=41 * GIB, says_fits=False, needs_bytes=44 * GIB),
         notes=("a note",),
@@ -43,7 +45,16 @@ SPILLED = report(
 def test_the_verdict_comes_first_and_all_parts_are_there() -> None:
     text = render_fit(SPILLED, "terminal", width=100, color=False)
     assert text.splitlines()[0].strip().startswith("DOES NOT FIT")
-    for part in ("19.0 GiB short", "40 of 81", "-ngl 40", "IQ2_XXS", "rule of thumb", "0.93x", "a note", "f16/q8_0"):
+    for part in (
+        "19.0 GiB short",
+        "40 of 81",
+        "-ngl 40",
+        "IQ2_XXS",
+        "rule of thumb",
+        "really 44.0 GiB",
+        "a note",
+        "f16/q8_0",
+    ):
         assert part in text
     assert "|" in next(line for line in text.splitlines() if "█" in line)  # what does not fit runs over the end
 
@@ -59,7 +70,19 @@ def test_a_model_that_fits() -> None:
                       "terminal", width=100, color=False)  # fmt: skip
     assert " FITS " in text
     assert "GiB free" in text
-    assert "next quant" not in text
+    assert "What would fit" not in text
+    assert "llama-server -m M.gguf" in text
+
+
+def test_several_cards_have_numbers_and_equal_ones_share_a_line() -> None:
+    cards = (*[memory("RTX 3090", 10 * GIB, 24 * GIB)] * 3, memory("RTX 3090", 22 * GIB, 24 * GIB))
+    text = render_fit(
+        report(fits=True, devices=cards, host=memory("host", 1, None)), "terminal", width=100, color=False
+    )
+    assert "4x RTX 3090" in text.splitlines()[0]
+    assert "0-2 each RTX 3090" in text
+    assert "3 RTX 3090" in text
+    assert "! less than 1.0 GiB left" in text
 
 
 def test_names_from_a_file_can_not_drive_the_terminal() -> None:

@@ -4,6 +4,7 @@ import difflib
 import os
 from collections.abc import Callable, Sequence
 
+from unslow.app.obstacles import is_path, missing_file, obstacle
 from unslow.facts.errors import UserError
 from unslow.facts.stored_model import RUNNABLE, Kind, StoredModel
 from unslow.look.stores import described, find_at, find_everywhere
@@ -32,18 +33,22 @@ def resolve(system: System, word: str, kinds: Sequence[Kind] = RUNNABLE) -> Stor
 
 def find_model(system: System, word: str, kinds: Sequence[Kind] = RUNNABLE) -> StoredModel | None:
     """As `resolve`; None where nothing here is called so, such as a model that only the catalogue knows."""
-    if not word:
+    if not word or "\0" in word:
         raise UserError("an empty name names no model", "give a file, a folder or a name that `unslow models` lists")
     found = _found_at(system, word) or matching(find_everywhere(system).models, word)
+    if not found and is_path(word):
+        raise missing_file(word)
     return _one(system, found, word, kinds) if found else None
 
 
 def _found_at(system: System, word: str) -> list[StoredModel]:
     """The models at a path; none where the word is no path, or one without models and may be a name as well."""
     path, only_a_path = expanded(word), word.startswith(("/", "./", "../", "~"))
+    if why := obstacle(system, path):
+        raise UserError(f"{word}: {why}", "give a file, a folder or a name that `unslow models` lists")
     if not exists(system, path):
         if only_a_path:
-            raise UserError(f"{word}: no such file or folder", "`unslow models` lists what is here")
+            raise missing_file(word)
         return []
     try:
         found = find_at(system, path)

@@ -18,13 +18,22 @@ def subfolders(folder: str) -> list[str]:
     return sorted(f"{folder}/{f.name}" for f in files(__name__).joinpath(folder).iterdir() if f.is_dir())
 
 
+def texts(folder: str) -> dict[str, str]:
+    """The text of every file of a folder by its stem, in alphabetical order."""
+    found = (f for f in files(__name__).joinpath(folder).iterdir() if f.name.endswith(".toml"))
+    return {f.name.removesuffix(".toml"): f.read_text("utf-8") for f in sorted(found, key=lambda f: f.name)}
+
+
 def entries(folder: str, kind: type[T]) -> Iterator[tuple[str, T]]:
     """Every file of a folder by its stem, in alphabetical order, checked against `kind`."""
-    found = (f for f in files(__name__).joinpath(folder).iterdir() if f.name.endswith(".toml"))
-    for file in sorted(found, key=lambda f: f.name):
-        try:
-            table = tomllib.loads(file.read_text("utf-8"))
-            yield file.name.removesuffix(".toml"), msgspec.convert(table, kind, str_keys=True)
-        except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
-            error.add_note(f"in {folder}/{file.name}")
-            raise
+    for stem, text in texts(folder).items():
+        yield stem, entry(text, kind, f"{folder}/{stem}.toml")
+
+
+def entry(text: str, kind: type[T], name: str) -> T:
+    """The text of one file, checked against `kind`; what is wrong is told with the file's name."""
+    try:
+        return msgspec.convert(tomllib.loads(text), kind, str_keys=True)
+    except (msgspec.ValidationError, tomllib.TOMLDecodeError) as error:
+        error.add_note(f"in {name}")
+        raise

@@ -44,6 +44,8 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether it says tokens; embedding models end with the last norm."""
     copies_table: bool = True
     """Whether the token table is loaded a second time for the output, where there is no matrix for it."""
+    copies_table_first: bool = False
+    """Whether that is done before the table itself is loaded, so that one place may have both."""
     skips_embeddings: bool = False
     """Whether each layer adds the embeddings again, times its output scale."""
 
@@ -106,6 +108,8 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scales_logits: bool = False
     caps_logits: bool = False
     """Whether logits are squeezed into a range, whatever the file says."""
+    pads_logits: bool = False
+    """Whether tokens that the output matrix has no row for get logits all the same."""
     hidden_tokens: int = 0
     """So many tokens, those of images, are never said: their logits are overwritten (Chameleon)."""
     flash_attention: bool = True

@@ -8,8 +8,8 @@ import msgspec
 from unslow.catalog import entries, subfolders
 
 # Words that make another device of the same number: all of them must agree. A form factor must where both name one.
-_MODELS = frozenset({"ti", "super", "laptop", "mobile", "max", "q", "d", "ada", "blackwell", "pro", "ultra"})
-_FORMS = frozenset({"pcie", "sxm", "nvl"})
+MODELS = frozenset({"ti", "super", "laptop", "mobile", "max", "q", "d", "ada", "blackwell", "pro", "ultra"})
+FORMS = frozenset({"pcie", "sxm", "nvl"})
 _MAKERS = frozenset({"nvidia", "geforce", "amd", "radeon", "tesla", "quadro"})
 _NOISE = _MAKERS | {"graphics", "generation", "gpu", "edition", "workstation", "server", "hbm3", "hbm3e", "hbm2e"}
 _MEMORY = re.compile(r"^\d+gb$")
@@ -25,11 +25,22 @@ class Device(msgspec.Struct, frozen=True):
     source: str
     family: str = ""
     memory_bytes: int = 0
+    """As labelled; 0 where the same device is sold with many sizes."""
+    driver_bytes: int = 0
+    """What the driver reports as total, which error correction and firmware make less than the label."""
+    driver_source: str = ""
+    unified: bool = False
+    """Whether its memory is the host's too."""
 
     @property
     def verified(self) -> bool:
         """Whether a second source was seen."""
         return self.source != "unverified"
+
+    @property
+    def capacity_bytes(self) -> int:
+        """What a program sees of its memory, as far as known."""
+        return self.driver_bytes or self.memory_bytes
 
 
 @cache
@@ -44,8 +55,13 @@ def find_device(name: str, memory_bytes: int = 0) -> Device | None:
     fitting = [d for d in all_devices() if same_name(wanted, words_of(d.name))]
     if memory_bytes:
         fitting = [d for d in fitting if not d.memory_bytes or _near(d.memory_bytes, memory_bytes)] or fitting
-    # drivers name the forms PCIe and NVL, and leave out SXM where a card has several
-    return max(fitting, key=lambda d: (len(words_of(d.name) & wanted), "sxm" in words_of(d.name)), default=None)
+
+    def likeness(device: Device) -> tuple[int, bool, bool]:
+        """Drivers name the forms PCIe and NVL, and leave out SXM where a card has several."""
+        words = words_of(device.name)
+        return len(words & wanted), bool(memory_bytes and device.memory_bytes), "sxm" in words
+
+    return max(fitting, key=likeness, default=None)
 
 
 def words_of(name: str) -> frozenset[str]:
@@ -57,11 +73,11 @@ def words_of(name: str) -> frozenset[str]:
 
 def same_name(wanted: frozenset[str], known: frozenset[str]) -> bool:
     """Whether all words of the known name are there, but for its memory size and a form factor nobody mentioned."""
-    optional = {w for w in known if _MEMORY.match(w)} | _FORMS
+    optional = {w for w in known if _MEMORY.match(w)} | FORMS
     if not known - optional <= wanted or not known - optional:
         return False
-    forms = (wanted & _FORMS, known & _FORMS)
-    return wanted & _MODELS == known & _MODELS and (forms[0] == forms[1] or not (forms[0] and forms[1]))
+    forms = (wanted & FORMS, known & FORMS)
+    return wanted & MODELS == known & MODELS and (forms[0] == forms[1] or not (forms[0] and forms[1]))
 
 
 def _near(a: int, b: int) -> bool:

@@ -2,52 +2,103 @@
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache
 from itertools import accumulate
 
-from unslow.catalog.models import WellKnown, well_known
+from unslow.catalog.models import WellKnown, all_names, model_at
+from unslow.catalog.quant_in_name import split_quant
+from unslow.catalog.unlisted import Unlisted, unlisted
 from unslow.facts.errors import UserError
 
 # What says how a model was trained, packed or published, and nothing about its shape.
 _TRAINING = {"instruct", "it", "chat", "base", "pt", "sft", "dpo", "qat"}
-_PACKING = {"hf", "gguf", "mlx", "latest", "meta", "nvidia", "ai21"}
+_PACKING = {"hf", "gguf", "mlx", "latest", "meta", "nvidia", "ai21", "i1", "imatrix", "quantized", "unsloth"}
 _NOISE = frozenset(_TRAINING | _PACKING)
-_QUANT = re.compile(
-    r"[-_.:]((ud[-_])?(i?q|tq)\d\w*|bf16|f16|fp16|f32|fp8|mxfp4\w*|nvfp4|awq\w*|gptq\w*|int[48]|\d-?bit)(?=$|[-_.])",
-    re.IGNORECASE,
-)
-_MOST_SHOWN = 8
+_VERSION = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)(?![\d.bmx])")  # of a family; a size ends in b, m or x
+_MOST_SHOWN = 12
 _LONGEST = 100  # letters of a name that near ones are looked for; finding them takes the square of it
 
 
 def find_model(word: str) -> WellKnown:
     """The model of that name; UserError where there is none or where several could be meant."""
-    for text in _readings(word):
-        if found := _by_name().get(_key(text)):
-            return _only(found, word)
-    for text in _readings(word):
-        if found := _by_beginning().get("".join(_words(text))):
-            return _only(found, word)
-    near = get_close_matches(_key(word)[:_LONGEST], _by_name(), n=3, cutoff=0.6)
-    names = dict.fromkeys(well_known()[stem].name for key in near for stem in sorted(_by_name()[key]))
-    hint = f"Did you mean {' or '.join(names)}?" if names else "Give a file, or a name such as Qwen3-8B"
-    raise UserError(f"there is no model {word!r} in the catalogue", hint)
+    readings = _readings(word)
+    for index, written in ((_by_name, _key), (_by_beginning, _joined)):
+        for text in readings:
+            if found := index().get(written(text)):
+                return _only(found, word)
+    if kind := _kind_unlisted(readings):
+        raise UserError(f"{word}: {kind.why}", kind.hint)
+    if (bare := _bare(word)) and len(choice := listed(bare)) > 1:
+        raise _several(choice, word)
+    raise UserError(f"there is no model {word[:_LONGEST]!r} in the catalogue", _near(word))
 
 
-def _only(stems: set[str], word: str) -> WellKnown:
-    if len(stems) == 1:
-        return well_known()[min(stems)]
-    names = [well_known()[stem].name for stem in sorted(stems)]
+def listed(word: str) -> list[WellKnown]:
+    """The models in whose name all parts of the word are, a family's newest first and its sizes in order; all for ''.
+
+    Parts of letters may be the beginning of a word (qwen), those with digits are whole (70b).
+    """
+    wanted = _words(word[:_LONGEST])
+    if word.strip() and not wanted:
+        return []
+    found = [stem for stem, names in all_names().items() if any(_has(_words(name), wanted) for name in names)]
+    begins = _key(word)
+    return sorted(_ordered(found), key=lambda model: not _key(model.name).startswith(begins))
+
+
+def _has(words: list[str], wanted: list[str]) -> bool:
+    return all(any(w == one or (one.isalpha() and w.startswith(one)) for w in words) for one in wanted)
+
+
+def _ordered(stems: Iterable[str]) -> list[WellKnown]:
+    return sorted((model_at(stem) for stem in stems), key=_place)
+
+
+def _place(model: WellKnown) -> tuple[str, float, list[str], int]:
+    """Where a model stands in a list: by family, the newest first, the plain ones first, by size."""
+    words = _words(model.name)
+    family = re.match("[a-z]*", words[0])
+    version = _VERSION.search(model.name.lower())
+    kind = [word for word in words[1:] if word.isalpha() and word not in ("b", "m")]
+    return family[0] if family else "", -float(version[1]) if version else 0.0, kind, model.parameters
+
+
+def _only(stems: Iterable[str], word: str) -> WellKnown:
+    models = _ordered(stems)
+    if len(models) == 1:
+        return models[0]
+    raise _several(models, word)
+
+
+def _several(models: list[WellKnown], word: str) -> UserError:
+    names = [model.name for model in models]
     more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    raise UserError(f"{word!r} could be {', '.join(names[:_MOST_SHOWN])}{more}", "Say which one")
+    hint = f"Say which one; `unslow fit --list {word}` shows all" if more else "Say which one"
+    return UserError(f"{word!r} could be {', '.join(names[:_MOST_SHOWN])}{more}", hint)
+
+
+def _near(word: str) -> str:
+    near = get_close_matches(_key(_bare(word))[:_LONGEST], _by_name(), n=3, cutoff=0.6)
+    names = dict.fromkeys(all_names()[stem][0] for key in near for stem in sorted(_by_name()[key]))
+    return f"Did you mean {' or '.join(names)}?" if names else "Give a file, or a name such as Qwen3-8B"
+
+
+def _kind_unlisted(readings: list[str]) -> Unlisted | None:
+    keys = [key for text in readings if (key := _key(text))]
+    return next((k for k in unlisted() for name in k.names if any(key.startswith(_key(name)) for key in keys)), None)
 
 
 def _readings(word: str) -> list[str]:
     """The word as it is, then without what publishers put before and after a model's name."""
-    bare = _QUANT.sub("", word.strip().removesuffix(".gguf")).rsplit("/", 1)[-1]
+    bare = _bare(word)
     return list(dict.fromkeys((word, bare, bare.split("_", 1)[-1])))
+
+
+def _bare(word: str) -> str:
+    """Without publisher, quant and the ending of a file."""
+    return split_quant(word.strip().removesuffix(".gguf").removesuffix(".safetensors").rsplit("/", 1)[-1])[0]
 
 
 def _words(text: str) -> list[str]:
@@ -55,22 +106,22 @@ def _words(text: str) -> list[str]:
     return [word for word in re.findall(r"[a-z0-9]+(?:\.\d+)*", text.lower()) if word not in _NOISE]
 
 
+def _joined(text: str) -> str:
+    return "".join(_words(text))
+
+
 def _key(text: str) -> str:
     """The words with nothing between them: some write 3.1, some 31."""
-    return "".join(_words(text)).replace(".", "")
-
-
-def _all_names() -> Iterator[tuple[str, str]]:
-    """Every way to write a model's name, and the model's file name."""
-    for stem, model in well_known().items():
-        yield from ((name, stem) for name in (stem, *model.names))
+    return _joined(text).replace(".", "")
 
 
 @cache
 def _by_name() -> dict[str, set[str]]:
+    """The models' file names by every way to write their names."""
     found: dict[str, set[str]] = defaultdict(set)
-    for name, stem in _all_names():
-        found[_key(name)].add(stem)
+    for stem, names in all_names().items():
+        for name in (stem, *names):
+            found[_key(name)].add(stem)
     return dict(found)
 
 
@@ -78,7 +129,8 @@ def _by_name() -> dict[str, set[str]]:
 def _by_beginning() -> dict[str, set[str]]:
     """By the first words of a name: a family, or a model without its size."""
     found: dict[str, set[str]] = defaultdict(set)
-    for name, stem in _all_names():
-        for beginning in accumulate(_words(name)):
-            found[beginning].add(stem)
+    for stem, names in all_names().items():
+        for name in (stem, *names):
+            for beginning in accumulate(_words(name)):
+                found[beginning].add(stem)
     return dict(found)

@@ -1,11 +1,13 @@
 """Well-known models: the numbers that their tensors and their memory follow from, one TOML each, found by presence."""
 
+import re
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from unslow.catalog import entries
+from unslow.catalog import entry, texts
 
 PerLayer = int | list[int]
 """One number for all layers, or a list with one for each layer that is repeated where it is shorter."""
@@ -130,6 +132,10 @@ class WellKnown(msgspec.Struct, frozen=True, kw_only=True):
     """Where the numbers are published."""
     checked: str = ""
     """What they were compared with here; empty where only the number of parameters vouches for them."""
+    published: str = ""
+    """The format in which its publisher ships the weights, where that is not plain 16 bits: MXFP4, FP8 block."""
+    projector: str = ""
+    """What a part beside the language model reads, which is not counted here: images, images and sound."""
     shape: Shape
 
     @property
@@ -139,32 +145,63 @@ class WellKnown(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A file: whole, or like another one but for what it states."""
+    """A file: whole, or like another one but for what it states; how it is published it states itself."""
 
     names: tuple[str, ...]
     source: str
     parameters: int = 0
     checked: str = ""
+    published: str = ""
+    projector: str = ""
     architecture: str = ""
     like: str = ""
     shape: dict[str, Any] = {}
 
 
+_NAMES = re.compile(r"names = \[([^\]]*)\]")
+_QUOTED = re.compile(r'"([^"]*)"')
+
+
+@cache
+def all_names() -> dict[str, tuple[str, ...]]:
+    """The names of every model by its file name; they stand first in a file, and the numbers are not read for them."""
+    found = {stem: _NAMES.match(text) for stem, text in _texts().items()}
+    return {stem: tuple(_QUOTED.findall(match[1])) for stem, match in found.items() if match}
+
+
 @cache
 def well_known() -> dict[str, WellKnown]:
     """Every model by its file name."""
-    found = dict(entries("models", _Entry))
-    return {stem: _whole(entry, found) for stem, entry in found.items()}
+    return {stem: model_at(stem) for stem in _texts()}
 
 
-def _whole(entry: _Entry, found: dict[str, _Entry]) -> WellKnown:
+@cache
+def model_at(stem: str) -> WellKnown:
+    """The model of a file name."""
+    one = _entry(stem)
+    return _whole(one, {one.like: _entry(one.like)} if one.like else {})
+
+
+@cache
+def _texts() -> dict[str, str]:
+    return texts("models")
+
+
+@cache
+def _entry(stem: str) -> _Entry:
+    return entry(_texts()[stem], _Entry, f"models/{stem}.toml")
+
+
+def _whole(one: _Entry, found: Mapping[str, _Entry]) -> WellKnown:
     """The entry with what it takes from the one it is like."""
-    base = found[entry.like] if entry.like else entry
+    base = found[one.like] if one.like else one
     return WellKnown(
-        names=entry.names,
-        architecture=entry.architecture or base.architecture,
-        parameters=entry.parameters or base.parameters,
-        source=entry.source,
-        checked=entry.checked,
-        shape=msgspec.convert({**base.shape, **entry.shape}, Shape),
+        names=one.names,
+        architecture=one.architecture or base.architecture,
+        parameters=one.parameters or base.parameters,
+        source=one.source,
+        checked=one.checked,
+        published=one.published,
+        projector=one.projector,
+        shape=msgspec.convert({**base.shape, **one.shape}, Shape),
     )

@@ -20,7 +20,7 @@ def add_format_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", default="terminal", metavar="FORMAT", help="terminal (default) or json")
 
 
-_ASCII = str.maketrans({"█": "#", "░": ".", "■": "*", "✓": "+", "✗": "x", "×": "x", "→": ">", "·": "-", "µ": "u"})
+_ASCII = str.maketrans("█▓▒░■✓✗×→·µ", "#%+.*+xx>-u")
 
 
 def write(text: str) -> None:

@@ -32,31 +32,46 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
         dest="devices",
         action="append",
         metavar="NAME",
-        help="RTX 4090, 2x H100, 24GB, cpu, or auto for this machine's (default); may be given several times",
+        help="RTX 4090, 2x H100, M3 Max 64GB, 24GB, cpu, or auto for this machine's (default); may be repeated",
     )
     add("--ram", dest="ram_bytes", metavar="SIZE", help="the host's memory, where it is not this machine's: 64GB")
-    add("--quant", metavar="NAME", help="the quant to fit, for a name with no file (default: Q4_K_M)")
+    add(
+        "--quant", metavar="NAME", help="the quant to fit, for a name with no file (default: as published, else Q4_K_M)"
+    )
     add("--runtime", default="llama_cpp", metavar="NAME", help="llama_cpp (default), ollama, vllm or transformers")
     add("--margin", dest="margin_bytes", metavar="SIZE", help="to stay free on each device (default: 1GiB)")
 
 
 def _add_settings(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--context", type=int, metavar="N", help="all tokens, shared among the slots (-c); Ollama's is of each slot")
-    add("--parallel", type=int, metavar="N", help="slots (-np)")
-    add("--kv-unified", action=_ON_OFF, default=None, help="one cache for all slots (-kvu)")
-    add("--kv-type", default="f16", metavar="TYPE", help="of keys, and of values unless --kv-type-v is given")
-    add("--kv-type-v", metavar="TYPE", help="of values")
+    add(
+        "-c",
+        "--context",
+        metavar="N",
+        help="all tokens, for all slots together (Ollama: for each); 0 for all that the model was trained for "
+        "(default: 8192; vLLM: 0)",
+    )
+    add("-np", "--parallel", metavar="N", help="slots (default: llama-server's 4 with one cache for all, else 1)")
+    add("-kvu", "--kv-unified", action=_ON_OFF, default=None, help="one cache for all slots")
+    add(
+        "-ctk",
+        "--kv-type",
+        default="f16",
+        metavar="TYPE",
+        help="of keys, and of values unless --kv-type-v is given (default: f16)",
+    )
+    add("-ctv", "--kv-type-v", metavar="TYPE", help="of values")
     add("--kv-offload", action=_ON_OFF, default=True, help="keep the cache with its layer, or on the host (-nkvo)")
+    add("-nkvo", dest="kv_offload", action="store_false", help=argparse.SUPPRESS)
     add("--swa-full", action="store_true", help="sliding-window layers keep the whole context")
-    add("--gpu-layers", type=int, metavar="N", help="layers on the GPUs (-ngl); default: all")
-    add("--n-cpu-moe", type=int, default=0, metavar="N", help="experts of the first N layers stay on the host")
-    add("--override-tensor", action="append", metavar="PATTERN=DEVICE", help="as -ot: exps=CPU")
-    add("--tensor-split", metavar="A,B", type=_shares, help="shares of several GPUs (-ts); default: by free memory")
-    add("--batch", type=int, metavar="N", help="-b (default: 2048)")
-    add("--ubatch", type=int, metavar="N", help="-ub (default: 512)")
-    add("--outputs", type=int, metavar="N", help="tokens with logits in a batch: a server's slots (default), 0 for all")
-    add("--flash-attention", choices=("on", "off", "auto"), default="auto", help="-fa (default: auto)")
+    add("-ngl", "--gpu-layers", metavar="N", help="layers on the GPUs, the output counted as one (default: all)")
+    add("-ncmoe", "--n-cpu-moe", default="0", metavar="N", help="experts of the first N layers stay on the host")
+    add("-ot", "--override-tensor", action="append", metavar="PATTERN=DEVICE", help="such as exps=CPU")
+    add("-ts", "--tensor-split", metavar="A,B", type=_shares, help="shares of several GPUs (default: by free memory)")
+    add("-b", "--batch", metavar="N", help="logical batch (default: 2048)")
+    add("-ub", "--ubatch", metavar="N", help="what is computed at once (default: 512)")
+    add("--outputs", metavar="N", help="tokens with logits in a batch: a server's slots (default), 0 for all")
+    add("-fa", "--flash-attention", choices=("on", "off", "auto"), default="auto", help="(default: auto)")
     add("--op-offload", action=_ON_OFF, default=True, help="GPUs compute long prompts with the host's weights")
     add("--gpu-memory-utilization", type=float, default=0.9, metavar="SHARE", help="vLLM's (default: 0.9)")
 

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Iterable, Iterator
 from itertools import groupby
+from typing import NamedTuple
 
 import msgspec
 from rich.console import Console, Group, RenderableType
@@ -16,14 +17,26 @@ from unslow.show._units import count, size
 from unslow.think.fit.report import FitReport, MemoryShown
 
 FORMATS = ("terminal", "json")
-_NARROWEST, _BAR = 40, 60
-_BESIDE = 40
-"""Columns that a bar leaves for the name before it and the words after it."""
+_NARROWEST, _LONGEST_BAR, _SHORTEST_BAR = 40, 60, 12
+_TABLE_FROM = 84
+"""The width from which on the parts of a need stand in columns."""
+_GREEN, _YELLOW, _RED = "bold black on green", "bold black on yellow", "bold white on red"
+_HEADS = {
+    "fits": (" FITS ", _GREEN), "tight": (" TIGHT ", _YELLOW), "partly": (" FITS PARTLY ", _YELLOW),
+    "does_not_fit": (" DOES NOT FIT ", _RED), "cannot_tell": (" CAN'T TELL ", _YELLOW),
+}  # fmt: skip
 _PARTS = (
     ("other processes", "red", "x"), ("reserve", "yellow", "="), ("weights", "cyan", "█"),
-    ("keys and values", "magenta", "▓"), ("compute", "blue", "▒"), ("free", "dim", "·"),
+    ("KV cache", "magenta", "▓"), ("compute", "blue", "▒"), ("free", "dim", "·"),
 )  # fmt: skip
 """The parts of a bar in their order."""
+
+
+class _Line(NamedTuple):
+    """A memory, or several that are alike, under a name that tells which."""
+
+    label: str
+    memory: MemoryShown
 
 
 def check_fit_format(form: str) -> None:
@@ -46,30 +59,27 @@ def render_fit(report: FitReport, form: str, *, width: int, color: bool) -> str:
 
 
 def _answer(report: FitReport, width: int) -> RenderableType:
-    memories = _grouped([m for m in (*report.devices, report.host) if m.total_bytes or m is not report.host])
-    bars = [m for m in memories if m.capacity_bytes]
-    parts: list[RenderableType] = [_head(report), Text(f"  {_subject(report)}", style="dim"), "", _table(memories)]
+    lines = _lines(report)
+    bars = [line for line in lines if line.memory.capacity_bytes]
+    parts: list[RenderableType] = [_head(report), _dim(_subject(report)), "", _needs(lines, width)]
     if bars:
-        parts += ["", _bars(bars, max(16, min(_BAR, width - _BESIDE))), _legend()]
-    parts += ["", _choices(report)]
+        parts += ["", *_bars(bars, width), _legend(report)]
+    parts += ["", _room(report)]
+    if report.ways:
+        parts += ["", Text("What would fit", style="bold"), *_ways(report)]
     if report.notes:
-        parts += ["", *(Padding(Text(note, style="dim"), (0, 0, 0, 2)) for note in report.notes)]
+        parts += ["", *(_dim(note) for note in report.notes)]
     return Group(*parts)
 
 
+def _dim(text: str) -> Padding:
+    return Padding(Text(text, style="dim"), (0, 0, 0, 2))
+
+
 def _head(report: FitReport) -> Text:
-    word, style = {
-        True: (" FITS ", "bold black on green"), False: (" DOES NOT FIT ", "bold white on red"),
-        None: (" CAN'T TELL ", "bold black on yellow"),
-    }[report.fits]  # fmt: skip
+    word, style = _HEADS[report.verdict]
     devices = ", ".join(_counted(d.name for d in report.devices)) or "the host alone"
     return Text(word, style=style).append(f"  {report.model.name} {report.model.quant} · {devices}", "bold not reverse")
-
-
-def _grouped(memories: list[MemoryShown]) -> list[MemoryShown]:
-    """Equal devices with equal parts in one line."""
-    groups = [(m, len(list(same))) for m, same in groupby(memories)]
-    return [m if n == 1 else msgspec.structs.replace(m, name=f"{n}x {m.name}") for m, n in groups]
 
 
 def _counted(names: Iterable[str]) -> Iterator[str]:
@@ -80,109 +90,148 @@ def _counted(names: Iterable[str]) -> Iterator[str]:
 
 def _subject(report: FitReport) -> str:
     model, settings = report.model, report.settings
-    parts = [
-        f"{count(model.parameters)} parameters in {size(model.weights_bytes)}",
-        report.runtime.replace("_", "."),
-        f"{settings['context']:,} tokens",
-    ]
     slots = int(settings.get("slots", 1))
-    if slots > 1:
-        parts.append(f"{slots} slots " + ("sharing one cache" if settings["kv_unified"] else "with a cache each"))
-    kinds = dict.fromkeys((str(settings.get("kv_type", "")), str(settings.get("kv_type_v", ""))))
-    parts.append(f"{'/'.join(k for k in kinds if k)} cache")
-    return ", ".join(parts)
+    shared = " shared by" if settings.get("kv_unified") else " in"
+    tokens = f"context {settings['context']:,}" + (f"{shared} {slots} slots" if slots > 1 else "")
+    kinds = dict.fromkeys(str(settings.get(k, "")) for k in ("kv_type", "kv_type_v"))
+    return " · ".join(
+        (
+            f"{count(model.parameters)} parameters, {size(model.weights_bytes)}",
+            report.runtime.replace("_", "."),
+            tokens,
+            f"{'/'.join(k for k in kinds if k)} KV cache",
+        )
+    )
 
 
-def _table(memories: list[MemoryShown]) -> Table:
+def _lines(report: FitReport) -> list[_Line]:
+    """A line for each device, those in a row that are alike together, and one for the host where it is asked for."""
+    several = len(report.devices) > 1
+    lines, first = [], 0
+    for memory, same in groupby(report.devices):
+        last = first + len(list(same)) - 1
+        number = f"{first} " if first == last else f"{first}-{last} each "
+        lines.append(_Line(f"{number if several else ''}{memory.name}", memory))
+        first = last + 1
+    host = [_Line("host", report.host)] if report.host.total_bytes else []
+    return lines + host
+
+
+def _usable(memory: MemoryShown) -> int | None:
+    if memory.capacity_bytes is None:
+        return None
+    return max(0, memory.capacity_bytes - memory.others_bytes - memory.reserve_bytes)
+
+
+def _needs(lines: list[_Line], width: int) -> RenderableType:
+    if width < _TABLE_FROM:
+        return Group(*(Padding(_in_words(line), (0, 0, 0, 2)) for line in lines))
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
-    table.add_column("  ")
-    for name in ("weights", "keys, values", "compute", "together", "there is"):
+    table.add_column("  ", overflow="ellipsis", no_wrap=True)
+    for name in ("weights", "KV cache", "compute", "needs", "usable"):
         table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("")
-    for m in memories:
-        parts = (m.weights_bytes, m.kv_bytes, m.compute_bytes, m.total_bytes)
-        there = "?" if m.capacity_bytes is None else size(m.capacity_bytes)
-        table.add_row(f"  {m.name}", *(size(p) for p in parts), there, _verdict(m))
+    table.add_column("", no_wrap=True)
+    for label, m in lines:
+        usable = _usable(m)
+        sizes = (m.weights_bytes, m.kv_bytes, m.compute_bytes, m.total_bytes)
+        there = "?" if usable is None else size(usable)
+        table.add_row(f"  {label}", *(size(s) if s else "-" for s in sizes), there, _mark(m))
     return table
 
 
-def _verdict(memory: MemoryShown) -> Text:
+def _in_words(line: _Line) -> Text:
+    label, m = line
+    parts = (("weights", m.weights_bytes), ("KV cache", m.kv_bytes), ("compute", m.compute_bytes))
+    usable = _usable(m)
+    text = Text(f"{label}: needs {size(m.total_bytes)}", style="bold")
+    text.append(f" ({', '.join(f'{name} {size(s)}' for name, s in parts if s)})", "not bold")
+    text.append(f", usable {'?' if usable is None else size(usable)} ", "not bold")
+    return text.append_text(_mark(m))
+
+
+def _mark(memory: MemoryShown) -> Text:
     if memory.fits is None:
-        return Text("--ram tells how much the host has", style="dim")
-    if memory.fits:
-        return Text("✓", style="green")
-    return Text(f"✗ {size(memory.lacking_bytes)} short", style="red")
+        return Text("(--ram SIZE)", style="dim")
+    if not memory.fits:
+        return Text(f"✗ {size(memory.lacking_bytes)} short", style="red")
+    if memory.total_bytes and (memory.free_bytes or 0) < memory.margin_bytes:
+        return Text(f"! less than {size(memory.margin_bytes)} left", style="yellow")
+    return Text("✓", style="green")
 
 
-def _bars(memories: list[MemoryShown], width: int) -> Table:
+def _bars(lines: list[_Line], width: int) -> list[RenderableType]:
+    longest = max(len(line.label) for line in lines)
+    bar = min(_LONGEST_BAR, width - longest - 20)
+    if bar < _SHORTEST_BAR:
+        bar = width - 4
+        return [Group(Text(f"  {label}"), Text("  ").append_text(_bar(m, bar))) for label, m in lines]
     grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True)
-    grid.add_column(no_wrap=True)
-    for m in memories:
-        after = f"{size(m.free_bytes or 0)} free" if m.fits or m.free_bytes else "full"
-        grid.add_row(f"  {m.name}", _bar(m, width), Text(after, style="dim"))
-    return grid
+    for _ in range(3):
+        grid.add_column(no_wrap=True)
+    for label, m in lines:
+        after = f"{size(m.free_bytes or 0)} free" if m.free_bytes else "full"
+        grid.add_row(f"  {label}", _bar(m, bar), Text(after, style="dim"))
+    return [grid]
 
 
-def _bar(memory: MemoryShown, width: int) -> Text:
-    """A line as long as the memory; what does not fit runs over its end."""
-    sizes = (
+def _sizes(memory: MemoryShown) -> tuple[int, ...]:
+    return (
         memory.others_bytes, memory.reserve_bytes, memory.weights_bytes, memory.kv_bytes, memory.compute_bytes,
         memory.free_bytes or 0,
     )  # fmt: skip
-    capacity = max(1, memory.capacity_bytes or 1, sum(sizes))
+
+
+def _bar(memory: MemoryShown, width: int) -> Text:
+    """A line as long as the memory; what does not fit runs over its end, which is then marked."""
+    sizes = _sizes(memory)
+    over = sum(sizes) > (memory.capacity_bytes or 0) * 1.005
+    whole, width = max(1, memory.capacity_bytes or 1, sum(sizes)), width - over
     line, drawn, seen = Text(), 0, 0
     for (_, style, sign), part in zip(_PARTS, sizes, strict=True):
         seen += part
-        end = round(width * seen / capacity)
+        end = round(width * seen / whole)
         line.append(sign * (end - drawn), style=style)
         drawn = end
-    inside = round(width * (memory.capacity_bytes or 0) / capacity)
-    if inside < width:
-        line = Text.assemble(line[:inside], Text("|", style="bold red"), line[inside:])
-    return line
+    if not over:
+        return line
+    inside = round(width * (memory.capacity_bytes or 0) / whole)
+    return Text.assemble(line[:inside], Text("|", style="bold red"), line[inside:])
 
 
-def _legend() -> Text:
+def _legend(report: FitReport) -> Text:
+    """Only the parts that a bar has."""
+    sizes = [_sizes(m) for m in (*report.devices, report.host) if m.capacity_bytes]
     line = Text("  ")
-    for name, style, sign in _PARTS:
-        line.append(sign, style=style).append(f" {name}  ", style="dim")
+    for n, (name, style, sign) in enumerate(_PARTS):
+        if any(s[n] for s in sizes):
+            line.append(sign, style=style).append(f" {name}  ", style="dim")
     return line
 
 
-def _choices(report: FitReport) -> Table:
+def _room(report: FitReport) -> Table:
+    """What there is room for, what the cache consists of, and what a rule of thumb would have said."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="dim")
     grid.add_column(overflow="fold")
     if report.devices and report.max_gpu_layers is not None:
-        grid.add_row("  most layers", _layers(report))
+        most, everything = report.max_gpu_layers, report.all_gpu_layers
+        grid.add_row("  most layers on GPU", f"all {everything}" if most >= everything else f"{most} of {everything}")
     grid.add_row("  most context", _context(report))
-    if report.next_quant:
-        quant = report.next_quant
-        grid.add_row("  next quant down", f"{quant.name}: {size(quant.weights_bytes)} of weights, everything fits")
-    elif not report.fits and report.devices and report.max_gpu_layers is not None:
-        grid.add_row("  next quant down", "none of the usual ones fits whole")
     for kv in report.kv if len(report.kv) > 1 else ():
-        cells = f", {kv.cells:,} cells each" if kv.cells else ""
-        grid.add_row(f"  {kv.what}", f"{kv.layers} layers{cells}: {size(kv.bytes)}")
+        cells = f" of {kv.cells:,} tokens" if kv.cells else ""
+        grid.add_row(f"  KV: {kv.what}", f"{kv.layers} layers{cells}, {size(kv.bytes)}")
     if report.rule_of_thumb:
         grid.add_row("  rule of thumb", _rule(report))
+    if report.command and not report.ways:
+        grid.add_row("  run it", report.command)
     return grid
 
 
-def _layers(report: FitReport) -> str:
-    most, everything = report.max_gpu_layers, report.all_gpu_layers
-    if most is None:
-        return "not even the rest of the model fits the host"
-    if most >= everything:
-        return f"all {everything}"
-    return f"{most} of {everything} at this context (-ngl {most})"
-
-
 def _context(report: FitReport) -> str:
+    if report.verdict == "cannot_tell":
+        return "depends on how much memory the host has"
     if report.max_context is None:
-        return "none, with this placement"
+        return "none: not even the shortest fits so"
     trained = report.model.context_trained
     end = ", all that the model was trained for" if trained and report.max_context >= trained else ""
     return f"{report.max_context:,} tokens{end}"
@@ -192,6 +241,12 @@ def _rule(report: FitReport) -> str:
     rule = report.rule_of_thumb
     if rule is None:
         return ""
-    off = rule.says_bytes / max(1, rule.needs_bytes)
-    verdict = {True: ", so it would fit", False: ", so it would not fit", None: ""}[rule.says_fits]
-    return f"{size(rule.says_bytes)} ({rule.text}){verdict}; that is {off:.2f}x of the need"
+    says = {True: "would fit", False: "would not fit", None: "needs"}[rule.says_fits]
+    return f"{says}, {size(rule.says_bytes)} ({rule.text}); really {size(rule.needs_bytes)}"
+
+
+def _ways(report: FitReport) -> Iterator[RenderableType]:
+    for way in report.ways:
+        yield Padding(Text(f"- {way.what}"), (0, 0, 0, 2))
+        if way.command:
+            yield Padding(Text(way.command, style="cyan"), (0, 0, 0, 6))

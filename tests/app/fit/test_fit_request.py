@@ -6,7 +6,7 @@ from unslow.facts.errors import UserError
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("24GB", 24 * 10**9), ("24GiB", 24 * 2**30), ("24g", 24 * 2**30), ("512", 512 * 2**20), ("1.5 GiB", 3 * 2**29)],
+    [("24GB", 24 * 2**30), ("24GiB", 24 * 2**30), ("24g", 24 * 2**30), ("512", 512 * 2**20), ("1.5 GiB", 3 * 2**29)],
 )
 def test_sizes_as_people_write_them(text: str, size: int) -> None:
     assert parsed_size(text) == size
@@ -21,13 +21,21 @@ def test_what_is_no_size(text: str) -> None:
 @pytest.mark.parametrize(
     "flags",
     [
-        {"context": 0}, {"parallel": 0}, {"gpu_layers": -2}, {"ubatch": 0}, {"kv_type": "q6_k"}, {"kv_type_v": "x"},
+        {"context": "many"}, {"context": "-5"}, {"parallel": 0}, {"gpu_layers": -2}, {"ubatch": 0}, {"kv_type": "q6_k"}, {"kv_type_v": "x"},
         {"runtime": "vlmm"}, {"gpu_memory_utilization": 1.5}, {"context": 2**40},
     ],
 )  # fmt: skip
 def test_what_can_not_be_is_said(flags: dict[str, object]) -> None:
     with pytest.raises(UserError):
         Request.from_flags({"model": "m", **flags})
+
+
+def test_words_as_people_type_them() -> None:
+    request = Request.from_flags(
+        {"model": "m", "runtime": "llama.cpp", "kv_type": "Q8", "context": "128k", "gpu_layers": "-1"}
+    )
+    assert (request.runtime, request.kv_type, request.context, request.gpu_layers) == ("llama_cpp", "q8_0", 131072, -1)
+    assert Request.from_flags({"model": "m", "runtime": "vLLM"}).runtime == "vllm"
 
 
 def test_flags_become_a_request() -> None:

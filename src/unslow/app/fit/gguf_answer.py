@@ -1,8 +1,9 @@
 """The answer for llama.cpp, and for Ollama, which runs it."""
 
-import re
+from pathlib import Path
 
 from unslow import __version__
+from unslow.app.fit.gguf_settings import command_of, setting_notes, settings_of
 from unslow.app.fit.models import Found, as_quant, find_gguf_model
 from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms
@@ -10,20 +11,19 @@ from unslow.catalog.mixes import mixes_from_large_to_small
 from unslow.facts.errors import UserError
 from unslow.look.system import System
 from unslow.think.fit import llama_cpp
-from unslow.think.fit.report import FitReport, ModelShown, QuantShown
-from unslow.think.fit.rooms import Room
+from unslow.think.fit.report import FitReport, MemoryShown, ModelShown, QuantShown, RuleShown, WayShown
 from unslow.think.fit.rule_of_thumb import rule_of_thumb
+from unslow.think.fit.shown import FITS, verdict_of
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.refusals import refusal
 from unslow.think.memory.llama_cpp.settings import Settings
 
-DEFAULT_CONTEXT = 8192
-_SERVER_SLOTS = 4
-"""What llama-server takes by default, with one cache for all of them."""
-_BATCH, _MICRO_BATCH = 2048, 512
 _ROUGH = 0.05
 """How far the size of a quant may be from its usual bits for each weight."""
-_FLASH = {"on": True, "off": False, "auto": None}
+_COARSE_BITS = 3.3
+"""Below so many bits for each weight answers suffer visibly."""
+_SHORTEST_USEFUL = 2048
+_TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (-fit off keeps them)"
 
 
 def gguf_answer(system: System, request: Request) -> FitReport:
@@ -32,12 +32,15 @@ def gguf_answer(system: System, request: Request) -> FitReport:
     rooms, host = find_rooms(system, request.devices, request.ram_bytes)
     if request.tensor_split and len(request.tensor_split) != len(rooms):
         raise UserError(f"--tensor-split has {len(request.tensor_split)} shares for {len(rooms)} GPUs", "one for each")
-    settings, notes = _settings(request, found, rooms)
+    hyper = Hyper(found.blueprint)
+    trained = found.blueprint.count("context_length", 8192) or 8192
+    settings = settings_of(request, trained, rooms)
+    if why := refusal(hyper, settings):
+        raise UserError(f"llama.cpp does not start so: {why}", "see --kv-type, --flash-attention and --parallel")
     margin = llama_cpp.DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
-    if why := refusal(Hyper(found.blueprint), settings):
-        raise UserError(f"llama.cpp does not start with these settings: {why}", "change --kv-type or --flash-attention")
     question = llama_cpp.Question(found.blueprint, rooms, host, settings, margin).settled()
-    return _report(request, found, question, (*found.notes, *notes, *_estimate_note(question)))
+    notes = setting_notes(request, settings, trained, experts=bool(hyper.experts), gpus=bool(rooms))
+    return _Gguf(request, found, question).report((*found.notes, *notes, *_estimate_note(question)))
 
 
 def _estimate_note(question: llama_cpp.Question) -> tuple[str, ...]:
@@ -45,94 +48,109 @@ def _estimate_note(question: llama_cpp.Question) -> tuple[str, ...]:
     return (f"compute buffers are estimated: {why}",) if why else ()
 
 
-def _settings(request: Request, found: Found, rooms: list[Room]) -> tuple[Settings, tuple[str, ...]]:
-    trained = found.blueprint.count("context_length", DEFAULT_CONTEXT)
-    slots = request.parallel or (1 if request.runtime == "ollama" else _SERVER_SLOTS)
-    unified = request.parallel is None if request.kv_unified is None else request.kv_unified
-    micro_batch = request.ubatch or _MICRO_BATCH
-    context = request.context or min(DEFAULT_CONTEXT, trained)
-    if request.runtime == "ollama":
-        unified, context = False, context * slots
-    settings = Settings(
-        context=context,
-        batch=request.batch or max(_BATCH, micro_batch),
-        micro_batch=micro_batch,
-        slots=slots,
-        unified=unified,
-        key_type=request.kv_type.upper(),
-        value_type=(request.kv_type_v or request.kv_type).upper(),
-        flash_attention=_FLASH[request.flash_attention],
-        outputs=slots if request.outputs is None else request.outputs,
-        gpu_layers=-1 if request.gpu_layers is None else request.gpu_layers,
-        cache_on_gpu=request.kv_offload,
-        offload_ops=request.op_offload,
-        full_windows=request.swa_full,
-        experts_on_cpu=request.n_cpu_moe,
-        overrides=_overrides(request.override_tensor, rooms),
-        split=request.tensor_split,
-    )
-    return settings, _setting_notes(request, settings, trained)
+class _Gguf:
+    """A question, and what follows from the answers to it."""
+
+    def __init__(self, request: Request, found: Found, question: llama_cpp.Question) -> None:
+        self._request, self._found, self._question = request, found, question
+        self._everything = found.blueprint.count("block_count") + 1
+
+    def report(self, notes: tuple[str, ...]) -> FitReport:
+        """The whole answer."""
+        question, found = self._question, self._found
+        devices, host = llama_cpp.shown_needs(question)
+        most_layers, most_context = llama_cpp.most_layers(question), self._most_context()
+        free_to_choose = self._request.gpu_layers is None and bool(most_layers)
+        verdict = verdict_of(devices, host, layers_fit=free_to_choose)
+        whole = FITS[verdict] is not False
+        quant = None if whole else self._smaller_quant()
+        experts = None if whole or self._request.gpu_layers is not None else llama_cpp.fewest_experts_on_host(question)
+        set_layers = question.settings.gpu_layers
+        if verdict == "tight":
+            notes = (*notes, _TIGHT)
+        return FitReport(
+            unslow_version=__version__,
+            model=_model_shown(found),
+            runtime=self._request.runtime,
+            settings=_settings_shown(question.settings),
+            verdict=verdict,
+            fits=FITS[verdict],
+            devices=devices,
+            host=host,
+            gpu_layers=0 if not devices else self._everything if set_layers < 0 else min(set_layers, self._everything),
+            all_gpu_layers=self._everything,
+            max_gpu_layers=most_layers,
+            max_context=None if verdict == "cannot_tell" else most_context,
+            kv=llama_cpp.shown_cache(question),
+            next_quant=quant,
+            least_cpu_moe=experts,
+            command=self._command(question.settings),
+            ways=() if whole else tuple(self._ways(most_layers, most_context, experts, quant)),
+            rule_of_thumb=self._rule(devices, host),
+            notes=notes,
+        )
+
+    def _most_context(self) -> int | None:
+        """In the count that the runtime's own setting has."""
+        most = llama_cpp.most_context(self._question)
+        return most // self._question.settings.slots if most and self._request.runtime == "ollama" else most
+
+    def _command(self, settings: Settings) -> str:
+        source = self._found.source
+        model = source if Path(source).suffix == ".gguf" and "://" not in source else "MODEL.gguf"
+        if settings.flash_attention is not None and self._request.flash_attention == "auto":
+            settings = settings._replace(flash_attention=None)
+        return command_of(self._request, settings, model)
+
+    def _ways(
+        self, layers: int | None, context: int | None, experts: int | None, quant: QuantShown | None
+    ) -> list[WayShown]:
+        """What would fit instead, the mildest first."""
+        settings, ways = self._question.settings, list[WayShown]()
+        if context and context >= _SHORTEST_USEFUL:
+            shorter = settings._replace(context=context * (settings.slots if self._request.runtime == "ollama" else 1))
+            ways.append(WayShown(what=f"a context of {context:,} tokens", command=self._command(shorter)))
+        if smaller := self._smaller_cache():
+            ways.append(WayShown(what="the same context in a q8_0 cache", command=self._command(smaller)))
+        if experts:
+            command = self._command(settings._replace(gpu_layers=-1, experts_on_cpu=experts))
+            ways.append(
+                WayShown(what=f"the experts of {experts} layers on the host, all else on the GPU", command=command)
+            )
+        if quant:
+            coarse = ", which costs quality" if _mix_bits(quant.name) < _COARSE_BITS else ""
+            ways.append(WayShown(what=f"{quant.name}, the largest usual quant that fits whole{coarse}"))
+        if layers and layers < self._everything:
+            what = f"{layers} of {self._everything} layers on the GPU, the others on the host: much slower"
+            ways.append(WayShown(what=what, command=self._command(settings._replace(gpu_layers=layers))))
+        return ways
+
+    def _smaller_cache(self) -> Settings | None:
+        """The same settings with a quantised cache, where that is enough."""
+        settings = self._question.settings._replace(key_type="Q8_0", value_type="Q8_0", flash_attention=True)
+        if self._question.settings.key_type != "F16" or refusal(Hyper(self._found.blueprint), settings):
+            return None
+        return settings if self._question.left(settings) >= 0 else None
+
+    def _smaller_quant(self) -> QuantShown | None:
+        """The largest usual quant below this one with which everything fits on the devices."""
+        if not self._question.rooms:
+            return None
+        weights = sum(t.bytes for t in self._found.blueprint.tensors)
+        bits = 8 * weights / max(1, self._found.parameters)
+        enough = 1 + _ROUGH + self._question.left() / weights  # by the bits alone: only those near it are made up
+        smaller = [m for m in mixes_from_large_to_small() if m.bits_per_weight < bits * min(1, enough)]
+        names = [m.name for m in smaller if m.name != self._found.quant]
+        return llama_cpp.smaller_quant(self._question, names, lambda quant: as_quant(self._found.blueprint, quant))
+
+    def _rule(self, devices: tuple[MemoryShown, ...], host: MemoryShown) -> RuleShown | None:
+        needed = sum(d.total_bytes for d in (*devices, host))
+        room = sum(r.usable_bytes for r in self._question.rooms) if self._question.rooms else None
+        return rule_of_thumb(self._found.parameters, self._found.quant, room, needed)
 
 
-def _setting_notes(request: Request, settings: Settings, trained: int) -> tuple[str, ...]:
-    notes = []
-    if request.ubatch and request.batch is None and request.ubatch > _BATCH:
-        notes.append(f"llama.cpp cuts a micro-batch of {request.ubatch} to its batch: give it -b {request.ubatch} too")
-    if settings.slot_context > trained:
-        notes.append(f"the model was trained for {trained:,} tokens; a slot has {settings.slot_context:,}")
-    return tuple(notes)
-
-
-def _overrides(patterns: tuple[str, ...], rooms: list[Room]) -> tuple[tuple[str, str], ...]:
-    """PATTERN=DEVICE as llama.cpp writes it, with the devices as numbers."""
-    places = {"CPU": len(rooms), **{f"CUDA{n}": n for n in range(len(rooms))}}
-    pairs = []
-    for text in ",".join(patterns).split(",") if patterns else ():
-        pattern, equals, device = text.rpartition("=")
-        if not equals or device.upper() not in places:
-            raise UserError(f"{text!r} is no override", f"write PATTERN=DEVICE, with one of {', '.join(places)}")
-        try:
-            re.compile(pattern)
-        except re.error as error:
-            raise UserError(f"{pattern!r} is no pattern: {error}", "it is a regular expression") from error
-        pairs.append((pattern, str(places[device.upper()])))
-    return tuple(pairs)
-
-
-def _report(request: Request, found: Found, question: llama_cpp.Question, notes: tuple[str, ...]) -> FitReport:
-    devices, host = llama_cpp.shown_needs(question)
-    everything = found.blueprint.count("block_count") + 1
-    layers = everything if question.settings.gpu_layers < 0 else min(question.settings.gpu_layers, everything)
-    fits = all(d.fits for d in devices) and host.fits is not False
-    needed = sum(d.total_bytes for d in (*devices, host))
-    room = sum(r.usable_bytes for r in question.rooms) if question.rooms else None
-    return FitReport(
-        unslow_version=__version__,
-        model=_model_shown(found),
-        runtime=request.runtime,
-        settings=_settings_shown(question.settings),
-        fits=fits,
-        devices=devices,
-        host=host,
-        gpu_layers=layers if question.rooms else 0,
-        all_gpu_layers=everything,
-        max_gpu_layers=llama_cpp.most_layers(question),
-        max_context=llama_cpp.most_context(question),
-        kv=llama_cpp.shown_cache(question),
-        next_quant=None if fits else _next_quant(found, question),
-        rule_of_thumb=rule_of_thumb(found.parameters, found.quant, room, needed),
-        notes=notes,
-    )
-
-
-def _next_quant(found: Found, question: llama_cpp.Question) -> QuantShown | None:
-    """The largest usual quant below this one with which everything fits on the devices."""
-    weights = sum(t.bytes for t in found.blueprint.tensors)
-    bits = 8 * weights / max(1, found.parameters)
-    lacking = -question.left()
-    enough = 1 - (lacking - _ROUGH * weights) / weights  # by the bits alone; only those near it are made up to the byte
-    smaller = [m.name for m in mixes_from_large_to_small() if m.bits_per_weight < bits * min(1, enough)]
-    return llama_cpp.smaller_quant(question, smaller, lambda quant: as_quant(found.blueprint, quant))
+def _mix_bits(name: str) -> float:
+    return next((m.bits_per_weight for m in mixes_from_large_to_small() if m.name == name), 16.0)
 
 
 def _model_shown(found: Found) -> ModelShown:

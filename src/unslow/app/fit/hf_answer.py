@@ -11,6 +11,7 @@ from unslow.look.system import System
 from unslow.think.fit.report import FitReport, ModelShown
 from unslow.think.fit.rooms import Room
 from unslow.think.fit.rule_of_thumb import rule_of_thumb
+from unslow.think.fit.shown import FITS
 from unslow.think.fit.transformers import transformers_answer
 from unslow.think.fit.vllm import Answer, vllm_answer
 from unslow.think.memory.parts import total_bytes
@@ -24,7 +25,9 @@ def hf_answer(system: System, request: Request) -> FitReport:
     """Whether the model fits, as the runtime counts."""
     found = find_shape(system, request.model, request.quant)
     rooms, host = find_rooms(system, request.devices, request.ram_bytes)
-    context = request.context or min(DEFAULT_CONTEXT, found.shape.positions or DEFAULT_CONTEXT)
+    trained = found.shape.positions or DEFAULT_CONTEXT
+    usual = trained if request.runtime == "vllm" else min(DEFAULT_CONTEXT, trained)
+    context = usual if request.context is None else request.context or trained
     if request.runtime == "vllm":
         answer, shown = _vllm(request, found, rooms, context)
     else:
@@ -84,7 +87,8 @@ def _report(
         ),
         runtime=request.runtime,
         settings=shown,
-        fits=answer.fits,
+        verdict=answer.verdict,
+        fits=FITS[answer.verdict],
         devices=answer.devices,
         host=answer.host,
         gpu_layers=everything if rooms else 0,
@@ -92,5 +96,18 @@ def _report(
         max_gpu_layers=None,
         max_context=answer.max_context,
         rule_of_thumb=rule_of_thumb(found.parameters, found.quant, room, answer.needed_bytes),
+        command=_command(request, shown, answer),
         notes=(*answer.notes, *found.notes),
     )  # fmt: skip
+
+
+def _command(request: Request, shown: dict[str, str | int | bool], answer: Answer) -> str:
+    """How to start vLLM so; with the longest context that fits, where the one that was asked for does not."""
+    if request.runtime != "vllm":
+        return ""
+    context = shown["context"] if FITS[answer.verdict] else answer.max_context
+    if not context:
+        return ""
+    cards = f" --tensor-parallel-size {shown['tensor_parallel']}" if shown["tensor_parallel"] != 1 else ""
+    cache = f" --kv-cache-dtype {shown['kv_type']}" if shown["kv_type"] != "auto" else ""
+    return f"vllm serve MODEL --max-model-len {context}{cards}{cache}"

@@ -2,10 +2,11 @@
 
 from typing import NamedTuple
 
+from unslow.app.fit.addresses import is_address, meant_by
+from unslow.app.fit.chosen_scheme import chosen_scheme
+from unslow.app.fit.names import Meant, find_well_known, projector_note
+from unslow.app.fit.titles import one_line
 from unslow.app.models import find_model
-from unslow.catalog import model_names
-from unslow.catalog.models import WellKnown
-from unslow.catalog.scheme_words import find_scheme
 from unslow.facts.errors import UserError
 from unslow.facts.hf_shape import HfShape
 from unslow.facts.stored_model import StoredModel
@@ -16,8 +17,6 @@ from unslow.think.blueprints.made_up import made_up
 from unslow.think.memory.blueprint_shape import shape_of_blueprint
 from unslow.think.memory.config_shape import shape_of_config
 from unslow.think.memory.parts import Part, packed, parts_of_shape, parts_of_tensors, plainly
-
-_PLAIN = {"bf16": 2, "bfloat16": 2, "f16": 2, "fp16": 2, "float16": 2, "f32": 4, "fp32": 4, "float32": 4}
 
 
 class FoundShape(NamedTuple):
@@ -37,9 +36,13 @@ class FoundShape(NamedTuple):
 
 def find_shape(system: System, word: str, quant: str | None) -> FoundShape:
     """The model; UserError where the word means none, or a file of another runtime."""
-    stored = None if word.startswith(("http://", "https://")) or word == "-" else find_model(system, word)
+    word = meant_by(word)
+    if word == "-" or is_address(word):
+        hint = "give a folder with safetensors, or the name of the model"
+        raise UserError(f"{word}: only GGUF files are read so, and this runtime's memory for those is not known", hint)
+    stored = find_model(system, word)
     if stored is None:
-        return _from_catalogue(model_names.find_model(word), quant)
+        return _from_catalogue(find_well_known(system, word), quant)
     if stored.format == "gguf":
         hint = "give a folder with safetensors, or the name of the model"
         raise UserError(f"{stored.name} is a GGUF file; this runtime's memory for those is not known", hint)
@@ -57,7 +60,7 @@ def _from_files(system: System, stored: StoredModel) -> FoundShape:
     if not shape.layers or not shape.width or not shape.heads:
         raise UserError(f"the config of {stored.name} does not tell its layers and heads", "is it a language model?")
     return FoundShape(
-        name=stored.name,
+        name=one_line(stored.name),
         architecture=stored.architecture or "",
         shape=shape,
         parts=parts_of_tensors(checkpoint.tensors, shape.layers),
@@ -73,27 +76,19 @@ def _main_type(checkpoint: Checkpoint) -> str:
     return next(iter(checkpoint.type_bytes), "")
 
 
-def _from_catalogue(model: WellKnown, quant: str | None) -> FoundShape:
-    plan = made_up(model, "F16")
-    shape = shape_of_blueprint(plan)
-    word = (quant or "bf16").lower()
-    note = f"no file was read: numbers by {model.source}"
-    if word in _PLAIN:
-        storage, packing = plainly(_PLAIN[word]), ""
-    else:
-        found = find_scheme(word)
-        storage, packing = packed(found), found.packing.name
-    parts = parts_of_shape(shape, storage)
-    width = _PLAIN.get(word, 2)
+def _from_catalogue(meant: Meant, asked: str | None) -> FoundShape:
+    model = meant.model
+    chosen, why = chosen_scheme(meant, asked)
+    shape = shape_of_blueprint(made_up(model, "F16"))
     return FoundShape(
-        model.name,
-        model.architecture,
-        shape,
-        parts,
-        word.upper(),
-        packing,
-        "catalogue",
-        model.parameters,
-        width,
-        (note,),
+        name=model.name,
+        architecture=model.architecture,
+        shape=shape,
+        parts=parts_of_shape(shape, packed(chosen.scheme) if chosen.scheme else plainly(chosen.plain_bytes)),
+        quant=chosen.name,
+        packing=chosen.scheme.packing.name if chosen.scheme else "",
+        source="catalogue",
+        parameters=model.parameters,
+        dtype_bytes=chosen.plain_bytes,
+        notes=(*why, f"no file was read: numbers by {model.source}", *projector_note(model)),
     )

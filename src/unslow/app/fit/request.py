@@ -4,12 +4,21 @@ import re
 from typing import Any, NamedTuple, Self
 
 from unslow.facts.errors import UserError
-from unslow.facts.units import GB, GIB, KB, KIB, MB, MIB
+from unslow.facts.units import GIB, KIB, MIB
 
 RUNTIMES = ("llama_cpp", "ollama", "vllm", "transformers")
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 OTHER_CACHE_TYPES = ("f16", "bf16", "auto", "fp8", "fp8_e4m3", "fp8_e5m2")
-_UNITS = {"": MIB, "k": KB, "kb": KB, "kib": KIB, "m": MIB, "mb": MB, "mib": MIB, "g": GIB, "gb": GB, "gib": GIB}
+_UNITS = {"": MIB, "k": KIB, "kb": KIB, "kib": KIB, "m": MIB, "mb": MIB, "mib": MIB, "g": GIB, "gb": GIB, "gib": GIB}
+"""A memory of 24 GB has 24 GiB, whatever a disk of 24 GB has."""
+_RUNTIME_WORDS = {
+    "llamacpp": "llama_cpp",
+    "llamaserver": "llama_cpp",
+    "hf": "transformers",
+    "huggingface": "transformers",
+}
+_CACHE_WORDS = {"q8": "q8_0", "q4": "q4_0", "q5": "q5_0", "fp16": "f16", "fp32": "f32"}
+_COUNT = re.compile(r"(\d{1,12})([km]?)", re.IGNORECASE)
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?b?|)", re.IGNORECASE)
 _LARGEST = 2**31 - 1
 
@@ -47,14 +56,27 @@ class Request(NamedTuple):
         known = {k: v for k, v in flags.items() if k in cls._fields and v is not None}
         lists = {k: tuple(v) for k, v in known.items() if isinstance(v, list)}
         sizes = {k: parsed_size(v) for k, v in known.items() if k.endswith("_bytes") and isinstance(v, str)}
-        return cls(**{**known, **lists, **sizes}).checked()
+        counts = {k: parsed_count(k, v) for k, v in known.items() if k in _LOWEST and isinstance(v, str)}
+        return cls(**{**known, **lists, **sizes, **counts}).spelled().checked()
+
+    def spelled(self) -> Self:
+        """With the words that people use for runtimes and types as this program has them."""
+        runtime = re.sub(r"[^a-z]", "", self.runtime.lower())
+        kinds = (_CACHE_WORDS.get(k.lower(), k.lower()) if k else k for k in (self.kv_type, self.kv_type_v))
+        key, value = kinds
+        return self._replace(
+            runtime=_RUNTIME_WORDS.get(runtime, runtime or self.runtime), kv_type=key or "f16", kv_type_v=value
+        )
 
     def checked(self) -> Self:
         """Itself, or a UserError that names the value and what is possible."""
         for name, low in _LOWEST.items():
             value = getattr(self, name)
-            if value is not None and not low <= value <= _LARGEST:
-                raise UserError(f"--{name.replace('_', '-')} {value} can't be", f"it is a number from {low} on")
+            high = _HIGHEST.get(name, _LARGEST)
+            if value is not None and not low <= value <= high:
+                raise UserError(
+                    f"--{name.replace('_', '-')} {value} can't be", f"it is a number from {low} to {high:,}"
+                )
         if self.runtime not in RUNTIMES:
             raise UserError(f"there is no runtime {self.runtime!r}", f"try one of {', '.join(RUNTIMES)}")
         known = CACHE_TYPES if self.runtime in ("llama_cpp", "ollama") else OTHER_CACHE_TYPES
@@ -67,8 +89,20 @@ class Request(NamedTuple):
 
 
 _LOWEST = {
-    "context": 1, "batch": 1, "ubatch": 1, "parallel": 1, "outputs": 0, "gpu_layers": -1, "n_cpu_moe": 0,
+    "context": 0, "batch": 1, "ubatch": 1, "parallel": 1, "outputs": 0, "gpu_layers": -1, "n_cpu_moe": 0,
 }  # fmt: skip
+
+
+_HIGHEST = {"context": 2**27, "ubatch": 2**16, "batch": 2**20, "parallel": 256, "outputs": 2**20}
+
+
+def parsed_count(name: str, text: str) -> int:
+    """A whole number, from `8192` or `128k`, which is 128 times 1024; UserError where it is none."""
+    match = _COUNT.fullmatch(text.strip().removeprefix("-")) if text.strip() != "auto" else None
+    if not match:
+        raise UserError(f"--{name.replace('_', '-')} {text!r} is no number", "write it like 8192 or 128k")
+    number = int(match[1]) * {"": 1, "k": KIB, "m": MIB}[match[2].lower()]
+    return -number if text.strip().startswith("-") else number
 
 
 def parsed_size(text: str) -> int:

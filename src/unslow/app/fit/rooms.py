@@ -1,73 +1,91 @@
-"""The memory of the devices that a user names, or of this machine's."""
+"""The memory of the devices that a user names, of this machine's, or of both."""
 
-import re
-
-from unslow.app.fit.request import parsed_size
-from unslow.catalog.devices import all_devices, find_device, words_of
-from unslow.facts.errors import UserError
-from unslow.facts.machine import Gpu, Machine
+from unslow.app.fit.device_lists import parse_device_list
+from unslow.app.fit.named_rooms import named_room, unified_room
+from unslow.catalog.device_names import devices_meant, parse_device_name
+from unslow.facts.machine import Gpu, Machine, Memory
 from unslow.facts.values import Known
 from unslow.look.probes import read_machine
 from unslow.look.system import System
 from unslow.think.fit.rooms import Room, driver_reserve
 
-_SIZE_ALONE = re.compile(r"\d+(\.\d+)?\s*[gm]i?b?", re.IGNORECASE)
-_COUNT = re.compile(r"(\d{1,2})\s*[x×]\s*(.+)", re.IGNORECASE)
-_NAMES_SHOWN = 6
+_AUTO = "auto"
+_NO_GPU = frozenset({"cpu", "none"})
 
 
 def find_rooms(system: System, names: tuple[str, ...], ram_bytes: int | None) -> tuple[list[Room], Room | None]:
-    """The devices' memory and the host's; the host's is unknown where the devices are not this machine's."""
-    if names == ("auto",):
-        machine, _ = read_machine(system)
-        return here(machine, ram_bytes)
-    rooms = [room for name in names for room in _named(system, name)]
-    return rooms, Room("host", ram_bytes) if ram_bytes else None
+    """The devices' memory and the host's: None where it is not known, or where it is the devices' own.
+
+    `auto` and `cpu` speak of this machine, whose memory is then the host's; what was assumed stands in the rooms' notes.
+    """
+    words = parse_device_list(names)
+    special = {word.casefold() for word in words} & {_AUTO, *_NO_GPU}
+    own: list[Room] = []
+    host = Room("host", ram_bytes) if ram_bytes else None
+    if special:
+        own, host = here(read_machine(system)[0], ram_bytes)
+    rooms = [room for word in words for room in _rooms_of(word, own, ram_bytes)]
+    if _AUTO in special and not own:
+        return _noted(rooms, host, "no GPU was found on this machine")
+    return rooms, None if _are_the_hosts(rooms) else host
+
+
+def _rooms_of(word: str, own: list[Room], ram_bytes: int | None) -> list[Room]:
+    """What a word of the list stands for."""
+    if word.casefold() == _AUTO:
+        return own
+    return [] if word.casefold() in _NO_GPU else [named_room(word, ram_bytes)]
+
+
+def _noted(rooms: list[Room], host: Room | None, note: str) -> tuple[list[Room], Room | None]:
+    """The same with a note on the host, or on the first device where the host is not known."""
+    if host is not None:
+        return rooms, host._replace(note=note)
+    first = [room._replace(note="; ".join(filter(None, (note, room.note)))) for room in rooms[:1]]
+    return first + rooms[1:], None
+
+
+def _are_the_hosts(rooms: list[Room]) -> bool:
+    return bool(rooms) and all(room.unified for room in rooms)
 
 
 def here(machine: Machine, ram_bytes: int | None = None) -> tuple[list[Room], Room | None]:
     """The memory of a machine: its GPUs', and what it can give of its RAM."""
-    rooms = [room for gpu in machine.gpus.value_or(()) if (room := _room_of(gpu))]
-    total, available = machine.memory.total_bytes, machine.memory.available_bytes
-    if ram_bytes or not isinstance(total, Known):
-        return rooms, Room("host", ram_bytes) if ram_bytes else None
-    used = total.value - available.value_or(total.value)
-    return rooms, Room("host", total.value, others_bytes=max(0, used))
+    gpus = machine.gpus.value_or(())
+    found = [(gpu, _room_of(gpu, machine.memory)) for gpu in gpus]
+    rooms = [room for _, room in found if room]
+    host = Room("host", ram_bytes) if ram_bytes else _host(machine.memory)
+    unread = [gpu.name.value_or(f"GPU {gpu.index}") for gpu, room in found if room is None]
+    if unread:
+        return _noted(rooms, host, f"the memory of {', '.join(unread)} could not be read")
+    return rooms, None if _are_the_hosts(rooms) else host
 
 
-def _room_of(gpu: Gpu) -> Room | None:
-    if not isinstance(gpu.vram_total_bytes, Known):
+def _host(memory: Memory) -> Room | None:
+    """The RAM, within the limit that is set for this process."""
+    if not isinstance(memory.total_bytes, Known):
         return None
+    total = memory.total_bytes.value
+    capacity = min(total, memory.limit_bytes.value_or(total))
+    free = min(capacity, memory.available_bytes.value_or(total))
+    return Room("host", capacity, others_bytes=capacity - free)
+
+
+def _room_of(gpu: Gpu, memory: Memory) -> Room | None:
+    """A GPU's own memory, or the machine's where it has none of its own."""
+    name = gpu.name.value_or("GPU").removeprefix("NVIDIA ").removeprefix("GeForce ")
+    if not isinstance(gpu.vram_total_bytes, Known):
+        return _shared(name, memory)
     total = gpu.vram_total_bytes.value
     driver = gpu.vram_reserved_bytes.value_or(driver_reserve(total))
     free = gpu.vram_free_bytes.value_or(total - driver)
-    name = gpu.name.value_or("GPU").removeprefix("NVIDIA ").removeprefix("GeForce ")
     return Room(name, total, max(0, total - driver - free), driver)
 
 
-def _named(system: System, name: str) -> list[Room]:
-    """A device of the catalogue, `2x RTX 4090`, a size such as `24GB`, `cpu`, or this machine's."""
-    if name.casefold() in ("cpu", "none"):
-        return []
-    if name == "auto":
-        return find_rooms(system, ("auto",), None)[0]
-    several = _COUNT.fullmatch(name.strip())
-    count, word = (int(several[1]), several[2]) if several else (1, name)
-    return [_one(word.strip())] * count
-
-
-def _one(name: str) -> Room:
-    if _SIZE_ALONE.fullmatch(name):
-        size = parsed_size(name)
-        return Room(name, size, reserve_bytes=driver_reserve(size))
-    device = find_device(name)
-    if device is None or not device.memory_bytes:
-        raise UserError(f"the catalogue has no device {name!r}", _near(name))
-    return Room(device.name, device.memory_bytes, reserve_bytes=driver_reserve(device.memory_bytes))
-
-
-def _near(name: str) -> str:
-    wanted = words_of(name)
-    scored = sorted(((len(words_of(d.name) & wanted), d.name) for d in all_devices()), reverse=True)
-    names = [n for score, n in scored if score][:_NAMES_SHOWN]
-    return f"did you mean {', '.join(names)}? A size such as 24GB works too" if names else "give its memory: 24GB"
+def _shared(name: str, memory: Memory) -> Room | None:
+    """Drivers report no memory for a GPU that uses the host's; the catalogue knows which ones do."""
+    device = next((d for d in devices_meant(parse_device_name(name).words) if d.unified), None)
+    host = _host(memory)
+    if device is None or host is None:
+        return None
+    return unified_room(name, device, host.capacity_bytes)._replace(others_bytes=host.others_bytes)

@@ -8,6 +8,7 @@ from unslow.facts.blueprint import Blueprint
 from unslow.facts.units import GIB, MIB
 from unslow.think.fit.report import KvShown, MemoryShown, QuantShown
 from unslow.think.fit.rooms import CUDA_CONTEXT_BYTES, Room
+from unslow.think.fit.shown import Parts, shown_memory
 from unslow.think.memory.llama_cpp.cache import LayerCache, layer_caches
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.need import Memory, Need, memory_of
@@ -30,11 +31,16 @@ class Question(NamedTuple):
     margin_bytes: int = DEFAULT_MARGIN_BYTES
 
     @property
-    def least_free_bytes(self) -> int:
-        """The margin, or what the first prompt takes beside all buffers, where that is more."""
+    def workspace_bytes(self) -> int:
+        """What the first prompt takes beside all buffers."""
         hyper = Hyper(self.blueprint)
         plain = self.settings.flash_attention is not False and not hyper.experts and not hyper.is_latent
-        return max(self.margin_bytes, _SMALL_WORKSPACE if plain and not any(hyper.recurrent) else _LARGE_WORKSPACE)
+        return _SMALL_WORKSPACE if plain and not any(hyper.recurrent) else _LARGE_WORKSPACE
+
+    @property
+    def least_free_bytes(self) -> int:
+        """The margin, or what the first prompt takes, where that is more."""
+        return max(self.margin_bytes, self.workspace_bytes)
 
     def memory(self, settings: Settings | None = None) -> Memory:
         """What it asks of each device and, at the end, of the host."""
@@ -59,8 +65,8 @@ def shown_needs(question: Question) -> tuple[tuple[MemoryShown, ...], MemoryShow
     """The needs beside the memory there is."""
     *devices, host = question.memory().needs
     pairs = zip(devices, question.rooms, strict=True)
-    shown = tuple(_shown(n, r, question.least_free_bytes, CUDA_CONTEXT_BYTES) for n, r in pairs)
-    return shown, _shown(host, question.host, 0, 0)
+    shown = tuple(_shown_device(n, r, question) for n, r in pairs)
+    return shown, shown_memory("host", _parts(host), question.host)
 
 
 def _free(room: Room) -> int:
@@ -68,17 +74,13 @@ def _free(room: Room) -> int:
     return max(0, room.usable_bytes - CUDA_CONTEXT_BYTES)
 
 
-def _shown(need: Need, room: Room | None, margin: int, context: int) -> MemoryShown:
-    parts = {"weights_bytes": need.weights, "kv_bytes": need.cache, "compute_bytes": need.compute}
-    if room is None:
-        return MemoryShown(name="host", **parts, total_bytes=need.total, free_bytes=None, fits=None)
-    left = room.usable_bytes - context - need.total
-    wanted = margin if need.total else 0
-    return MemoryShown(
-        name=room.name, **parts, total_bytes=need.total, free_bytes=max(0, left), fits=left >= wanted,
-        lacking_bytes=max(0, wanted - left), capacity_bytes=room.capacity_bytes, others_bytes=room.others_bytes,
-        reserve_bytes=room.reserve_bytes + context, margin_bytes=margin,
-    )  # fmt: skip
+def _parts(need: Need) -> Parts:
+    return Parts(need.weights, need.cache, need.compute)
+
+
+def _shown_device(need: Need, room: Room, question: Question) -> MemoryShown:
+    used = question.workspace_bytes if need.total else 0
+    return shown_memory(room.name, _parts(need), room, CUDA_CONTEXT_BYTES, used, question.least_free_bytes)
 
 
 def most_layers(question: Question) -> int | None:
@@ -102,6 +104,19 @@ def most_context(question: Question) -> int | None:
 
     steps = largest(slots, max(slots, -(-trained // CELLS_PADDING)), left)
     return None if steps is None else min(steps * CELLS_PADDING, trained)
+
+
+def fewest_experts_on_host(question: Question) -> int | None:
+    """The fewest layers whose experts stay on the host so that the rest fits; None where that does not help."""
+    hyper = Hyper(question.blueprint)
+    if not hyper.experts or not question.rooms:
+        return None
+
+    def left(kept: int) -> float:
+        return question.left(question.settings._replace(gpu_layers=-1, experts_on_cpu=hyper.layers - kept))
+
+    kept = largest(0, hyper.layers, left)
+    return None if kept is None else hyper.layers - kept
 
 
 def smaller_quant(

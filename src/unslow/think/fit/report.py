@@ -1,8 +1,12 @@
 """The versioned answer of `unslow fit`: these fields are a promise to whoever reads the JSON."""
 
+from typing import Literal
+
 import msgspec
 
 SCHEMA = "unslow.fit/1"
+Verdict = Literal["fits", "tight", "partly", "does_not_fit", "cannot_tell"]
+"""tight: it fits, and leaves less free than the margin. partly: some layers fit the GPUs, the others the host."""
 
 
 class Shown(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,13 +40,20 @@ class MemoryShown(Shown, frozen=True, kw_only=True):
     """What stays free with the model loaded; None where the size of the memory is unknown."""
     fits: bool | None
     lacking_bytes: int = 0
-    """What is missing, with the margin."""
+    """What is missing for it to fit at all."""
     capacity_bytes: int | None = None
     others_bytes: int = 0
     """In use by other processes."""
     reserve_bytes: int = 0
     """What the driver keeps, and the runtime's own context."""
     margin_bytes: int = 0
+
+
+class WayShown(Shown, frozen=True, kw_only=True):
+    """Something that would fit, and how to ask for it."""
+
+    what: str
+    command: str = ""
 
 
 class QuantShown(Shown, frozen=True, kw_only=True):
@@ -80,7 +91,9 @@ class FitReport(Shown, frozen=True, kw_only=True):
     model: ModelShown
     runtime: str
     settings: dict[str, str | int | bool]
+    verdict: Verdict
     fits: bool | None
+    """With the placement that was asked for; None where the host's memory decides and is not known."""
     devices: tuple[MemoryShown, ...]
     host: MemoryShown
     gpu_layers: int
@@ -91,5 +104,12 @@ class FitReport(Shown, frozen=True, kw_only=True):
     """The most tokens that fit with this placement, up to what the model was trained for."""
     kv: tuple[KvShown, ...] = ()
     next_quant: QuantShown | None = None
+    """The largest usual quant below this one with which everything fits."""
+    least_cpu_moe: int | None = None
+    """The fewest layers whose experts must stay on the host for the rest to fit the GPUs."""
+    command: str = ""
+    """How to run it like this."""
+    ways: tuple[WayShown, ...] = ()
+    """What would fit, where this does not."""
     rule_of_thumb: RuleShown | None = None
     notes: tuple[str, ...] = ()

@@ -13,7 +13,11 @@ class Room(NamedTuple):
     others_bytes: int = 0
     """In use by other processes."""
     reserve_bytes: int = 0
-    """What the driver keeps for itself."""
+    """What the driver keeps for itself, or what the system does not give a GPU of a memory that both share."""
+    unified: bool = False
+    """Whether it is the host's memory too, which then has no room of its own."""
+    note: str = ""
+    """What was assumed about it; empty where there is nothing to say."""
 
     @property
     def usable_bytes(self) -> int:

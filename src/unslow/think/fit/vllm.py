@@ -3,9 +3,12 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import msgspec
+
 from unslow.facts.hf_shape import HfShape
-from unslow.think.fit.report import MemoryShown
+from unslow.think.fit.report import MemoryShown, Verdict
 from unslow.think.fit.rooms import Room
+from unslow.think.fit.shown import Parts, shown_memory
 from unslow.think.memory.held import Held
 from unslow.think.memory.parts import Part
 from unslow.think.memory.vllm.plan import VllmMemory, vllm_memory
@@ -17,7 +20,7 @@ class Answer(NamedTuple):
 
     devices: tuple[MemoryShown, ...]
     host: MemoryShown
-    fits: bool
+    verdict: Verdict
     max_context: int | None
     needed_bytes: int
     """For one request, without what only fills the cards."""
@@ -29,38 +32,34 @@ def vllm_answer(shape: HfShape, parts: Sequence[Part], settings: Settings, rooms
     cards = settings._replace(tensor_parallel=len(rooms))
     smallest = min(room.capacity_bytes - room.reserve_bytes for room in rooms)
     memory = vllm_memory(shape, parts, cards, smallest)
-    longest = vllm_memory(
-        shape, parts, cards._replace(max_model_len=shape.positions or settings.max_model_len), smallest
-    )
-    busy = max((room.others_bytes for room in rooms), default=0)
-    room_left = cards.utilization * smallest + busy <= smallest
+    trained = cards._replace(max_model_len=shape.positions or settings.max_model_len)
+    longest = vllm_memory(shape, parts, trained, smallest).max_model_len
+    crowded = any(room.others_bytes > (1 - cards.utilization) * smallest for room in rooms)
     devices = tuple(_shown(held, room, memory) for held, room in zip(memory.devices, rooms, strict=True))
-    host = MemoryShown(
-        name="host", weights_bytes=0, kv_bytes=0, compute_bytes=0, total_bytes=0, free_bytes=None, fits=None
-    )
-    notes = _notes(memory, settings, others=not room_left)
+    host = shown_memory("host", Parts(0, 0, 0), None)
+    verdict: Verdict = "fits" if memory.fits and not crowded else "does_not_fit"
     needed = sum(h.weights_bytes + h.compute_bytes + memory.needed_bytes for h in memory.devices)
-    return Answer(devices, host, memory.fits and room_left, longest.max_model_len or None, needed, notes)
+    return Answer(devices, host, verdict, longest or None, needed, _notes(memory, settings, crowded=crowded))
 
 
 def _shown(held: Held, room: Room, memory: VllmMemory) -> MemoryShown:
-    total = held.weights_bytes + held.kv_bytes + held.compute_bytes
-    left = room.capacity_bytes - room.others_bytes - room.reserve_bytes - held.other_bytes - total
-    lacking = 0 if memory.fits else max(1, memory.needed_bytes - max(0, memory.available.mid))
-    return MemoryShown(
-        name=room.name, weights_bytes=held.weights_bytes, kv_bytes=held.kv_bytes, compute_bytes=held.compute_bytes,
-        total_bytes=total, free_bytes=max(0, left), fits=memory.fits and left >= 0, lacking_bytes=max(lacking, -left),
-        capacity_bytes=room.capacity_bytes, others_bytes=room.others_bytes,
-        reserve_bytes=room.reserve_bytes + held.other_bytes,
-    )  # fmt: skip
+    """What fits vLLM's share of a card fits; what does not lacks the room of one request."""
+    parts = Parts(held.weights_bytes, held.kv_bytes, held.compute_bytes)
+    shown = shown_memory(room.name, parts, room, held.other_bytes)
+    if memory.fits:
+        return shown
+    lacking = memory.needed_bytes - memory.available.mid
+    return msgspec.structs.replace(shown, fits=False, lacking_bytes=max(lacking, shown.lacking_bytes))
 
 
-def _notes(memory: VllmMemory, settings: Settings, *, others: bool) -> tuple[str, ...]:
-    low, high = memory.kv_tokens_range
-    served = f"{memory.max_concurrency:.1f} requests of {settings.max_model_len:,} tokens at once"
-    notes = [f"the cache holds about {memory.kv_tokens:,} tokens ({low:,} to {high:,}): {served}"]
-    if others:
+def _notes(memory: VllmMemory, settings: Settings, *, crowded: bool) -> tuple[str, ...]:
+    notes = []
+    if memory.kv_tokens:
+        low, high = memory.kv_tokens_range
+        served = f"{memory.max_concurrency:.1f} requests of {settings.max_model_len:,} tokens at once"
+        notes.append(f"the cache of all cards holds about {memory.kv_tokens:,} tokens ({low:,} to {high:,}): {served}")
+    if crowded:
         notes.append("vLLM does not start: other processes hold memory of the share that it asks for")
     if memory.available.mid <= 0:
-        notes.append("the weights and the peak of a first run alone are more than its share of the card")
+        notes.append("the weights and the peak of a first run alone are more than vLLM's share of a card")
     return tuple(notes)

@@ -1,12 +1,15 @@
-"""Block-sparse attention (MiniMax M3): each group of heads sees only the blocks of tokens that its indexer scores best."""
+"""Block-sparse attention (MiniMax M3): a group of heads sees only the blocks of tokens that its indexer scores best."""
 
 from unslow.facts.units import padded
-from unslow.think.memory.llama_cpp.attention import CacheInputs, Operands, hadamard, stored
+from unslow.think.memory.llama_cpp.attention import hadamard
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.cache import cells_of
+from unslow.think.memory.llama_cpp.cache_inputs import CacheInputs
 from unslow.think.memory.llama_cpp.heads import Heads
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
+from unslow.think.memory.llama_cpp.product import Operands
 from unslow.think.memory.llama_cpp.rope import turned
+from unslow.think.memory.llama_cpp.stored import stored
 
 _RESERVED_POSITIONS = 256
 """So many positions llama.cpp reserves memory for, however long the context is."""

@@ -4,15 +4,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 from unslow.catalog.quants import quants
-from unslow.think.memory.llama_cpp.graph import Graph
+from unslow.think.memory.llama_cpp.graph import Graph, UnknownLayoutError
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.node import Node, four
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import Settings
 
-
-class UnknownLayoutError(Exception):
-    """A model has layers of a kind that this program can't lay out."""
+_PICKED_INSIDE = ("attention", "post_norm", "sum", "feed_forward")
+"""The places of a layer after which only the wanted tokens may go on."""
 
 
 class Kernels(NamedTuple):
@@ -88,7 +87,7 @@ class Build:
     def picks(self, layer: int) -> str:
         """Where in this layer the wanted tokens are picked; empty where all go on."""
         place = self.hyper.habits.picks_outputs
-        return place if layer == self.hyper.layers - 1 and place in ("attention", "post_norm", "sum", "feed_forward") else ""
+        return place if layer == self.hyper.layers - 1 and place in _PICKED_INSIDE else ""
 
     @cached_property
     def token_numbers(self) -> Node:

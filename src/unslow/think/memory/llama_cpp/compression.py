@@ -1,23 +1,17 @@
 """Attention over compressed tokens (DeepSeek 4): the last ones as they are, older ones some to a row.
 
-A compressor keeps the tokens that do not fill a row yet as a state. With a low ratio, an indexer picks the rows that are
-looked at; with a high one, all of them are.
+A compressor keeps the tokens that do not fill a row yet as a state. With a low ratio, an indexer picks the rows that
+are looked at; with a high one, all of them are.
 """
 
-from unslow.think.memory.llama_cpp.attention import (
-    CacheInputs,
-    Operands,
-    cache_inputs,
-    hadamard,
-    only,
-    product,
-    rotation_input,
-)  # fmt: skip
+from unslow.think.memory.llama_cpp.attention import hadamard, only
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.cache import cells_of, compressed_cells
+from unslow.think.memory.llama_cpp.cache_inputs import CacheInputs, cache_inputs, rotation_input
 from unslow.think.memory.llama_cpp.hyper import HIGH_RATIO, LOW_RATIO
 from unslow.think.memory.llama_cpp.indexer import best_places, by_stream, index_scores
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
+from unslow.think.memory.llama_cpp.product import Operands, product
 
 
 class Compressor:

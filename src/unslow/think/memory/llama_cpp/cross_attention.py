@@ -1,12 +1,12 @@
 """Attention of a decoder to what an encoder said (T5)."""
 
-from unslow.think.memory.llama_cpp.attention import Operands, product
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.node import Node
+from unslow.think.memory.llama_cpp.product import Operands, product
 
 
 class CrossAttention:
-    """The second attention of each layer; llama.cpp reserves memory for an input as long as the model was trained on."""
+    """The second attention of each layer; llama.cpp reserves as much as the longest input of the model takes."""
 
     def __init__(self, build: Build) -> None:
         length = build.hyper.blueprint.count("context_length")

@@ -6,8 +6,8 @@ prompt, where a chunk's tokens are solved for together, or step by step for sing
 
 from typing import NamedTuple
 
-from unslow.think.memory.llama_cpp.build import Build, UnknownLayoutError
-from unslow.think.memory.llama_cpp.graph import Graph
+from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.graph import Graph, UnknownLayoutError
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
 
 _CHUNK, _CHUNK_BY_CHANNEL = 64, 16

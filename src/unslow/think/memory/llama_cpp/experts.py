@@ -2,6 +2,7 @@
 
 from unslow.think.memory.llama_cpp.activation import gated
 from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.graph import UnknownLayoutError
 from unslow.think.memory.llama_cpp.node import Node
 from unslow.think.memory.llama_cpp.router import routed
 
@@ -13,6 +14,8 @@ def experts(build: Build, layer: int, x: Node, scores: Node | None = None, kind:
     down = f"{name}.ffn_down_{kind}"
     count = build.weight(f"{down}.weight").shape[2]
     used = min(build.hyper.experts_used[layer], count)
+    if used < 1:
+        raise UnknownLayoutError(f"layer {layer} has experts, and uses none")
     scores = build.linear(x, f"{name}.ffn_gate_inp") if scores is None else scores
     chosen, weights = routed(build, layer, scores, used, by_groups=count < scores.shape[0])
     graph.expand(weights)

@@ -1,4 +1,4 @@
-"""Which layers of a model are laid out: of many that are alike, only as many as it takes until nothing changes any more.
+"""Which layers of a model are laid out: of many that are alike, as many as it takes until nothing changes any more.
 
 After a few equal layers the allocator finds the same gaps as a layer before, so that further ones can't make the buffer
 larger. A model of eighty layers costs what one of ten costs.
@@ -8,6 +8,7 @@ from collections.abc import Hashable, Sequence
 
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.places import Places
+from unslow.think.memory.llama_cpp.rope import turns
 
 _LONGEST_PERIOD = 12
 _KEPT_PERIODS = 4
@@ -45,13 +46,18 @@ def _repetition(kinds: Sequence[Hashable], start: int) -> tuple[int, int]:
 
 
 def _kind(hyper: Hyper, places: Places, layer: int) -> Hashable:
-    """All that tells a layer from another one; types matter only where a weight may be copied from the host."""
-    tensors = hyper.blueprint.layer_tensors[layer]
-    if not tensors:  # named otherwise, as an encoder's are
+    """All that tells a layer from another one; one that can't be left out is like no other.
+
+    Weights on the host are copied to a GPU for long prompts, and copies of many sizes leave gaps that never settle; an
+    indexer's picks live on from layer to layer; an encoder's layers have other names.
+    """
+    tensors = hyper.blueprint.layer_tensors[layer] if layer < len(hyper.blueprint.layer_tensors) else []
+    homes = {places.tensor(f"blk.{layer}.{t.name}") for t in tensors}
+    if not tensors or hyper.has_indexer(layer) or (places.host in homes and places.host > 0):
         return layer
-    homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
-    weights = tuple(
-        (t.name, t.shape, t.type if home == places.host else "") for t, home in zip(tensors, homes, strict=True)
-    )
-    own = (hyper.heads[layer], hyper.kv_heads[layer], hyper.windowed[layer], hyper.recurrent[layer])
-    return weights, homes, own, hyper.experts_used[layer], places.layer(layer), hyper.cache_layer(layer) == layer
+    numbers = (hyper.heads[layer], hyper.kv_heads[layer], hyper.experts_used[layer], hyper.compression(layer))
+    habits = (
+        hyper.windowed[layer], hyper.recurrent[layer], hyper.keeps_keys(layer), turns(hyper, layer),
+        hyper.clamps("exp", layer), hyper.clamps("shexp", layer), layer < hyper.blueprint.count("n_deepstack_layers"),
+    )  # fmt: skip
+    return tuple((t.name, t.shape) for t in tensors), tuple(sorted(homes)), numbers, habits, places.layer(layer)

@@ -5,6 +5,14 @@ from unslow.think.memory.llama_cpp.node import Node, Shape, four, row_bytes
 __all__ = ["Graph"]
 
 
+MOST_NODES = 400_000
+"""Ten times what the largest model has; a file may claim anything."""
+
+
+class UnknownLayoutError(Exception):
+    """A model can't be laid out: nobody described its layers, or its numbers do not belong together."""
+
+
 class Graph:
     """A graph under construction; every method but `expand` only makes a node."""
 
@@ -13,12 +21,17 @@ class Graph:
         self.leaves: list[Node] = []
         self._seen: set[int] = set()
 
+    def _check_size(self) -> None:
+        if len(self.nodes) > MOST_NODES:
+            raise UnknownLayoutError(f"its graph has more than {MOST_NODES:,} operations")
+
     def expand(self, node: Node) -> Node:
         """Add a node after everything that it needs, operand by operand."""
         stack = [(node, iter(node.sources))]
         if id(node) in self._seen:
             return node
         self._seen.add(id(node))
+        self._check_size()
         while stack:
             current, sources = stack[-1]
             for source in sources:

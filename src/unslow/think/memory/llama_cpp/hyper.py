@@ -2,9 +2,9 @@
 
 from functools import cached_property
 
-from unslow.catalog.architectures import Architecture, architecture
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.errors import UserError
+from unslow.think.memory.llama_cpp.traits import Traits
 
 MOST_LAYERS = 512
 """As many as llama.cpp takes (LLAMA_MAX_LAYERS)."""
@@ -19,12 +19,11 @@ _STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key"
 """A layer that has one of them keeps a state."""
 
 
-class Hyper:
+class Hyper(Traits):
     """The numbers behind a compute graph."""
 
     def __init__(self, blueprint: Blueprint) -> None:
-        self.blueprint = blueprint
-        self.habits: Architecture = architecture(blueprint.architecture)
+        super().__init__(blueprint)
         self._loops = max(1, blueprint.count("num_loops", 1))
         self._blocks = blueprint.count("block_count")
         self.all_layers = self._blocks * self._loops
@@ -37,7 +36,6 @@ class Hyper:
         self.width = blueprint.count("embedding_length")
         self.heads = blueprint.per_layer("attention.head_count", self.all_layers)
         self.kv_heads = self._kv_heads()
-        self.experts = blueprint.count("expert_count")
         self.experts_used = blueprint.per_layer("expert_used_count", self.all_layers)
         self.window = 0 if self.habits.ignores_window else self._window()
         self.positions = self._positions()
@@ -78,7 +76,7 @@ class Hyper:
         """Tokens that the model can say, by the output matrix."""
         tensors = self.blueprint.by_name
         table = tensors.get("output.weight") or tensors.get("token_embd.weight")
-        return table.shape[1] if table else self.blueprint.vocabulary
+        return table.shape[-1] if table and table.shape else self.blueprint.vocabulary
 
     @cached_property
     def windowed(self) -> list[bool]:
@@ -230,86 +228,6 @@ class Hyper:
         if not number("ssm.inner_size") and not number("shortconv.l_cache"):
             return self.key_length(0) ** 2 * self.heads[0]
         return number("ssm.state_size") * number("ssm.inner_size")
-
-    @property
-    def caps_scores(self) -> bool:
-        """Whether attention scores are squeezed into a range."""
-        return self.habits.caps_scores or self.blueprint.number("attn_logit_softcapping") > 0
-
-    @property
-    def norms_turned_heads(self) -> bool:
-        """Whether queries and keys get a norm without weights after they were turned (Llama 4, but for the largest)."""
-        return self.habits.norms_turned_heads and self.experts != self.habits.norms_not_with_experts
-
-    @property
-    def is_parallel(self) -> bool:
-        """Whether both halves of a layer read the same although each has its norm."""
-        return bool(self.blueprint.number("use_parallel_residual"))
-
-    @property
-    def scales_residuals(self) -> bool:
-        """Whether what a half says is multiplied by a number before it is added."""
-        return self.habits.scales_residuals or self.blueprint.number("residual_scale") != 0
-
-    @property
-    def scales_embeddings(self) -> bool:
-        """Whether embeddings are multiplied by a number."""
-        return self.habits.scales_embeddings or self.blueprint.number("embedding_scale") != 0
-
-    @property
-    def scales_logits(self) -> bool:
-        """Whether logits are multiplied by a number."""
-        return self.habits.scales_logits or self.blueprint.number("logit_scale") != 0
-
-    @property
-    def caps_logits(self) -> bool:
-        """Whether logits are squeezed into a range."""
-        return self.habits.caps_logits or self.blueprint.number("final_logit_softcapping") != 0
-
-    @cached_property
-    def norm(self) -> str:
-        """The norm between parts of a layer, as ggml names it."""
-        keys = (f"{self.blueprint.architecture}.attention.layer_norm{kind}_epsilon" for kind in ("_rms", ""))
-        has_rms, has_plain = (key in self.blueprint.metadata for key in keys)
-        return self.habits.norm or ("norm" if has_plain and not has_rms else "rms_norm")
-
-    @cached_property
-    def last_norm(self) -> str:
-        """The name of the norm after the last layer; empty where there is none."""
-        names = ("output_norm", "enc.output_norm", *(("token_embd_norm",) if self.habits.has_output else ()))
-        bare = "output_norm" if self.habits.norms_without_weights else ""
-        return next((name for name in names if f"{name}.weight" in self.blueprint.by_name), bare)
-
-    @property
-    def scales_values(self) -> bool:
-        """Whether the result of attention is multiplied by a number."""
-        return self.blueprint.number("attention.value_scale", 1) not in (0, 1)
-
-    @cached_property
-    def leading_dense(self) -> int:
-        """How many layers, from the first, have no experts."""
-        return self.blueprint.count("leading_dense_block_count")
-
-    def clamps(self, what: str, layer: int) -> bool:
-        """Whether a layer keeps the activations of its experts (`exp`), or of its other network, within limits."""
-        keys = (f"swiglu_clamp_{what}", *(("swiglu_clamp_exp",) if self.habits.clamps_first else ()))
-        key = next((k for k in keys if self.blueprint.number(k)), keys[0])
-        return bool(self.blueprint.number(key)) and self.blueprint.per_layer(key, self.all_layers)[layer] > 0
-
-    @property
-    def gating(self) -> int:
-        """How a router turns scores into weights; softmax where the file does not say."""
-        return self.blueprint.count("expert_gating_func", self.habits.gating)
-
-    @property
-    def normalises_weights(self) -> bool:
-        """Whether the weights of the chosen experts are made to add up to one."""
-        return bool(self.blueprint.number("expert_weights_norm", self.habits.normalises_weights))
-
-    @property
-    def scales_weights(self) -> bool:
-        """Whether those weights are then multiplied by a number."""
-        return self.blueprint.number("expert_weights_scale") not in (0, 1)
 
     @cached_property
     def is_rwkv(self) -> bool:

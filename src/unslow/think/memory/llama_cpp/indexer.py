@@ -1,8 +1,8 @@
 """Sparse attention (DeepSeek 3.2, GLM 5): a small attention of its own picks the tokens that the large one sees."""
 
-from unslow.think.memory.llama_cpp.attention import mask_input
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.cache import cells_of
+from unslow.think.memory.llama_cpp.cache_inputs import mask_input
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
 
 

@@ -1,10 +1,12 @@
 """Multi-head latent attention (DeepSeek): keys and values compressed to one row for all heads."""
 
-from unslow.think.memory.llama_cpp.attention import CacheInputs, Extras, attended
+from unslow.think.memory.llama_cpp.attention import attended
 from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.cache_inputs import CacheInputs
 from unslow.think.memory.llama_cpp.heads import Heads
 from unslow.think.memory.llama_cpp.indexer import Indexer
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
+from unslow.think.memory.llama_cpp.product import Extras
 from unslow.think.memory.llama_cpp.rope import tempered, turned, turns
 
 

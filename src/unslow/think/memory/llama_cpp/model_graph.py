@@ -1,88 +1,32 @@
 """The compute graph of a whole model, layer by layer."""
 
-from functools import cached_property, partial
+from functools import partial
 
 from unslow.think.memory.llama_cpp.altup import AltUp
-from unslow.think.memory.llama_cpp.attention import (
-    CacheInputs,
-    Extras,
-    attended,
-    attention_output,
-    cache_inputs,
-    distance_bias,
-)  # fmt: skip
-from unslow.think.memory.llama_cpp.block_sparse import BlockSparse, is_block_sparse
+from unslow.think.memory.llama_cpp.attention import attended, attention_output
+from unslow.think.memory.llama_cpp.block_sparse import is_block_sparse
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.compression import CompressedAttention
-from unslow.think.memory.llama_cpp.cross_attention import CrossAttention
 from unslow.think.memory.llama_cpp.embedding import Start, embedded
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
+from unslow.think.memory.llama_cpp.folding import laid_out_layers
 from unslow.think.memory.llama_cpp.heads import heads_of
 from unslow.think.memory.llama_cpp.hyper_connections import HyperConnections
-from unslow.think.memory.llama_cpp.indexer import Indexer
+from unslow.think.memory.llama_cpp.inputs import Inputs
 from unslow.think.memory.llama_cpp.latent import expanded_heads, latent_attention
 from unslow.think.memory.llama_cpp.layer_ends import ended
 from unslow.think.memory.llama_cpp.node import Node
 from unslow.think.memory.llama_cpp.output import add_output
-from unslow.think.memory.llama_cpp.recurrent import StateRows, state_rows
+from unslow.think.memory.llama_cpp.product import Extras
 from unslow.think.memory.llama_cpp.recurrent_mixers import recurrent_mixer
 from unslow.think.memory.llama_cpp.residual_attention import ResidualAttention
 from unslow.think.memory.llama_cpp.rwkv import Rwkv
 from unslow.think.memory.llama_cpp.transformer import transformer_layer
 
 
-class _Inputs:
-    """What the host tells before each computation, made when a layer first needs it."""
-
-    def __init__(self, build: Build) -> None:
-        self._build = build
-        self._caches: dict[bool, CacheInputs] = {}
-        self._rows: StateRows | None = None
-        self._distances: Node | None = None
-
-    def cache(self, layer: int) -> CacheInputs:
-        """Those of the layer's kind of cache."""
-        windowed = self._build.hyper.windowed[layer]
-        if windowed not in self._caches:
-            self._caches[windowed] = cache_inputs(self._build, layer)
-        return self._caches[windowed]
-
-    def distance_bias(self, layer: int) -> Node | None:
-        """A bias of the scores for each distance, in models that know places by it alone (T5)."""
-        build, name = self._build, "attn_rel_b.weight"
-        owner = layer if build.has(f"{build.block(layer)}.{name}") else 0
-        if not build.has(f"{build.block(owner)}.{name}"):
-            return None
-        if self._distances is None:
-            self._distances = build.graph.input("I32", self.cache(layer).mask.shape[0], build.tokens, name="distances")
-        return distance_bias(build, build.weight(f"{build.block(owner)}.{name}"), self._distances)
-
-    @cached_property
-    def blocks(self) -> BlockSparse:
-        """What picks blocks of tokens, in models that attend to these."""
-        return BlockSparse(self._build, self.cache(0).mask)
-
-    @cached_property
-    def indexer(self) -> Indexer | None:
-        """What picks the tokens that attention sees, in models that have it."""
-        return Indexer(self._build) if self._build.hyper.index_length else None
-
-    @cached_property
-    def encoded(self) -> CrossAttention:
-        """What an encoder said."""
-        return CrossAttention(self._build)
-
-    @property
-    def state_rows(self) -> StateRows:
-        """That of recurrent layers."""
-        if self._rows is None:
-            self._rows = state_rows(self._build)
-        return self._rows
-
-
 def build_graph(build: Build) -> None:
     """Add the nodes that read a prompt."""
-    start, inputs = embedded(build), _Inputs(build)
+    start, inputs = embedded(build), Inputs(build)
     if build.has("altup_proj.weight"):
         x = _through_versions(build, start, inputs)
     elif build.hyper.is_rwkv:
@@ -90,20 +34,20 @@ def build_graph(build: Build) -> None:
     elif build.has("output_res_score.weight"):
         x = _through_kept_sums(build, start, inputs)
     elif build.has("output_hc_fn.weight"):
-        x = _through_streams(build, start, inputs)
+        x = _through_streams(build, start)
     else:
         x = _through_layers(build, start, inputs)
     add_output(build, x)
 
 
-def _through_layers(build: Build, start: Start, inputs: _Inputs) -> Node:
+def _through_layers(build: Build, start: Start, inputs: Inputs) -> Node:
     x = start.x
-    for layer in range(build.hyper.layers):
+    for layer in laid_out_layers(build.hyper, build.places):
         x = ended(build, layer, _layer(build, layer, x, inputs), start)
     return x
 
 
-def _through_versions(build: Build, start: Start, inputs: _Inputs) -> Node:
+def _through_versions(build: Build, start: Start, inputs: Inputs) -> Node:
     altup = AltUp(build, start)
     x = altup.begun(start.x)
     for layer in range(build.hyper.layers):
@@ -111,7 +55,7 @@ def _through_versions(build: Build, start: Start, inputs: _Inputs) -> Node:
     return altup.ended(x)
 
 
-def _through_streams(build: Build, start: Start, inputs: _Inputs) -> Node:
+def _through_streams(build: Build, start: Start) -> Node:
     streams = HyperConnections(build)
     attention = CompressedAttention(build)
     x = streams.begun(start.x)
@@ -120,21 +64,21 @@ def _through_streams(build: Build, start: Start, inputs: _Inputs) -> Node:
     return streams.ended(x)
 
 
-def _through_rwkv(build: Build, start: Start, inputs: _Inputs) -> Node:
+def _through_rwkv(build: Build, start: Start, inputs: Inputs) -> Node:
     rwkv, x = Rwkv(build, inputs.state_rows), start.x
     for layer in range(build.hyper.layers):
         x = rwkv.layer(layer, x)
     return x
 
 
-def _through_kept_sums(build: Build, start: Start, inputs: _Inputs) -> Node:
+def _through_kept_sums(build: Build, start: Start, inputs: Inputs) -> Node:
     kept, x = ResidualAttention(build), start.x
     for layer in range(build.hyper.layers):
         x = kept.layer(layer, x, partial(_mixed, build, layer, inputs))
     return kept.ended(x)
 
 
-def _layer(build: Build, layer: int, x: Node, inputs: _Inputs) -> Node:
+def _layer(build: Build, layer: int, x: Node, inputs: Inputs) -> Node:
     if build.has(f"{build.block(layer)}.cross_attn_q.weight"):
         return _decoder_layer(build, layer, x, inputs)
 
@@ -148,13 +92,13 @@ def _layer(build: Build, layer: int, x: Node, inputs: _Inputs) -> Node:
     return transformer_layer(build, layer, x, mix)
 
 
-def _decoder_layer(build: Build, layer: int, x: Node, inputs: _Inputs) -> Node:
+def _decoder_layer(build: Build, layer: int, x: Node, inputs: Inputs) -> Node:
     """One that attends to its own tokens first, and then, as others do to their own, to those of an encoder."""
     mixed = _mixed(build, layer, inputs, build.norm(x, f"{build.block(layer)}.attn_norm"))
     return transformer_layer(build, layer, build.graph.add(mixed, x), partial(inputs.encoded.attended, layer))
 
 
-def _mixed(build: Build, layer: int, inputs: _Inputs, x: Node) -> Node:
+def _mixed(build: Build, layer: int, inputs: Inputs, x: Node) -> Node:
     """The first half of a layer, in which tokens see each other: attention, or a state."""
     if build.hyper.recurrent[layer] and not build.hyper.attends(layer):
         return recurrent_mixer(build, layer)(build, layer, x, inputs.state_rows)

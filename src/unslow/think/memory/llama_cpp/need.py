@@ -6,9 +6,10 @@ from typing import NamedTuple
 from unslow.facts.blueprint import Blueprint
 from unslow.think.memory.llama_cpp.allocator import buffer_sizes
 from unslow.think.memory.llama_cpp.backends import Backend, cpu_backend, cuda_backend
-from unslow.think.memory.llama_cpp.build import Build, Kernels, UnknownLayoutError
+from unslow.think.memory.llama_cpp.build import Build, Kernels
 from unslow.think.memory.llama_cpp.cache import layer_caches
 from unslow.think.memory.llama_cpp.estimate import estimated_compute
+from unslow.think.memory.llama_cpp.graph import UnknownLayoutError
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.kernels import heeded, usable_kernels
 from unslow.think.memory.llama_cpp.model_graph import build_graph
@@ -16,7 +17,6 @@ from unslow.think.memory.llama_cpp.node import Node, four
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.scheduler import Rules, scheduled
 from unslow.think.memory.llama_cpp.settings import Settings
-
 
 _IN_FLIGHT = 4
 """Batches at once where several GPUs form a pipeline (GGML_SCHED_MAX_COPIES)."""
@@ -33,6 +33,14 @@ class Need(NamedTuple):
     def total(self) -> int:
         """All three."""
         return self.weights + self.cache + self.compute
+
+
+_UNSOUND = (UnknownLayoutError, ArithmeticError, LookupError, ValueError)
+"""What laying out a graph ends with where a header's numbers do not belong together."""
+
+
+def _reason(error: Exception) -> str:
+    return str(error) if isinstance(error, UnknownLayoutError) else "the numbers of its header do not belong together"
 
 
 class Memory(NamedTuple):
@@ -59,8 +67,8 @@ def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float])
     try:
         kernels, estimated = usable_kernels(hyper, settings, places, backends), ""
         compute = compute_bytes(Build(hyper, settings, places, kernels), backends)
-    except UnknownLayoutError as error:
-        kernels, estimated = Kernels(flash_attention=settings.flash_attention is not False), str(error)
+    except _UNSOUND as error:
+        kernels, estimated = Kernels(flash_attention=settings.flash_attention is not False), _reason(error)
         compute = estimated_compute(hyper, settings, places, kernels)
     caches = cache_bytes(hyper, settings, places, backends)
     needs = [Need(*parts) for parts in zip(weights, caches, compute, strict=True)]

@@ -37,6 +37,10 @@ def _logits(build: Build, x: Node) -> Node:
         logits = graph.scale(logits)
     if hyper.caps_logits:
         logits = graph.scale(graph.unary(graph.scale(logits)))
+    missing = build.weight("token_embd.weight").shape[1] - logits.shape[0]
+    if hyper.habits.pads_logits and missing > 0:
+        nothing = graph.scale(graph.view(build.weight("output_norm.weight"), (1,)))
+        logits = graph.concat(graph.repeat(nothing, missing, logits.shape[1]), logits, 0)
     if hyper.habits.hidden_tokens:
         nothing = graph.clamp(graph.empty("F32", hyper.habits.hidden_tokens))
         logits = graph.special("set", logits.shape, logits, nothing)

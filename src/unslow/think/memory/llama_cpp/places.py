@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
+from unslow.facts.blueprint import Tensor
 from unslow.think.memory.llama_cpp.backends import cuda_backend
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.settings import Settings
@@ -34,6 +35,7 @@ class Places:
         self.layers = _layer_places(hyper.all_layers, settings.gpu_layers, shares)
         """For each layer, and at the end for the output."""
         self._tensors: dict[tuple[str, int | None], int] = {}
+        self._usable: dict[tuple[str, str, tuple[int, ...]], bool] = {}
 
     def layer(self, layer: int) -> int:
         """Where a layer's weights go, unless a pattern says otherwise."""
@@ -49,17 +51,21 @@ class Places:
             self._tensors[name, layer] = self._found(name, layer)
         return self._tensors[name, layer]
 
-    def copies(self, name: str) -> set[int]:
-        """All places that have a copy of a tensor; none where it is not loaded."""
+    def copies(self, name: str) -> list[int]:
+        """The place of each copy of a tensor; none where it is not loaded."""
         hyper = self._hyper
         if _PER_LAYER.match(name):
-            return {self.tensor(name, layer) for layer in range(hyper.layers)}
+            return sorted({self.tensor(name, layer) for layer in range(hyper.layers)})
         match = _LAYER.search(name)
         is_draft = match is not None and int(match[1]) >= hyper.layers
         if is_draft and not any(part in name for part in hyper.habits.draft_tensors):
-            return set()
-        tied = name == "token_embd.weight" and "output.weight" not in hyper.blueprint.by_name
-        return {self.tensor(name), *([self.tensor(name, OUTPUT)] if tied and hyper.habits.copies_table else [])}
+            return []
+        places = [self.tensor(name)]
+        if name == "token_embd.weight" and "output.weight" not in hyper.blueprint.by_name and hyper.habits.copies_table:
+            output = self.tensor(name, OUTPUT)
+            if output not in places or hyper.habits.copies_table_first:
+                places.append(output)
+        return places
 
     def _found(self, name: str, layer: int | None) -> int:
         """As a pattern says, else where it is used; but to the host if the device there can't compute with it."""
@@ -68,9 +74,14 @@ class Places:
                 return backend
         place = self._wanted(name) if layer is None else self.layers[layer]
         tensor = self._hyper.blueprint.by_name.get(name)
-        if place == self.host or tensor is None or _gpu.supports(trial(self._hyper, tensor)):
-            return place
-        return self.host
+        return place if place == self.host or tensor is None or self._is_usable(tensor) else self.host
+
+    def _is_usable(self, tensor: Tensor) -> bool:
+        """Whether a GPU can compute with it; its like in all layers are asked for once."""
+        key = tensor.name.split(".", 2)[-1], tensor.type, tensor.shape
+        if key not in self._usable:
+            self._usable[key] = _gpu.supports(trial(self._hyper, tensor))
+        return self._usable[key]
 
     def _wanted(self, name: str) -> int:
         """Where it would go if every device could compute with it."""

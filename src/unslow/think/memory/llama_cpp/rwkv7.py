@@ -1,6 +1,7 @@
 """How RWKV 7, and Qwen models turned into one, mix tokens over time."""
 
-from unslow.think.memory.llama_cpp.build import Build, UnknownLayoutError
+from unslow.think.memory.llama_cpp.build import Build
+from unslow.think.memory.llama_cpp.graph import UnknownLayoutError
 from unslow.think.memory.llama_cpp.node import Node, row_bytes
 from unslow.think.memory.llama_cpp.recurrent import StateRows
 from unslow.think.memory.llama_cpp.rwkv6 import Neighbours, head_shape, heard, normed_heads
