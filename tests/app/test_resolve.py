@@ -94,6 +94,13 @@ def test_what_can_not_be_used(machine, tmp_path):
     assert "no such file or folder" in refusal("/nowhere/x.gguf")
     (tmp_path / "empty").mkdir()
     assert "no model is in there" in refusal(str(tmp_path / "empty"))
+    assert "too wide" in refusal("/")
+    (tmp_path / "link.gguf").symlink_to("nowhere")
+    assert "leads nowhere" in refusal(str(tmp_path / "link.gguf"))
+    (tmp_path / "empty.gguf").touch()
+    assert "is empty" in refusal(str(tmp_path / "empty.gguf"))
+    assert "Qwen3-8B --quant Q8_0" in refusal("Qwen3-8B-Q8_0.gguf")
+    assert "names no model" in refusal("a\0b")
     (tmp_path / "notes.txt").write_text("x")
     assert "is no model" in refusal(str(tmp_path / "notes.txt"))
 

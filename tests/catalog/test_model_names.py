@@ -2,8 +2,9 @@
 
 import pytest
 
-from unslow.catalog.model_names import _by_name, find_model
-from unslow.catalog.models import well_known
+from unslow.catalog.model_names import _by_name, find_model, listed
+from unslow.catalog.models import all_names, well_known
+from unslow.catalog.quant_in_name import split_quant
 from unslow.facts.errors import UserError
 
 
@@ -28,6 +29,11 @@ from unslow.facts.errors import UserError
         ("Llama-3.2-3B-Instruct-4bit", "Llama-3.2-3B"),
         ("mistral", "Mistral-7B-v0.3"),
         ("unsloth/gpt-oss-120b-GGUF:F16", "gpt-oss-120b"),
+        ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "Qwen2.5-7B"),
+        ("unsloth/Llama-3.2-3B-Instruct-unsloth-bnb-4bit", "Llama-3.2-3B"),
+        ("mradermacher/Llama-3.1-8B-Instruct-i1-GGUF:i1-Q4_K_M", "Llama-3.1-8B"),
+        ("qwen3-8b@q4_k_m", "Qwen3-8B"),
+        ("qwen3-embedding:0.6b", "Qwen3-Embedding-0.6B"),
     ],
 )
 def test_a_name_as_people_write_it(written, name):
@@ -46,8 +52,54 @@ def test_no_name_means_two_models():
 
 
 def test_a_family_is_a_choice():
-    with pytest.raises(UserError, match=r"could be Kimi-K2, Kimi-Linear-48B-A3B"):
+    with pytest.raises(UserError, match=r"could be Kimi-K2, Kimi-K2-Thinking, Kimi-Linear-48B-A3B"):
         find_model("kimi")
+
+
+def test_the_names_that_are_read_without_the_numbers_are_all_names():
+    assert all_names() == {stem: model.names for stem, model in well_known().items()}
+
+
+def test_no_name_of_a_model_carries_a_quant():
+    assert [name for names in all_names().values() for name in names if split_quant(name)[1]] == []
+
+
+def test_sizes_come_in_order_and_the_newest_of_a_family_first():
+    sizes = [m.name for m in listed("gemma3")]
+    assert sizes == ["Gemma-3-270M", "Gemma-3-1B", "Gemma-3-4B", "Gemma-3-12B", "Gemma-3-27B"]
+    names = [m.name for m in listed("llama 70b")]
+    assert names[:3] == ["Llama-3.3-70B", "Llama-3.1-70B", "Llama-3.1-Nemotron-70B"]
+    assert names[-1] == "DeepSeek-R1-Distill-Llama-70B"
+    qwen = [m.name for m in listed("qwen")]
+    assert qwen.index("Qwen3.5-0.8B") < qwen.index("Qwen3.5-4B") < qwen.index("Qwen3-0.6B") < qwen.index("Qwen3-8B")
+    assert qwen.index("Qwen3-32B") < qwen.index("Qwen3-Coder-30B-A3B") < qwen.index("Qwen2.5-3B")
+    assert len(listed("")) == len(well_known())
+    assert listed("::") == []
+
+
+def test_a_long_choice_says_how_to_see_it_all():
+    with pytest.raises(UserError) as caught:
+        find_model("qwen")
+    assert "Qwen3.8-27B" in caught.value.message
+    assert "DeepSeek" not in caught.value.message
+    assert "--list qwen" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ("nomic-embed-text", "an encoder"),
+        ("nomic-ai/nomic-embed-text-v1.5-GGUF:Q8_0", "an encoder"),
+        ("bge-m3:567m", "an encoder"),
+        ("llama3.2-vision:11b", "within the language model"),
+        ("meta-llama/Llama-3.2-11B-Vision-Instruct", "within the language model"),
+        ("llava:7b", "no numbers"),
+        ("gpt-4o", "no weights"),
+    ],
+)
+def test_names_that_the_catalogue_has_no_numbers_of_are_told_so(written, said):
+    with pytest.raises(UserError, match=said):
+        find_model(written)
 
 
 @pytest.mark.parametrize(

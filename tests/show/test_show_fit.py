@@ -21,20 +21,41 @@ def memory(name: str, weights: int, capacity: int | None, *, others: int = 0) ->
 
 def report(*, fits: bool, devices: tuple[MemoryShown, ...], host: MemoryShown, name: str = "Llama") -> FitReport:
     model = ModelShown(
-        name=name, architecture="llama", quant="Q4_K_M", source="catalogue", parameters=70 * 10**9,
-        weights_bytes=40 * GIB, file_bytes=0, layers=80, context_trained=131072,
-    )  # fmt: skip
+        name=name,
+        architecture="llama",
+        quant="Q4_K_M",
+        source="catalogue",
+        parameters=70 * 10**9,
+        weights_bytes=40 * GIB,
+        file_bytes=0,
+        layers=80,
+        context_trained=131072,
+    )
     return FitReport(
-        unslow_version="0", model=model, runtime="llama_cpp", verdict="fits" if fits else "does_not_fit", fits=fits, devices=devices, host=host,
+        unslow_version="0",
+        model=model,
+        runtime="llama_cpp",
+        verdict="fits" if fits else "does_not_fit",
+        fits=fits,
+        devices=devices,
+        host=host,
         settings={"context": 8192, "slots": 4, "kv_unified": True, "kv_type": "f16", "kv_type_v": "q8_0"},
-        gpu_layers=81, all_gpu_layers=81, max_gpu_layers=40, max_context=None,
-        kv=(KvShown(what="all tokens", layers=5, cells=8192, bytes=GIB), KvShown(what="state", layers=3, cells=0, bytes=1)),
+        gpu_layers=81,
+        all_gpu_layers=81,
+        max_gpu_layers=40,
+        max_context=None,
+        kv=(
+            KvShown(what="all tokens", layers=5, cells=8192, bytes=GIB),
+            KvShown(what="state", layers=3, cells=0, bytes=1),
+        ),
         command="llama-server -m M.gguf",
-        ways=() if fits else (WayShown(what="IQ2_XXS"), WayShown(what="40 of 81 layers", command="llama-server -ngl 40")),
+        ways=()
+        if fits
+        else (WayShown(what="IQ2_XXS"), WayShown(what="40 of 81 layers", command="llama-server -ngl 40")),
         next_quant=None if fits else QuantShown(name="IQ2_XXS", weights_bytes=18 * GIB, gpu_bytes=20 * GIB),
         rule_of_thumb=RuleShown(text="70B x 4", says_bytes=41 * GIB, says_fits=False, needs_bytes=44 * GIB),
         notes=("a note",),
-    )  # fmt: skip
+    )
 
 
 SPILLED = report(

@@ -45,7 +45,7 @@ def _found_at(system: System, word: str) -> list[StoredModel]:
     """The models at a path; none where the word is no path, or one without models and may be a name as well."""
     path, only_a_path = expanded(word), word.startswith(("/", "./", "../", "~"))
     if why := obstacle(system, path):
-        raise UserError(f"{word}: {why}", "give a file, a folder or a name that `unslow models` lists")
+        raise UserError(f"{word}: {why}", "give a file, the folder that holds it, or a name that `unslow models` lists")
     if not exists(system, path):
         if only_a_path:
             raise missing_file(word)

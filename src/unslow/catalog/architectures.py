@@ -1,6 +1,7 @@
 """What llama.cpp knows of an architecture beyond what a model's file says."""
 
 from functools import cache
+from typing import Literal
 
 import msgspec
 
@@ -11,6 +12,16 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An architecture's habits; the tensors of a file tell the rest."""
 
     source: str
+    is_known: bool = True
+    """Whether this catalogue tells how its layers are computed."""
+    block: str = "blk"
+    """What the names of a layer's tensors begin with."""
+    has_encoder: bool = False
+    """Whether an encoder reads the input: then every token of a batch is wanted."""
+    flash_attention: bool = True
+    """Whether llama.cpp allows it."""
+
+    # windows
     window: int = 0
     """The sliding window where the file gives none."""
     window_period: int = 0
@@ -23,36 +34,37 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether layers that only predict further tokens have windows too."""
     ignores_window: bool = False
     """Whether llama.cpp attends to everything whatever the file says."""
-    layers_with_cache: int = 0
-    """How many layers, from the first, have a cache of their own; the others read theirs. 0 for all."""
+
+    # caches and states
     has_cache: bool = True
     """Whether keys and values are kept; embedding and diffusion models see all tokens at once."""
     reads_cache: bool = True
     """Whether what is kept is read: some embedding models have a cache for nothing."""
+    layers_with_cache: int = 0
+    """How many layers, from the first, have a cache of their own; the others read theirs. 0 for all."""
     caches_drafts: bool = True
     """Whether layers that only predict further tokens have a cache, although they are not loaded."""
-    drafts_need_tensors: bool = False
-    """Whether such layers are only counted where the file has their tensors."""
-    draft_tensors: tuple[str, ...] = ()
-    """Parts of the names of those layers' tensors that are loaded all the same."""
-    block: str = "blk"
-    """What the names of a layer's tensors begin with."""
+    recurrent_period: int = 0
+    """Of so many layers, the last one attends and the others keep a state; 0 where the file's heads tell."""
+    loads_states_first: bool = False
+    """Whether a layer's state is read before its norm is computed (Ling 3)."""
+    both_kinds: bool = False
+    """Whether each layer has attention and a state side by side (Falcon H1)."""
 
-    has_encoder: bool = False
-    """Whether an encoder reads the input: then every token of a batch is wanted."""
-    has_output: bool = True
-    """Whether it says tokens; embedding models end with the last norm."""
+    # what is loaded
     copies_table: bool = True
     """Whether the token table is loaded a second time for the output, where there is no matrix for it."""
     copies_table_first: bool = False
     """Whether that is done before the table itself is loaded, so that one place may have both."""
-    skips_embeddings: bool = False
-    """Whether each layer adds the embeddings again, times its output scale."""
+    drafts_need_tensors: bool = False
+    """Whether layers that only predict further tokens are counted only where the file has their tensors."""
+    draft_tensors: tuple[str, ...] = ()
+    """Parts of the names of those layers' tensors that are loaded all the same."""
 
     # norms
-    norm: str = ""
-    """rms_norm, norm or, where it is empty, the one whose epsilon the file has."""
-    head_norm: str = ""
+    norm: Literal["", "rms_norm", "norm"] = ""
+    """Where it is empty, the one whose epsilon the file has."""
+    head_norm: Literal["", "rms_norm", "norm"] = ""
     """The norm of queries and keys, where it is another one."""
     norms_without_weights: bool = False
     """Whether the norms of a layer, and the last one, have no weights (OLMo 1)."""
@@ -70,68 +82,71 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # positions
     positions: int = 1
     """Position numbers for each token (4 where images have places too)."""
-    rope: str = "all"
-    """The layers that turn by rotary positions: all, none, windows (those with a window, where there are any), or
-    unless_untrained (all, unless the file says that its rotary scaling was not trained)."""
+    rope: Literal["all", "none", "windows", "unless_untrained"] = "all"
+    """The layers that turn by rotary positions: those with a window, where there are any; or all, unless the file says
+    that its rotary scaling was not trained."""
     rope_skips: int = 0
     """Of so many layers, the last one does not turn; 0 for none."""
     rope_model_layers: int = 0
     """Only a model of so many layers turns (Baichuan 7B); 0 for any."""
-    rope_factors: str = "all"
-    """The layers that use the file's rotary factors: all, no_windows (those without a window), or none."""
+    rope_factors: Literal["all", "no_windows", "none"] = "all"
+    """The layers that use the file's rotary factors."""
     tempers_unturned: bool = False
     """Whether layers that don't turn scale their queries by the position (Llama 4)."""
 
     # sums
-    sum_order: tuple[str, ...] = ()
-    """Where both halves of a layer read the same: the order in which attention, feed_forward and input are added."""
-    residual_first: str = ""
-    """The half (attention, feed_forward, or both) whose sum begins with what it read."""
-    scales_residuals: bool = False
-    """Whether what a half says is multiplied by a number before it is added."""
+    sum_order: tuple[Literal["attention", "feed_forward", "input"], ...] = ()
+    """The order in which they are added, where both halves of a layer read the same."""
+    residual_first: Literal["", "attention", "feed_forward", "both"] = ""
+    """The half whose sum begins with what it read."""
     adds_normed: bool = False
     """Whether a half is added to what it read after the norm, which is scaled in its place (MiniMax-01)."""
-    picks_outputs: str = "attention"
-    """After what of the last layer only the wanted tokens go on: attention, post_norm (of attention), sum (of attention
-    and what it read), feed_forward, or never; or after all layers, where drafts of further tokens want every token: layers (before the last norm), norm (after it)."""
+    skips_embeddings: bool = False
+    """Whether each layer adds the embeddings again, times its output scale."""
+    picks_outputs: Literal["attention", "post_norm", "sum", "feed_forward", "never", "layers", "norm"] = "attention"
+    """What only the wanted tokens go on after: in the last layer its attention, the norm of that, the sum of attention
+    and what it read, or its second half; or, where drafts of further tokens want every token, all layers or the last
+    norm."""
 
-    recurrent_period: int = 0
-    """Of so many layers, the last one attends and the others keep a state; 0 where the file's heads tell."""
-    loads_states_first: bool = False
-    """Whether a layer's state is read before its norm is computed (Ling 3)."""
-    both_kinds: bool = False
-    """Whether each layer has attention and a state side by side (Falcon H1)."""
+    # scales and limits
     scales_embeddings: bool = False
     scales_queries: bool = False
+    scales_residuals: bool = False
+    """Whether what a half says is multiplied by a number before it is added."""
     scales_last: bool = False
     """Whether what the output matrix reads is multiplied by a number."""
     scales_logits: bool = False
     caps_logits: bool = False
     """Whether logits are squeezed into a range, whatever the file says."""
+    caps_scores: bool = False
+    """Whether attention scores are squeezed into a range, whatever the file says."""
+
+    # output
+    has_output: bool = True
+    """Whether it says tokens; embedding models end with the last norm."""
     pads_logits: bool = False
     """Whether tokens that the output matrix has no row for get logits all the same."""
     hidden_tokens: int = 0
     """So many tokens, those of images, are never said: their logits are overwritten (Chameleon)."""
-    flash_attention: bool = True
-    """Whether llama.cpp allows it."""
-    caps_scores: bool = False
-    """Whether attention scores are squeezed into a range, whatever the file says."""
+
+    # feed-forward networks and experts
     squares: bool = False
     """Whether the activation is a squared one (ReLU squared)."""
-    gating: int = 1
-    """How a router turns its scores into weights: 1 softmax, 2 sigmoid, 3 softmax over the chosen ones."""
-    weighs_experts_first: bool = False
-    """Whether the input of an expert is weighted, and not its result (Llama 4)."""
-    normalises_weights: bool = True
-    """Whether the weights of the chosen experts are made to add up to one, where the file does not say."""
-    mixes_dense: bool = False
-    """Whether a network for all tokens stands beside the experts, and the mean of both is taken (Grok)."""
     clamps_first: bool = False
     """Whether limits are set before a gated activation, and to all networks where the file gives those of experts."""
+    gating: int = 1
+    """How a router turns its scores into weights: 1 softmax, 2 sigmoid, 3 softmax over the chosen ones, 4 the root of
+    softplus."""
+    normalises_weights: bool = True
+    """Whether the weights of the chosen experts are made to add up to one, where the file does not say."""
+    weighs_experts_first: bool = False
+    """Whether the input of an expert is weighted, and not its result (Llama 4)."""
     selects_by_sigmoid: bool = False
     """Whether experts are chosen by another function than the one that weighs them (GroveMoE)."""
     routes_input: bool = False
     """Whether experts are chosen by what the layer read, before attention (SmallThinker)."""
+    mixes_dense: bool = False
+    """Whether a network for all tokens stands beside the experts, and the mean of both is taken (Grok)."""
     scales_shared_sum: bool = False
     """Whether the sum of chosen and shared experts is multiplied by a number."""
     divides_shared_gate: bool = False

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from functools import lru_cache
 from typing import NamedTuple
 
 from unslow.catalog.devices import FORMS, MODELS, Device, all_devices, words_of
@@ -12,7 +13,7 @@ _SERIES = frozenset({"rtx", "gtx", "rx", "arc", "apple", "dgx", "jetson"})
 _LARGE_SERIES = frozenset({"rtx", "gtx", "rx"})
 _NOISE = frozenset({"card", "desktop", "vram", "ram", "memory", "unified", "with", "chip"})
 _SAME = {"mobile": "laptop"}
-_SIZE = re.compile(r"(?<![\w.])\d+(?:\.\d+)?\s*[gm](?:i?b)?\b")
+_SIZE = re.compile(r"(?<![\w.])\d{1,9}(?:\.\d{1,9})?\s*[gm](?:i?b)?\b")
 _MACS = re.compile(r"\b(?:macbook (?:pro|air)|mac (?:studio|mini|pro)|imac)\b")
 _NOT_THE_NAME = re.compile(r"\b(?:\d+ ?cores?|(?:lp)?g?ddr\d\w*|hbm\d?\w*)\b")
 _GLUED = (
@@ -23,6 +24,7 @@ _GLUED = (
 )
 _NAMES_SHOWN = 8
 _CLOSE = 0.7
+_LONGEST = 32  # letters of a word that close ones are looked for
 _NEAR_SIZE = 1.07  # 16 GB cards that report 15, and 180 that are sold as 192; 11 and 12 are two devices
 
 
@@ -33,6 +35,7 @@ class Written(NamedTuple):
     sizes: tuple[str, ...] = ()
 
 
+@lru_cache(maxsize=1024)
 def parse_device_name(text: str) -> Written:
     """The words and the sizes of a name."""
     text = re.sub(r"[()\[\]\-/,_+]", " ", text.lower())
@@ -63,11 +66,13 @@ def is_one_model(devices: Iterable[Device]) -> bool:
 
 
 def near_devices(words: frozenset[str]) -> list[Device]:
-    """Devices of the same number, else of a number that looks like it, else of the same kind."""
+    """Devices of the same number, else of one that begins or looks like it, else of the same kind."""
     known = [(d, parse_device_name(d.name).words) for d in all_devices()]
     numbers = {w for w in words if _is_number(w)}
-    alike = {n for w in numbers for n in get_close_matches(w, _numbers(w for _, ws in known for w in ws), 3, _CLOSE)}
-    for wanted in (numbers, alike, words - MODELS - FORMS - _LARGE_SERIES - numbers):
+    all_numbers = _numbers(word for _, ws in known for word in ws)
+    longer = {n for n in all_numbers if n.startswith(tuple(numbers))}
+    alike = {n for w in numbers for n in get_close_matches(w[:_LONGEST], all_numbers, 3, _CLOSE)}
+    for wanted in (numbers, longer, alike, words - MODELS - FORMS - _LARGE_SERIES - numbers):
         if found := [(d, ws) for d, ws in known if ws & wanted]:
             ranked = sorted(found, key=lambda pair: (-len(pair[1] & words), len(pair[1])))
             return [d for d, _ in ranked[:_NAMES_SHOWN]]

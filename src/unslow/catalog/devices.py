@@ -67,7 +67,7 @@ def find_device(name: str, memory_bytes: int = 0) -> Device | None:
 def words_of(name: str) -> frozenset[str]:
     """The words of a name that tell devices apart."""
     text = re.sub(r"[()\-/,]", " ", name.lower())
-    text = re.sub(r"(\d+)\s*(gb|gib)\b", r"\1gb", re.sub(r"\bsxm\d\b", "sxm", text))
+    text = re.sub(r"(?<!\d)(\d+)\s*(gb|gib)\b", r"\1gb", re.sub(r"\bsxm\d\b", "sxm", text))
     return frozenset(text.split()) - _NOISE
 
 

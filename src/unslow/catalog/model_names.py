@@ -1,6 +1,7 @@
 """The well-known model that a word means, however people write it."""
 
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -44,8 +45,8 @@ def listed(word: str) -> list[WellKnown]:
     if word.strip() and not wanted:
         return []
     found = [stem for stem, names in all_names().items() if any(_has(_words(name), wanted) for name in names)]
-    begins = _key(word)
-    return sorted(_ordered(found), key=lambda model: not _key(model.name).startswith(begins))
+    first = "".join(wanted[:1])
+    return sorted(_ordered(found), key=lambda model: not _joined(model.name).startswith(first))
 
 
 def _has(words: list[str], wanted: list[str]) -> bool:
@@ -75,7 +76,7 @@ def _only(stems: Iterable[str], word: str) -> WellKnown:
 def _several(models: list[WellKnown], word: str) -> UserError:
     names = [model.name for model in models]
     more = f" and {len(names) - _MOST_SHOWN} more" if len(names) > _MOST_SHOWN else ""
-    hint = f"Say which one; `unslow fit --list {word}` shows all" if more else "Say which one"
+    hint = f"Say which one; `unslow fit --list {shlex.quote(word)}` shows all" if more else "Say which one"
     return UserError(f"{word!r} could be {', '.join(names[:_MOST_SHOWN])}{more}", hint)
 
 

@@ -21,7 +21,7 @@ def split_quant(name: str) -> tuple[str, str]:
 
 
 def _quant(words: list[str]) -> str:
-    """One word for llama.cpp; for others the words together, such as GPTQ and Int4; bits alone are how MLX's are named."""
+    """One word for llama.cpp; for others all words, such as GPTQ and Int4. With nothing but its bits, it is MLX's."""
     for_llama_cpp = [word for word in words if _OF_LLAMA_CPP.fullmatch(word)]
     if for_llama_cpp:
         return for_llama_cpp[-1]

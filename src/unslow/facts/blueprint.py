@@ -8,8 +8,14 @@ import msgspec
 
 _LAYER = re.compile(r"blk\.(\d{1,4})\.")
 _MOST_LAYERS = 4096
+_LARGEST = 2**53
 
 Value = str | int | float | bool | list[int]
+
+
+def _whole(number: float) -> int:
+    """A count as a file may claim it, brought into what a count can be."""
+    return int(min(max(number, 0), _LARGEST))
 
 
 class Tensor(NamedTuple):
@@ -42,15 +48,16 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return default if isinstance(value, str) else value
 
     def count(self, key: str, default: int = 0) -> int:
-        """As `number`, where it can only be whole."""
-        return int(self.number(key, default))
+        """As `number`, where it can only be whole and not negative."""
+        return _whole(self.number(key, default))
 
     def per_layer(self, key: str, layers: int, default: int = 0) -> list[int]:
         """The architecture's number of that key for each layer."""
         value = self.metadata.get(f"{self.architecture}.{key}", default)
         if isinstance(value, list):
-            return [*value[:layers], *[value[-1] if value else default] * (layers - len(value))]
-        return [default if isinstance(value, str) else int(value)] * layers
+            known = [_whole(n) for n in value[:layers]]
+            return [*known, *[known[-1] if known else default] * (layers - len(known))]
+        return [default if isinstance(value, str) else _whole(value)] * layers
 
     @cached_property
     def by_name(self) -> dict[str, Tensor]:

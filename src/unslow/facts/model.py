@@ -2,6 +2,7 @@
 
 from unslow.facts.blueprint import Value
 from unslow.facts.machine import Facts
+from unslow.facts.tensor_table import Table
 from unslow.facts.values import NOT_LOOKED, Bytes, Count, Fact
 
 
@@ -30,7 +31,7 @@ class Model(Facts, frozen=True, kw_only=True):
     output_bytes: Fact[Bytes] = NOT_LOOKED
     output_tied: Fact[bool] = NOT_LOOKED
     made_up: Fact[bool] = NOT_LOOKED
-    tensors: Fact[list[str]] = NOT_LOOKED
-    """Every tensor, packed into a line for all layers that are alike (`facts.packed`)."""
+    tensors: Fact[Table] = NOT_LOOKED
+    """Every tensor, layers that are alike once."""
     metadata: Fact[dict[str, Value]] = NOT_LOOKED
     """The architecture's own keys of a GGUF file, such as `llama.block_count`."""

@@ -21,10 +21,18 @@ def test_what_is_no_size(text: str) -> None:
 @pytest.mark.parametrize(
     "flags",
     [
-        {"context": "many"}, {"context": "-5"}, {"parallel": 0}, {"gpu_layers": -2}, {"ubatch": 0}, {"kv_type": "q6_k"}, {"kv_type_v": "x"},
-        {"runtime": "vlmm"}, {"gpu_memory_utilization": 1.5}, {"context": 2**40},
+        {"context": "many"},
+        {"context": "-5"},
+        {"parallel": 0},
+        {"gpu_layers": -2},
+        {"ubatch": 0},
+        {"kv_type": "q6_k"},
+        {"kv_type_v": "x"},
+        {"runtime": "vlmm"},
+        {"gpu_memory_utilization": 1.5},
+        {"context": 2**40},
     ],
-)  # fmt: skip
+)
 def test_what_can_not_be_is_said(flags: dict[str, object]) -> None:
     with pytest.raises(UserError):
         Request.from_flags({"model": "m", **flags})

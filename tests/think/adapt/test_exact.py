@@ -5,8 +5,9 @@ import pytest
 from cases import gpu_case, r
 
 from unslow.catalog.model_names import find_model
-from unslow.facts.packed import packed
+from unslow.facts.blueprint import Tensor
 from unslow.facts.snapshot import Case
+from unslow.facts.tensor_table import Table, packed
 from unslow.think.adapt.demand import fitting_placement, read_demand
 from unslow.think.adapt.exact import exact_layers, exact_needs
 from unslow.think.adapt.shape import read_shape
@@ -62,11 +63,16 @@ def test_without_tensors_nothing_is_exact() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lines", "metadata"),
-    [(["nonsense"], {}), ([], {"llama.block_count": 10**9}), ([], {}), (["x F32 1 1"], {"llama.block_count": 3})],
+    ("table", "metadata"),
+    [
+        (Table([], [(0, 1)]), {}),
+        (packed([]), {"llama.block_count": 10**9}),
+        (packed([]), {}),
+        (packed([Tensor("x", "F32", (1,), 1)]), {"llama.block_count": 3}),
+    ],
 )
-def test_hostile_descriptions_are_not_believed(lines: list[str], metadata: dict[str, int]) -> None:
+def test_hostile_descriptions_are_not_believed(table: Table, metadata: dict[str, int]) -> None:
     case = known(gpu_case())
-    model = msgspec.structs.replace(case.model, tensors=r(lines), metadata=r(metadata))
+    model = msgspec.structs.replace(case.model, tensors=r(table), metadata=r(metadata))
     needs = exact_needs(msgspec.structs.replace(case, model=model), 8192)
     assert needs is None or all(n.total >= 0 for n in needs)

@@ -35,7 +35,8 @@ def mix_named(word: str) -> Mix:
         return find_mix(word)
     except UserError as error:
         if _is_for_others(word):
-            hint = f"for that there is --runtime vllm; for llama.cpp name a mix: --quant {DEFAULT_QUANT}"
+            other = "" if word.upper().startswith("MLX") else "for that there is --runtime vllm; "
+            hint = f"{other}for llama.cpp name a mix: --quant {DEFAULT_QUANT}"
             raise UserError(f"llama.cpp does not load {word.upper()}, a format of safetensors", hint) from error
         raise
 

@@ -1,5 +1,6 @@
 """The format in which vLLM and Transformers would have a model that is known by name only."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from unslow.app.fit.names import Meant, overruled
@@ -49,17 +50,17 @@ def _named(word: str) -> Chosen:
 
 
 def _name(word: str) -> str:
-    try:
-        return _named(word).name if word else ""
-    except UserError:
-        return ""
+    return _named(word).name if word and _knows(_named, word) else ""
 
 
 def _is_mix(word: str) -> bool:
     """Whether only llama.cpp knows the word."""
-    for find in (find_scheme, find_mix):
-        try:
-            return find(word) is not None and find is find_mix
-        except UserError:
-            continue
-    return False
+    return _knows(find_mix, word) and not _knows(find_scheme, word)
+
+
+def _knows(find: Callable[[str], object], word: str) -> bool:
+    try:
+        find(word)
+    except UserError:
+        return False
+    return True

@@ -4,8 +4,14 @@ import re
 
 from unslow.app.fit.device_lists import SIZE_ALONE
 from unslow.app.fit.request import parsed_size
-from unslow.catalog.device_names import Written, devices_meant, is_near_size, is_one_model, near_devices
-from unslow.catalog.device_names import parse_device_name as parsed
+from unslow.catalog.device_names import (
+    Written,
+    devices_meant,
+    is_near_size,
+    is_one_model,
+    near_devices,
+    parse_device_name,
+)
 from unslow.catalog.devices import Device
 from unslow.catalog.unified_memory import unified_memory
 from unslow.facts.errors import UserError
@@ -14,6 +20,7 @@ from unslow.think.fit.rooms import Room, driver_reserve
 
 _SIZE_IN_NAME = re.compile(r"\s*\b\d+GB\b")
 _EXAMPLE_BYTES = 16 * GIB
+_NAMES_SHOWN = 8
 
 
 def named_room(name: str, ram_bytes: int | None = None) -> Room:
@@ -21,17 +28,21 @@ def named_room(name: str, ram_bytes: int | None = None) -> Room:
     if SIZE_ALONE.fullmatch(name):
         size = _size(name)
         return Room(name, size, reserve_bytes=driver_reserve(size))
-    written = parsed(name)
+    written = parse_device_name(name)
+    variants = _variants(name, written)
+    return _of_size(variants, _size(written.sizes[0])) if written.sizes else _usual(variants, ram_bytes)
+
+
+def _variants(name: str, written: Written) -> list[Device]:
+    """The one model that is meant, in all its sizes and forms."""
     if len(written.sizes) > 1:
-        raise UserError(f"{name!r} has {len(written.sizes)} sizes of memory", "name one")
+        raise UserError(f"{name!r} has {len(written.sizes)} sizes of memory", "leave one of them")
     variants = devices_meant(written.words)
     if not variants:
-        raise UserError(f"the catalogue has no device {name!r}", _hint(written))
+        raise UserError(f"the catalogue has no device {name!r}", _hint(name, written))
     if not is_one_model(variants):
-        raise UserError(f"{name!r} could be one of several devices", f"say which: {_names(variants)}")
-    if written.sizes:
-        return _of_size(variants, _size(written.sizes[0]))
-    return _usual(variants, ram_bytes)
+        raise UserError(f"{name!r} could be one of several devices", f"say which: {_names(variants[:_NAMES_SHOWN])}")
+    return variants
 
 
 def unified_room(name: str, device: Device, size: int, note: str = "") -> Room:
@@ -49,11 +60,10 @@ def _of_size(variants: list[Device], size: int) -> Room:
     if same:
         return _room(min(same, key=_smallest_first))
     device = min(variants, key=_smallest_first)
-    name = f"{_SIZE_IN_NAME.sub('', device.name)} {_shown(size)}".replace(" GiB", "GB")
-    known = " or ".join(sorted({_shown(d.memory_bytes) for d in variants if d.memory_bytes and not d.unified}))
-    return _room(
-        device, name, size, f"the catalogue's {device.name} has {known}, this one {_shown(size)}" if known else ""
-    )
+    name = _SIZE_IN_NAME.sub("", device.name)
+    known = sorted({d.memory_bytes for d in variants if d.memory_bytes and not d.unified})
+    note = f"{name} has {' or '.join(map(_shown, known))} in the catalogue, this one {_shown(size)}" if known else ""
+    return _room(device, f"{name} {_label(size)}", size, note)
 
 
 def _usual(variants: list[Device], ram_bytes: int | None) -> Room:
@@ -64,10 +74,9 @@ def _usual(variants: list[Device], ram_bytes: int | None) -> Room:
         if not ram_bytes:
             raise UserError(f"the {device.name} comes with several sizes of memory", f'add yours: "{device.name} 32GB"')
         return _of_size(variants, ram_bytes)
-    others = [d for d in variants if d.memory_bytes != device.memory_bytes]
-    return _room(
-        device, note=f"taken as {_shown(device.memory_bytes)}; there is {_names(others)} too" if others else ""
-    )
+    others = [d.name for d in variants if d.memory_bytes != device.memory_bytes]
+    taken = f"{device.name} is taken, with {_shown(device.memory_bytes)}; there is also {', '.join(others)}"
+    return _room(device, note=taken if others else "")
 
 
 def _room(device: Device, name: str = "", size: int = 0, note: str = "") -> Room:
@@ -85,23 +94,30 @@ def _smallest_first(device: Device) -> tuple[int, bool]:
 def _size(text: str) -> int:
     size = parsed_size(text)
     if not size:
-        raise UserError(f"a device with {text} of memory can't be", "leave it out, or use --device cpu")
+        raise UserError(f"a device with {text.upper()} of memory can't be", "leave it out, or use --device cpu")
     return size
 
 
-def _hint(written: Written) -> str:
+def _hint(name: str, written: Written) -> str:
+    if name.isdigit():
+        return f"if that is the size of its memory: {name}GB"
     near = near_devices(written.words)
     size = near[0].memory_bytes if near and near[0].memory_bytes else _EXAMPLE_BYTES
-    example = written.sizes[0] if written.sizes else _shown(size).replace(" GiB", "GB")
+    example = written.sizes[0].upper() if written.sizes else _label(size)
     if not near:
         return f"give the size of its memory instead: {example}"
     return f"did you mean {_names(near)}? The size of its memory alone works too: {example}"
 
 
 def _names(devices: list[Device]) -> str:
-    names = list(dict.fromkeys(d.name for d in devices))[:8]
+    names = list(dict.fromkeys(d.name for d in devices))
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _shown(size: int) -> str:
     return f"{size / GIB:.4g} GiB"
+
+
+def _label(size: int) -> str:
+    """As it is sold."""
+    return f"{size / GIB:.4g}GB"

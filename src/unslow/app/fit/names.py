@@ -42,4 +42,4 @@ def projector_note(model: WellKnown) -> tuple[str, ...]:
     """What of a model is not counted."""
     if not model.projector:
         return ()
-    return (f"the language model alone: its projector (mmproj) for {model.projector} needs memory of its own",)
+    return (f"its projector (mmproj), which reads {model.projector}, is not counted: it needs memory of its own",)

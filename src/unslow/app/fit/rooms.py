@@ -16,25 +16,23 @@ _NO_GPU = frozenset({"cpu", "none"})
 def find_rooms(system: System, names: tuple[str, ...], ram_bytes: int | None) -> tuple[list[Room], Room | None]:
     """The devices' memory and the host's: None where it is not known, or where it is the devices' own.
 
-    `auto` and `cpu` speak of this machine, whose memory is then the host's; what was assumed stands in the rooms' notes.
+    `auto` and `cpu` speak of this machine, whose memory is then the host's. What was assumed stands in the notes.
     """
     words = parse_device_list(names)
     special = {word.casefold() for word in words} & {_AUTO, *_NO_GPU}
-    own: list[Room] = []
-    host = Room("host", ram_bytes) if ram_bytes else None
-    if special:
-        own, host = here(read_machine(system)[0], ram_bytes)
-    rooms = [room for word in words for room in _rooms_of(word, own, ram_bytes)]
+    named = [named_room(word, ram_bytes) for word in words if word.casefold() not in special]
+    own, host = here(read_machine(system)[0], ram_bytes) if special else ([], _given(ram_bytes))
     if _AUTO in special and not own:
-        return _noted(rooms, host, "no GPU was found on this machine")
-    return rooms, None if _are_the_hosts(rooms) else host
+        return _noted(named, host, host.note if host and host.note else "no GPU was found on this machine")
+    rooms = [*own, *named] if _AUTO in special else named
+    if not _are_the_hosts(rooms):
+        return rooms, host
+    asked_apart = bool(ram_bytes) and any(room.capacity_bytes != ram_bytes for room in rooms)
+    return _noted(rooms, None, "--ram is not counted: this memory is the host's too") if asked_apart else (rooms, None)
 
 
-def _rooms_of(word: str, own: list[Room], ram_bytes: int | None) -> list[Room]:
-    """What a word of the list stands for."""
-    if word.casefold() == _AUTO:
-        return own
-    return [] if word.casefold() in _NO_GPU else [named_room(word, ram_bytes)]
+def _given(ram_bytes: int | None) -> Room | None:
+    return Room("host", ram_bytes) if ram_bytes else None
 
 
 def _noted(rooms: list[Room], host: Room | None, note: str) -> tuple[list[Room], Room | None]:
@@ -50,15 +48,15 @@ def _are_the_hosts(rooms: list[Room]) -> bool:
 
 
 def here(machine: Machine, ram_bytes: int | None = None) -> tuple[list[Room], Room | None]:
-    """The memory of a machine: its GPUs', and what it can give of its RAM."""
+    """The memory of a machine: its GPUs', and what it can give of its RAM, which may be the same."""
     gpus = machine.gpus.value_or(())
     found = [(gpu, _room_of(gpu, machine.memory)) for gpu in gpus]
     rooms = [room for _, room in found if room]
-    host = Room("host", ram_bytes) if ram_bytes else _host(machine.memory)
+    host = _given(ram_bytes) or _host(machine.memory)
     unread = [gpu.name.value_or(f"GPU {gpu.index}") for gpu, room in found if room is None]
     if unread:
         return _noted(rooms, host, f"the memory of {', '.join(unread)} could not be read")
-    return rooms, None if _are_the_hosts(rooms) else host
+    return rooms, host
 
 
 def _host(memory: Memory) -> Room | None:

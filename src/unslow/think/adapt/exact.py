@@ -1,28 +1,21 @@
 """What a case asks of memory to the byte, where the model's tensors are known."""
 
-from functools import lru_cache
-
-from unslow.facts.blueprint import Blueprint, Value
+from unslow.facts.blueprint import Blueprint
 from unslow.facts.errors import UserError
-from unslow.facts.packed import unpacked
 from unslow.facts.snapshot import Case
+from unslow.facts.tensor_table import unpacked
 from unslow.facts.values import Known
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.memory.llama_cpp.need import Need, memory_of
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.search import largest
 
+_RUNTIME = "llama.cpp"
 
 def exact_needs(case: Case, context: float, gpu_layers: int = -1) -> list[Need] | None:
-    """The needs of the GPUs and at the end of the host; None where the tensors or the settings are not known."""
+    """The needs of the GPUs and at the end of the host; None where the tensors are not known, or can't be."""
     plan = _plan_of(case)
-    if plan is None or case.runtime.name.value_or("llama.cpp") != "llama.cpp":
-        return None
-    settings = _settings(case)._replace(context=int(context), gpu_layers=gpu_layers)
-    try:
-        return memory_of(plan, settings, _shares(case)).needs
-    except UserError:  # numbers that can't be, from a header that nobody could load
-        return None
+    return None if plan is None else _needs(case, plan, context, gpu_layers)
 
 
 def exact_layers(case: Case, context: float, vram_bytes: float) -> int | None:
@@ -32,10 +25,18 @@ def exact_layers(case: Case, context: float, vram_bytes: float) -> int | None:
         return None
 
     def left(layers: int) -> float:
-        needs = exact_needs(case, context, layers)
+        needs = _needs(case, plan, context, layers)
         return -1.0 if needs is None else vram_bytes - sum(n.total for n in needs[:-1])
 
     return largest(0, plan.count("block_count") + 1, left)
+
+
+def _needs(case: Case, plan: Blueprint, context: float, gpu_layers: int) -> list[Need] | None:
+    settings = _settings(case)._replace(context=int(context), gpu_layers=gpu_layers)
+    try:
+        return memory_of(plan, settings, _shares(case)).needs
+    except UserError:  # numbers that can't be, from a header that nobody could load
+        return None
 
 
 def _shares(case: Case) -> list[float]:
@@ -59,25 +60,14 @@ def _settings(case: Case) -> Settings:
 
 
 def _plan_of(case: Case) -> Blueprint | None:
+    """The model down to its tensors, where llama.cpp runs it."""
     model = case.model
-    known = isinstance(model.tensors, Known) and isinstance(model.metadata, Known)
-    if not known or not isinstance(model.architecture, Known):
+    if not isinstance(model.tensors, Known) or not isinstance(model.metadata, Known):
         return None
-    lines, metadata = tuple(model.tensors.need()), model.metadata.need()
-    return _plan(model.architecture.value, lines, _Frozen(metadata))
-
-
-class _Frozen(dict[str, Value]):
-    """A dictionary that a cache can remember by its contents."""
-
-    def __hash__(self) -> int:  # type: ignore[override]
-        """By the keys: the values are compared."""
-        return hash(tuple(self))
-
-
-@lru_cache(maxsize=8)
-def _plan(architecture: str, lines: tuple[str, ...], metadata: _Frozen) -> Blueprint | None:
+    if not isinstance(model.architecture, Known) or not case.runtime.name.value_or(_RUNTIME).endswith(_RUNTIME):
+        return None
     try:
-        return Blueprint(architecture=architecture, metadata=dict(metadata), tensors=unpacked(lines))
-    except ValueError:
+        tensors = unpacked(model.tensors.value)
+    except ValueError:  # a snapshot that was edited by hand
         return None
+    return Blueprint(architecture=model.architecture.value, metadata=model.metadata.value, tensors=tensors)

@@ -2,10 +2,10 @@
 
 import pytest
 
+from unslow.facts import tensor_table
 from unslow.facts.blueprint import Tensor
-from unslow.facts.packed import unpacked
 from unslow.facts.values import Absence, Known, Origin, Unknown
-from unslow.look.models.gguf import Gguf, model_facts, table
+from unslow.look.models.gguf import Gguf, model_facts
 from unslow.look.models.gguf.summary import summary
 
 SMOLLM2 = {  # the scalars of SmolLM2-135M-Instruct.Q4_1.gguf, as its publisher wrote them
@@ -40,14 +40,14 @@ def gguf(metadata=None, tensors=(), lengths=None) -> Gguf:
         metadata=metadata or {},
         array_lengths=lengths or {},
         tensors=summary(list(tensors)),
-        table=table.packed(tensors),
+        table=tensor_table.packed(tensors),
     )
 
 
 def test_a_real_model():
     model = model_facts(gguf(SMOLLM2, smollm2_tensors()))
     values = {name: getattr(model, name).value for name in model.__struct_fields__}
-    assert sorted(unpacked(values.pop("tensors"))) == sorted(smollm2_tensors())
+    assert tensor_table.unpacked(values.pop("tensors")) == smollm2_tensors()
     assert values.pop("metadata") == {k: v for k, v in SMOLLM2.items() if k.startswith("llama.")}
     assert values == {
         "name": "Smollm2 135M 8k Lc100K Mix1 Ep2",

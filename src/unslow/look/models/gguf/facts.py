@@ -5,9 +5,9 @@ from typing import Any
 from unslow.catalog.quants import file_types
 from unslow.facts.blueprint import Value
 from unslow.facts.model import Model
-from unslow.facts.packed import packed
+from unslow.facts.tensor_table import Table
 from unslow.facts.values import Fact, Known, estimated, not_found, reported
-from unslow.look.models.gguf.model import Gguf, blueprint
+from unslow.look.models.gguf.model import Gguf
 from unslow.look.models.gguf.summary import Tensors
 
 LARGEST_COUNT = 2**53
@@ -44,10 +44,10 @@ def model_facts(gguf: Gguf, source: str = "") -> Model:
     )
 
 
-def _tensors(gguf: Gguf, source: str) -> Fact[list[str]]:
+def _tensors(gguf: Gguf, source: str) -> Fact[Table]:
     if gguf.table is None:
         return not_found(f"{source}: the recording has no list of tensors", "record it again")
-    return reported(packed(blueprint(gguf).tensors), f"{source}: tensors")
+    return reported(gguf.table, f"{source}: tensors")
 
 
 def _metadata(gguf: Gguf, source: str) -> Fact[dict[str, Value]]:

@@ -8,6 +8,7 @@ from math import prod
 from typing import NamedTuple
 
 from unslow.facts.blueprint import Tensor, Value
+from unslow.facts.tensor_table import MOST_TENSORS
 from unslow.look.models.gguf.metadata import read_metadata, read_name
 from unslow.look.models.gguf.places import Cut, Info, checked, cut_short, sized
 from unslow.look.models.gguf.sources import Source
@@ -15,7 +16,6 @@ from unslow.look.models.gguf.window import Window
 from unslow.look.system import LookError
 
 MOST_KEYS = 10_000
-MOST_TENSORS = 65_536
 MOST_DIMENSIONS = 8  # llama.cpp has four; the format leaves room for more
 LONGEST_NAME_BYTES = 1024  # llama.cpp takes 63, its relatives for pictures 127
 LARGEST_TENSOR_ELEMENTS = 2**50

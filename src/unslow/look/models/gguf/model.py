@@ -3,10 +3,10 @@
 import msgspec
 
 from unslow.facts.blueprint import Blueprint, Tensor, Value
+from unslow.facts.tensor_table import MOST_TENSORS, Table, packed, unpacked
 from unslow.facts.values import Absence
-from unslow.look.models.gguf.header import MOST_TENSORS, Header
+from unslow.look.models.gguf.header import Header
 from unslow.look.models.gguf.summary import Tensors, summary
-from unslow.look.models.gguf.table import Table, packed, unpacked
 from unslow.look.system import LookError
 
 MOST_ITEMS = 16_000_000  # ten times what the largest vocabulary takes
@@ -79,10 +79,14 @@ def blueprint(gguf: Gguf) -> Blueprint:
     if gguf.table is None:
         raise LookError(f"{gguf.path}: the recording has no list of tensors", Absence.NOT_LOOKED, "record it again")
     architecture = gguf.metadata.get("general.architecture")
+    try:
+        tensors = unpacked(gguf.table)
+    except ValueError as error:
+        raise LookError(f"{gguf.path}: {error}") from error
     return Blueprint(
         architecture=architecture if isinstance(architecture, str) else "",
         metadata=gguf.metadata,
-        tensors=unpacked(gguf.table),
+        tensors=tensors,
         vocabulary=_vocabulary(gguf),
         file_bytes=gguf.file_bytes,
     )

@@ -8,7 +8,7 @@ from math import prod
 import msgspec
 
 from unslow.facts.blueprint import Tensor
-from unslow.look.models.gguf.table import layer_of
+from unslow.facts.tensor_table import layer_of
 
 MOST_LAYERS = 4096
 

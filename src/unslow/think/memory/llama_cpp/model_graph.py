@@ -10,6 +10,7 @@ from unslow.think.memory.llama_cpp.compression import CompressedAttention
 from unslow.think.memory.llama_cpp.embedding import Start, embedded
 from unslow.think.memory.llama_cpp.feed_forward import feed_forward
 from unslow.think.memory.llama_cpp.folding import laid_out_layers
+from unslow.think.memory.llama_cpp.graph import UnknownLayoutError
 from unslow.think.memory.llama_cpp.heads import heads_of
 from unslow.think.memory.llama_cpp.hyper_connections import HyperConnections
 from unslow.think.memory.llama_cpp.inputs import Inputs
@@ -26,6 +27,8 @@ from unslow.think.memory.llama_cpp.transformer import transformer_layer
 
 def build_graph(build: Build) -> None:
     """Add the nodes that read a prompt."""
+    if not build.hyper.habits.is_known:
+        raise UnknownLayoutError(f"layers of the architecture {build.hyper.blueprint.architecture!r} are not known")
     start, inputs = embedded(build), Inputs(build)
     if build.has("altup_proj.weight"):
         x = _through_versions(build, start, inputs)

@@ -50,7 +50,7 @@ class _Scheduler:
     def __init__(self, backends: Sequence[Backend], rules: Rules) -> None:
         self._backends, self._rules = backends, rules
         self._twins: dict[int, list[Node]] = {}
-        """By node: what the other batches in flight have of it."""
+        """By node: what each batch in flight has of it; all of that is allocated first."""
         self._cpu = len(backends) - 1
 
     def assign(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> None:
@@ -160,13 +160,12 @@ class _Scheduler:
             sources[n] = copies[key]
         node.sources = tuple(sources)
 
-
     def _keep_for_others(self, node: Node) -> None:
         """With several batches in flight, each has its own, and none is written over."""
         others = self._rules.in_flight - 1
         if others and id(node) not in self._twins:
             node.is_output = True
-            self._twins[id(node)] = [_copy(node, node.backend) for _ in range(others)]
+            self._twins[id(node)] = [node, *(_copy(node, node.backend) for _ in range(others))]
             for twin in self._twins[id(node)]:
                 twin.is_output = True
 

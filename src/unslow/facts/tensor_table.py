@@ -7,8 +7,9 @@ from itertools import groupby
 import msgspec
 
 from unslow.facts.blueprint import Tensor
-from unslow.look.models.gguf.header import MOST_TENSORS
-from unslow.look.system import LookError
+
+MOST_TENSORS = 65_536
+"""Ten times what the largest model has."""
 
 _LAYER = re.compile(r"blk\.(0|[1-9][0-9]{0,3})\.")
 _ANY_LAYER = "blk.*."
@@ -35,11 +36,11 @@ def packed(tensors: Iterable[Tensor]) -> Table:
 
 
 def unpacked(table: Table) -> list[Tensor]:
-    """The tensors of a table; LookError where a table that was edited by hand has none such."""
+    """The tensors of a table; ValueError where a table that was edited by hand has none such."""
     tensors: list[Tensor] = []
     for kind, layer in table.order:
         if not 0 <= kind < len(table.kinds) or len(tensors) + len(table.kinds[kind]) > MOST_TENSORS:
-            raise LookError("the recorded list of tensors does not fit")
+            raise ValueError("the recorded list of tensors does not fit")
         tensors += _of_layer(layer, table.kinds[kind])
     return tensors
 

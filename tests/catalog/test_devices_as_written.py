@@ -1,0 +1,102 @@
+"""What people write must lead to the right card, or to an error; never to another card."""
+
+import pytest
+
+from unslow.catalog.device_names import devices_meant, is_one_model, near_devices, parse_device_name
+from unslow.catalog.devices import all_devices, find_device
+from unslow.catalog.unified_memory import unified_memory
+from unslow.facts.units import GIB
+
+
+def names(text: str) -> list[str]:
+    return [d.name for d in devices_meant(parse_device_name(text).words)]
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("RTX4090", "RTX 4090"),
+        ("4090", "RTX 4090"),
+        ("geforce rtx 4090", "RTX 4090"),
+        ("GeForceRTX4090", "RTX 4090"),
+        ("rtx 4090 mobile", "RTX 4090 Laptop"),
+        ("4090d", "RTX 4090 D"),
+        ("NVIDIA GeForce RTX 3090", "RTX 3090"),
+        ("4070 ti super", "RTX 4070 Ti SUPER"),
+        ("4070tisuper", "RTX 4070 Ti SUPER"),
+        ("3080ti", "RTX 3080 Ti"),
+        ("gtx 1080", "GTX 1080"),
+        ("7900xtx", "RX 7900 XTX"),
+        ("rx7900xtx", "RX 7900 XTX"),
+        ("Radeon RX-7900-XT", "RX 7900 XT"),
+        ("6600", "RX 6600"),
+        ("A6000", "RTX A6000"),
+        ("rtxa6000", "RTX A6000"),
+        ("RTX PRO 6000", "RTX PRO 6000 Blackwell"),
+        ("RTX PRO 6000 Blackwell Max-Q Workstation Edition", "RTX PRO 6000 Blackwell Max-Q"),
+        ("GB10", "DGX Spark GB10"),
+        ("DGX Spark", "DGX Spark GB10"),
+        ("Strix Halo", "Strix Halo Ryzen AI Max+ 395 (Radeon 8060S)"),
+        ("Ryzen AI Max+ 395", "Strix Halo Ryzen AI Max+ 395 (Radeon 8060S)"),
+        ("Radeon 8060S Graphics", "Strix Halo Ryzen AI Max+ 395 (Radeon 8060S)"),
+        ("T4", "Tesla T4"),
+        ("p40", "Tesla P40"),
+        ("4050", "RTX 4050 Laptop"),
+        ("M2", "Apple M2"),
+        ("m2 ultra", "Apple M2 Ultra"),
+        ("MacBook Pro M1 Max (32-core GPU) 64GB", "Apple M1 Max"),
+        ("b580", "Arc B580"),
+    ],
+)
+def test_one_device(text: str, name: str) -> None:
+    assert names(text) == [name]
+
+
+@pytest.mark.parametrize("text", ["", "NVIDIA", "RTX", "PCIe", "RTX 3060 foo", "GTX 3090", "RTX 5090 Ti", "H200 x"])
+def test_no_device(text: str) -> None:
+    assert names(text) == []
+
+
+def test_sizes_are_not_part_of_the_name() -> None:
+    assert parse_device_name("A100-SXM4-80GB").sizes == ("80gb",)
+    assert parse_device_name("M3 Max 64 GB").sizes == ("64 gb",)
+    assert parse_device_name("RTX 4090 24G GDDR6X").words == {"rtx", "4090"}
+
+
+def test_every_device_is_found_by_its_own_name() -> None:
+    for device in all_devices():
+        meant = devices_meant(parse_device_name(device.name).words)
+        assert device in meant
+        assert is_one_model(meant), device.name
+        assert len({d.vendor for d in meant}) == 1
+
+
+def test_near_devices_have_the_same_number_or_one_like_it() -> None:
+    def near(text: str) -> list[str]:
+        return [d.name for d in near_devices(parse_device_name(text).words)]
+
+    assert set(near("RTX 3090 foo")) == {"RTX 3090", "RTX 3090 Ti"}
+    assert near("MI300") == ["MI300A", "MI300X"]
+    assert near("titan x") == ["TITAN RTX"]
+    assert near("RTX 9999") == []
+    assert near("1" * 2000) == []
+
+
+def test_a_driver_reports_at_most_what_the_label_says() -> None:
+    for device in all_devices():
+        if device.driver_bytes:
+            assert 0.88 * device.memory_bytes < device.driver_bytes <= device.memory_bytes, device.name
+            assert device.driver_source, device.name
+
+
+def test_memory_settles_which_chip_a_mac_has() -> None:
+    slower, faster = find_device("Apple M3 Max", 36 * GIB), find_device("Apple M3 Max", 64 * GIB)
+    assert slower is not None
+    assert faster is not None
+    assert (slower.memory_bytes_per_s, faster.memory_bytes_per_s) == (3e11, 4e11)
+
+
+def test_every_unified_device_has_a_rule_for_its_share() -> None:
+    for device in all_devices():
+        if device.unified:
+            assert 0.6 < unified_memory(device.vendor).gpu_bytes(64 * GIB) / (64 * GIB) <= 1
