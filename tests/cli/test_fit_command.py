@@ -63,3 +63,18 @@ def test_bad_questions(capsys: pytest.CaptureFixture[str], words: list[str]) -> 
     assert out == ""
     assert "hint:" in err
     assert "Traceback" not in err
+
+
+def test_the_well_known_models_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--list", "qwen3")
+    assert status == 0
+    assert "Qwen3-30B-A3B" in out
+    assert "Llama" not in out
+    status, out, _ = run(capsys, "--list", "--json")
+    assert len(json.loads(out)) > 200
+
+
+def test_no_model_at_all(capsys: pytest.CaptureFixture[str]) -> None:
+    status, _, err = run(capsys)
+    assert status == 2
+    assert "--list" in err

@@ -7,10 +7,13 @@ examples:
   unslow fit llama-3.3-70b --quant Q4_K_M --device "RTX 4090"
   unslow fit model.gguf --context 32768 --kv-type q8_0
   unslow fit gpt-oss-120b --device "2x RTX 3090" --n-cpu-moe 20 --ram 64GB
-  unslow fit gemma-3-27b --device 24GB --context 131072 --json
+  unslow fit gemma-3-27b --device 24GB --context 128k --json
+  unslow fit --list qwen3
 """
 
 import argparse
+
+from unslow.facts.errors import UserError
 
 _ON_OFF = argparse.BooleanOptionalAction
 
@@ -19,7 +22,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of this command."""
     from unslow.cli._output import add_format_arguments  # noqa: PLC0415
 
-    parser.add_argument("model", metavar="MODEL", help="file, folder, URL, stored model or well-known name")
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="file, folder, URL, stored model or well-known name")
+    parser.add_argument(
+        "--list", nargs="?", const="", metavar="WORD", help="list the well-known models, all or those of a family"
+    )
     add_format_arguments(parser)
     _add_where(parser)
     _add_settings(parser.add_argument_group("settings, as llama.cpp has them"))
@@ -83,11 +89,18 @@ def _shares(text: str) -> list[float]:
 def run(args: argparse.Namespace) -> int:
     """Answer and show."""
     from unslow.app.fit import Request, answer  # noqa: PLC0415 (imported when used: --help stays quick)
+    from unslow.catalog.model_names import listed  # noqa: PLC0415
     from unslow.cli._output import color, width, write  # noqa: PLC0415
     from unslow.look.system.live import LiveSystem  # noqa: PLC0415
     from unslow.show._fit import check_fit_format, render_fit  # noqa: PLC0415
+    from unslow.show._known import render_known  # noqa: PLC0415
 
     check_fit_format(args.format)
+    if args.list is not None:
+        write(render_known(listed(args.list), args.format, width=width()))
+        return 0
+    if not args.model:
+        raise UserError("which model?", "`unslow fit MODEL`, or `unslow fit --list` for the well-known ones")
     report = answer(LiveSystem(), Request.from_flags(vars(args)))
     write(render_fit(report, args.format, width=width(), color=color()))
     return {True: 0, False: 1, None: 3}[report.fits]

@@ -58,6 +58,8 @@ def _notes(memory: VllmMemory, settings: Settings, *, crowded: bool) -> tuple[st
         low, high = memory.kv_tokens_range
         served = f"{memory.max_concurrency:.1f} requests of {settings.max_model_len:,} tokens at once"
         notes.append(f"the cache of all cards holds about {memory.kv_tokens:,} tokens ({low:,} to {high:,}): {served}")
+    if not memory.fits:
+        notes.append(f"vLLM takes {settings.utilization:.0%} of each card (--gpu-memory-utilization)")
     if crowded:
         notes.append("vLLM does not start: other processes hold memory of the share that it asks for")
     if memory.available.mid <= 0:
