@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from unslow.catalog.devices import Device, all_devices, same_name, words_of
+from unslow.catalog.devices import find_device, same_name, words_of
 from unslow.facts.units import GIB
 from unslow.think.physics.decode import Backend, layer_overhead_s
 
@@ -81,7 +81,7 @@ def number(text: str, default: float = 0.0) -> float:
 
 def family_of(name: str) -> str:
     """The family that the catalogue has for a device."""
-    found: Device | None = next((d for d in all_devices() if d.name == name), None)
+    found = find_device(name)
     return found.family if found else ""
 
 

@@ -113,7 +113,7 @@ def _lines(report: FitReport) -> list[_Line]:
         number = f"{first} " if first == last else f"{first}-{last} each "
         lines.append(_Line(f"{number if several else ''}{memory.name}", memory))
         first = last + 1
-    host = [_Line("host", report.host)] if report.host.total_bytes else []
+    host = [_Line(report.host.name, report.host)] if report.host.total_bytes else []
     return lines + host
 
 

@@ -6,7 +6,7 @@ from unslow import __version__
 from unslow.app.fit.gguf_settings import command_of, setting_notes, settings_of
 from unslow.app.fit.models import Found, as_quant, find_gguf_model
 from unslow.app.fit.request import Request
-from unslow.app.fit.rooms import find_rooms
+from unslow.app.fit.rooms import find_rooms, room_notes
 from unslow.catalog.mixes import mixes_from_large_to_small
 from unslow.facts.errors import UserError
 from unslow.look.system import System
@@ -40,7 +40,8 @@ def gguf_answer(system: System, request: Request) -> FitReport:
     margin = llama_cpp.DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
     question = llama_cpp.Question(found.blueprint, rooms, host, settings, margin).settled()
     notes = setting_notes(request, settings, trained, experts=bool(hyper.experts), gpus=bool(rooms))
-    return _Gguf(request, found, question).report((*found.notes, *notes, *_estimate_note(question)))
+    said = (*found.notes, *notes, *room_notes(rooms, host), *_estimate_note(question))
+    return _Gguf(request, found, question).report(said)
 
 
 def _estimate_note(question: llama_cpp.Question) -> tuple[str, ...]:

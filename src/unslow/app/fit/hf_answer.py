@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from unslow import __version__
 from unslow.app.fit.hf_models import FoundShape, find_shape
 from unslow.app.fit.request import Request
-from unslow.app.fit.rooms import find_rooms
+from unslow.app.fit.rooms import find_rooms, room_notes
 from unslow.facts.errors import UserError
 from unslow.look.system import System
 from unslow.think.fit.report import FitReport, ModelShown
@@ -97,7 +97,7 @@ def _report(
         max_context=answer.max_context,
         rule_of_thumb=rule_of_thumb(found.parameters, found.quant, room, answer.needed_bytes),
         command=_command(request, shown, answer),
-        notes=(*answer.notes, *found.notes),
+        notes=(*answer.notes, *found.notes, *room_notes(rooms, None)),
     )  # fmt: skip
 
 

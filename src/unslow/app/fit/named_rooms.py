@@ -16,7 +16,7 @@ from unslow.catalog.devices import Device
 from unslow.catalog.unified_memory import unified_memory
 from unslow.facts.errors import UserError
 from unslow.facts.units import GIB
-from unslow.think.fit.rooms import Room, driver_reserve
+from unslow.think.fit.rooms import CUDA_CONTEXT_BYTES, Room, driver_reserve
 
 _SIZE_IN_NAME = re.compile(r"\s*\b\d+GB\b")
 _EXAMPLE_BYTES = 16 * GIB
@@ -51,7 +51,15 @@ def unified_room(name: str, device: Device, size: int, note: str = "") -> Room:
     for_gpu = kind.gpu_bytes(size)
     said = kind.note.format(gpu=_shown(for_gpu), total=_shown(size))
     kept = max(size - for_gpu, driver_reserve(size))
-    return Room(name, size, reserve_bytes=kept, unified=True, note="; ".join(filter(None, (note, said))))
+    context = 0 if device.vendor == "Apple" else CUDA_CONTEXT_BYTES
+    notes = "; ".join(filter(None, (note, said, _backend_note(device))))
+    return Room(name, size, reserve_bytes=kept, unified=True, context_bytes=context, note=notes)
+
+
+def _backend_note(device: Device) -> str:
+    """That buffers were only compared with CUDA's."""
+    backend = {"Apple": "Metal", "AMD": "ROCm or Vulkan", "Intel": "SYCL or Vulkan"}.get(device.vendor, "")
+    return f"buffers are counted as CUDA lays them out; {backend} was not compared" if backend else ""
 
 
 def _of_size(variants: list[Device], size: int) -> Room:
@@ -83,7 +91,8 @@ def _room(device: Device, name: str = "", size: int = 0, note: str = "") -> Room
     capacity = size or device.capacity_bytes
     if device.unified:
         return unified_room(name or device.name, device, capacity, note)
-    return Room(name or device.name, capacity, reserve_bytes=driver_reserve(capacity), note=note)
+    notes = "; ".join(filter(None, (note, _backend_note(device))))
+    return Room(name or device.name, capacity, reserve_bytes=driver_reserve(capacity), note=notes)
 
 
 def _smallest_first(device: Device) -> tuple[int, bool]:

@@ -19,7 +19,7 @@ _RUNTIME_WORDS = {
 }
 _CACHE_WORDS = {"q8": "q8_0", "q4": "q4_0", "q5": "q5_0", "fp16": "f16", "fp32": "f32"}
 _COUNT = re.compile(r"(\d{1,12})([km]?)", re.IGNORECASE)
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?b?|)", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([kmg]i?b?|)", re.IGNORECASE)
 _LARGEST = 2**31 - 1
 
 

@@ -1,5 +1,7 @@
 """The memory of the devices that a user names, of this machine's, or of both."""
 
+from collections.abc import Sequence
+
 from unslow.app.fit.device_lists import parse_device_list
 from unslow.app.fit.named_rooms import named_room, unified_room
 from unslow.catalog.device_names import devices_meant, parse_device_name
@@ -87,3 +89,9 @@ def _shared(name: str, memory: Memory) -> Room | None:
     if device is None or host is None:
         return None
     return unified_room(name, device, host.capacity_bytes)._replace(others_bytes=host.others_bytes)
+
+
+def room_notes(rooms: Sequence[Room], host: Room | None) -> tuple[str, ...]:
+    """What was assumed about the memories, each thing once."""
+    notes = (room.note for room in (*rooms, *((host,) if host else ())))
+    return tuple(dict.fromkeys(note for note in notes if note))

@@ -7,7 +7,7 @@ from typing import NamedTuple, Self
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.units import GIB, MIB
 from unslow.think.fit.report import KvShown, MemoryShown, QuantShown
-from unslow.think.fit.rooms import CUDA_CONTEXT_BYTES, Room
+from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts, shown_memory
 from unslow.think.memory.llama_cpp.cache import LayerCache, layer_caches
 from unslow.think.memory.llama_cpp.hyper import Hyper
@@ -51,9 +51,18 @@ class Question(NamedTuple):
         *devices, host = self.memory(settings).needs
         pairs = zip(devices, self.rooms, strict=True)
         spare = [_free(room) - need.total - self.least_free_bytes for need, room in pairs if need.total]
-        if self.host is not None:
-            spare.append(self.host.usable_bytes - host.total)
+        room = self.host_room(devices)
+        if room is not None:
+            spare.append(room.usable_bytes - host.total)
         return min(spare, default=0)
+
+    def host_room(self, devices: Sequence[Need]) -> Room | None:
+        """The host's memory: where a GPU shares it, what the GPU's buffers leave."""
+        shared = [(room, need) for room, need in zip(self.rooms, devices, strict=True) if room.unified]
+        if self.host is not None or not shared:
+            return self.host
+        room, need = shared[0]
+        return Room("host, same memory", room.capacity_bytes, others_bytes=room.others_bytes + need.total)
 
     def settled(self) -> Self:
         """The same question with flash attention decided, which is then asked for many lengths and placements."""
@@ -66,12 +75,13 @@ def shown_needs(question: Question) -> tuple[tuple[MemoryShown, ...], MemoryShow
     *devices, host = question.memory().needs
     pairs = zip(devices, question.rooms, strict=True)
     shown = tuple(_shown_device(n, r, question) for n, r in pairs)
-    return shown, shown_memory("host", _parts(host), question.host)
+    room = question.host_room(devices)
+    return shown, shown_memory(room.name if room else "host", _parts(host), room)
 
 
 def _free(room: Room) -> int:
     """What a device has for buffers, after the runtime's context."""
-    return max(0, room.usable_bytes - CUDA_CONTEXT_BYTES)
+    return max(0, room.usable_bytes - room.context_bytes)
 
 
 def _parts(need: Need) -> Parts:
@@ -80,7 +90,7 @@ def _parts(need: Need) -> Parts:
 
 def _shown_device(need: Need, room: Room, question: Question) -> MemoryShown:
     used = question.workspace_bytes if need.total else 0
-    return shown_memory(room.name, _parts(need), room, CUDA_CONTEXT_BYTES, used, question.least_free_bytes)
+    return shown_memory(room.name, _parts(need), room, room.context_bytes, used, question.least_free_bytes)
 
 
 def most_layers(question: Question) -> int | None:

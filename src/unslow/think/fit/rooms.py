@@ -4,6 +4,9 @@ from typing import NamedTuple
 
 from unslow.facts.units import MIB
 
+CUDA_CONTEXT_BYTES = 527 * MIB
+"""What a process holds on an NVIDIA GPU before it has any buffer, as measured on an H200 with CUDA 13."""
+
 
 class Room(NamedTuple):
     """A device's memory, or the host's."""
@@ -16,6 +19,8 @@ class Room(NamedTuple):
     """What the driver keeps for itself, or what the system does not give a GPU of a memory that both share."""
     unified: bool = False
     """Whether it is the host's memory too, which then has no room of its own."""
+    context_bytes: int = CUDA_CONTEXT_BYTES
+    """What a runtime holds there before it has any buffer."""
     note: str = ""
     """What was assumed about it; empty where there is nothing to say."""
 
@@ -25,8 +30,6 @@ class Room(NamedTuple):
         return max(0, self.capacity_bytes - self.others_bytes - self.reserve_bytes)
 
 
-CUDA_CONTEXT_BYTES = 527 * MIB
-"""What a process holds on an NVIDIA GPU before it has any buffer, as measured on an H200 with CUDA 13."""
 DRIVER_SHARE = 0.015
 """What a driver keeps of a card's memory, as consumer cards report it (memory.reserved)."""
 DRIVER_MOST_BYTES = 615 * MIB

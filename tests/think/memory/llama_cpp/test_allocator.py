@@ -35,6 +35,16 @@ def test_the_smallest_gap_that_fits_is_taken_and_neighbours_join() -> None:
     assert buffer.size == 256
 
 
+def test_an_empty_tensor_freed_late_hides_a_gap_as_it_does_in_ggml() -> None:
+    buffer = Buffer(32)
+    assert [buffer.take(64), buffer.take(0)] == [0, 64]
+    buffer.give_back(0, 64)
+    buffer.give_back(64, 0)  # lies in no gap's reach now, and becomes the last one
+    assert [buffer.take(64), buffer.take(96)] == [0, 64]
+    buffer.give_back(0, 64)
+    assert buffer.take(64) == 160
+
+
 def test_a_chain_of_products_needs_two_tensors_at_a_time() -> None:
     graph = Graph()
     x = graph.input("F32", 1024, 256)

@@ -14,7 +14,7 @@ _ENDLESS = 2**62
 
 
 class Buffer:
-    """The gaps of one buffer, sorted by offset; the last one has no end."""
+    """The gaps of one buffer by offset, one without an end; the last, as a rule that one, is taken if no other fits."""
 
     def __init__(self, alignment: int) -> None:
         self._alignment = alignment

@@ -1,0 +1,39 @@
+import pytest
+
+from unslow.facts.blueprint import Blueprint, Tensor, Value
+from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.think.memory.llama_cpp.places import Places
+from unslow.think.memory.llama_cpp.settings import Settings
+
+GPU, HOST = 0, 1
+
+
+def place(name: str, *shape: int, kind: str = "F32", others: tuple[str, ...] = (), **numbers: Value) -> int:
+    keys = {f"mamba2.{key}": value for key, value in {"block_count": 1, **numbers}.items()}
+    tensors = [Tensor(name, kind, shape, 0), *(Tensor(other, "F32", (1,), 0) for other in others)]
+    blueprint = Blueprint(architecture="mamba2", metadata=keys, tensors=tensors)
+    return Places(Hyper(blueprint), Settings(), [1.0]).tensor(name)
+
+
+@pytest.mark.parametrize(("state", "expected"), [(128, GPU), (256, GPU), (64, HOST)])
+def test_decays_of_a_state_without_a_kernel_stay_on_the_host(state: int, expected: int) -> None:
+    numbers: dict[str, Value] = {"ssm.state_size": state, "ssm.inner_size": 4096}
+    assert place("blk.0.ssm_a", 1, 64, others=("blk.0.ssm_conv1d.weight", "blk.0.ssm_d"), **numbers) == expected
+
+
+def test_decays_that_are_only_multiplied_with_go_to_the_gpu() -> None:
+    assert place("blk.0.ssm_a", 32, others=("blk.0.ssm_conv1d.weight",)) == GPU
+
+
+def test_those_of_kimi_stay_on_the_host_because_they_are_tried_as_if_scanned() -> None:
+    assert place("blk.0.ssm_a", 1, 32, others=("blk.0.ssm_conv1d_q.weight",)) == HOST
+
+
+@pytest.mark.parametrize(("channels", "expected"), [(1792, GPU), (1760, HOST)])
+def test_a_convolution_needs_whole_blocks_of_channels(channels: int, expected: int) -> None:
+    assert place("blk.0.ssm_conv1d.weight", 4, channels) == expected
+
+
+@pytest.mark.parametrize(("kind", "expected"), [("Q4_K", GPU), ("TQ2_0", HOST)])
+def test_matrices_of_types_without_a_kernel_stay_on_the_host(kind: str, expected: int) -> None:
+    assert place("blk.0.ffn_up.weight", 4096, 256, kind=kind) == expected
