@@ -12,6 +12,8 @@ from unslow.think.memory.llama_cpp.rope import turns
 
 _LONGEST_PERIOD = 12
 _KEPT_PERIODS = 4
+_CYCLE = 6
+"""The gaps alternate from layer to layer, or come back after three: only whole cycles can be left out."""
 
 
 def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
@@ -25,7 +27,7 @@ def folded(kinds: Sequence[Hashable]) -> list[int]:
     start, end = 0, len(kinds)
     while start < end:
         period, length = _repetition(kinds, start)
-        spare = max(0, length // period - _KEPT_PERIODS) * period
+        spare = max(0, length // period - _KEPT_PERIODS) // _CYCLE * _CYCLE * period
         cut = start + (_KEPT_PERIODS // 2) * period
         kept += [*range(start, cut), *range(cut + spare, start + length)] if spare else range(start, start + length)
         start += length
