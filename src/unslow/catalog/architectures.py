@@ -22,8 +22,12 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Whether llama.cpp allows it."""
 
     # windows
+    has_windows: bool = False
+    """Whether llama.cpp heeds a sliding window; in most it attends to everything, whatever the file says."""
     window: int = 0
     """The sliding window where the file gives none."""
+    window_fixed: int = 0
+    """The sliding window where the file gives any."""
     window_period: int = 0
     """Of so many layers, one attends to everything; 0 where the file must say it."""
     window_full_first: bool = False
@@ -32,8 +36,6 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """From so many layers on a model has windows at all (EXAONE 4: only the large one)."""
     window_drafts: bool = False
     """Whether layers that only predict further tokens have windows too."""
-    ignores_window: bool = False
-    """Whether llama.cpp attends to everything whatever the file says."""
 
     # caches and states
     has_cache: bool = True
@@ -82,9 +84,11 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # positions
     positions: int = 1
     """Position numbers for each token (4 where images have places too)."""
-    rope: Literal["all", "none", "windows", "unless_untrained"] = "all"
-    """The layers that turn by rotary positions: those with a window, where there are any; or all, unless the file says
-    that its rotary scaling was not trained."""
+    positions_by_file: bool = False
+    """Whether the file tells by its sections whether there are 4."""
+    rope: Literal["all", "none", "windows", "windows_or_dense", "unless_untrained"] = "all"
+    """The layers that turn by rotary positions: those with a window, where there are any, and perhaps those without
+    experts; or all, unless the file says that its rotary scaling was not trained."""
     rope_skips: int = 0
     """Of so many layers, the last one does not turn; 0 for none."""
     rope_model_layers: int = 0
@@ -97,6 +101,8 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     # sums
     sum_order: tuple[Literal["attention", "feed_forward", "input"], ...] = ()
     """The order in which they are added, where both halves of a layer read the same."""
+    is_parallel_by_file: bool = False
+    """Whether the file tells that both halves of a layer read the same, although each has its norm."""
     residual_first: Literal["", "attention", "feed_forward", "both"] = ""
     """The half whose sum begins with what it read."""
     adds_normed: bool = False
@@ -119,7 +125,7 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     caps_logits: bool = False
     """Whether logits are squeezed into a range, whatever the file says."""
     caps_scores: bool = False
-    """Whether attention scores are squeezed into a range, whatever the file says."""
+    """Whether attention scores are squeezed into a range."""
 
     # output
     has_output: bool = True

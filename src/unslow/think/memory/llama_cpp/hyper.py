@@ -37,7 +37,7 @@ class Hyper(Traits):
         self.heads = blueprint.per_layer("attention.head_count", self.all_layers)
         self.kv_heads = self._kv_heads()
         self.experts_used = blueprint.per_layer("expert_used_count", self.all_layers)
-        self.window = 0 if self.habits.ignores_window else self._window()
+        self.window = self._window()
         self.positions = self._positions()
         """Position numbers for each token."""
 
@@ -53,12 +53,14 @@ class Hyper(Traits):
         return self.heads
 
     def _window(self) -> int:
-        default = self.habits.window if self.all_layers >= self.habits.window_layers_from else 0
-        return self.blueprint.count("attention.sliding_window", default)
+        if not self.habits.has_windows or self.all_layers < self.habits.window_layers_from:
+            return 0
+        said = self.blueprint.count("attention.sliding_window", self.habits.window)
+        return self.habits.window_fixed or said if said else 0
 
     def _positions(self) -> int:
         sections = self.blueprint.metadata.get(f"{self.blueprint.architecture}.rope.dimension_sections")
-        if isinstance(sections, list) and all(sections[:2]):
+        if self.habits.positions_by_file and isinstance(sections, list) and all(sections[:2]):
             return _POSITIONS_IN_SPACE
         return self.habits.positions
 

@@ -22,7 +22,9 @@ def turns(hyper: Hyper, layer: int) -> bool:
         return hyper.all_layers == habits.rope_model_layers
     match habits.rope:
         case "windows":
-            return not hyper.window or hyper.windowed[layer] or layer < hyper.leading_dense
+            return not hyper.window or hyper.windowed[layer]
+        case "windows_or_dense":
+            return hyper.windowed[layer] or layer < hyper.leading_dense
         case "unless_untrained":
             return bool(blueprint.number("rope.scaling.finetuned", default=True))
         case other:

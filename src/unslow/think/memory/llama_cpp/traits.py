@@ -17,7 +17,7 @@ class Traits:
     @property
     def caps_scores(self) -> bool:
         """Whether attention scores are squeezed into a range."""
-        return self.habits.caps_scores or self.blueprint.number("attn_logit_softcapping") > 0
+        return self.habits.caps_scores
 
     @property
     def norms_turned_heads(self) -> bool:
@@ -27,7 +27,7 @@ class Traits:
     @property
     def is_parallel(self) -> bool:
         """Whether both halves of a layer read the same although each has its norm."""
-        return bool(self.blueprint.number("use_parallel_residual"))
+        return self.habits.is_parallel_by_file and bool(self.blueprint.number("use_parallel_residual"))
 
     @property
     def scales_residuals(self) -> bool:
