@@ -14,6 +14,8 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     source: str
     is_known: bool = True
     """Whether this catalogue tells how its layers are computed."""
+    heeds: tuple[str, ...] = ()
+    """Keys of a file by which llama.cpp changes the computation of this architecture, and not of others."""
     block: str = "blk"
     """What the names of a layer's tensors begin with."""
     has_encoder: bool = False

@@ -52,7 +52,7 @@ def _projected(build: Build, layer: int, x: Node, part: str) -> Node:
 
 
 def _clamped(build: Build, x: Node) -> Node:
-    return build.graph.clamp(x) if build.hyper.blueprint.number("attention.clamp_kqv") > 0 else x
+    return build.graph.clamp(x) if build.hyper.clamps_heads else x
 
 
 def _norms_all_heads(build: Build, layer: int, name: str) -> bool:

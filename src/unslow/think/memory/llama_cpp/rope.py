@@ -13,13 +13,11 @@ def turned(build: Build, layer: int, x: Node) -> Node:
 def turns(hyper: Hyper, layer: int) -> bool:
     """Whether a layer turns queries and keys; some know no places, or learn them otherwise."""
     habits, blueprint = hyper.habits, hyper.blueprint
-    pattern = blueprint.metadata.get(f"{blueprint.architecture}.attention.rope_pattern")
-    if isinstance(pattern, list):
-        return bool(blueprint.per_layer("attention.rope_pattern", hyper.all_layers)[layer])
-    if habits.rope_skips and (layer + 1) % habits.rope_skips == 0:
+    by_layer = blueprint.per_layer("attention.rope_pattern", layer + 1, default=1)[layer]
+    skipped = habits.rope_skips > 0 and (layer + 1) % habits.rope_skips == 0
+    other_model = habits.rope_model_layers not in (0, hyper.all_layers)
+    if not by_layer or skipped or other_model:
         return False
-    if habits.rope_model_layers:
-        return hyper.all_layers == habits.rope_model_layers
     match habits.rope:
         case "windows":
             return not hyper.window or hyper.windowed[layer]
@@ -27,8 +25,8 @@ def turns(hyper: Hyper, layer: int) -> bool:
             return hyper.windowed[layer] or layer < hyper.leading_dense
         case "unless_untrained":
             return bool(blueprint.number("rope.scaling.finetuned", default=True))
-        case other:
-            return other == "all"
+        case kind:
+            return kind == "all"
 
 
 def rope_factors(build: Build, layer: int) -> Node | None:
@@ -48,7 +46,6 @@ def rope_factors(build: Build, layer: int) -> Node | None:
 
 def tempered(build: Build, layer: int, query: Node) -> Node:
     """Queries times a factor that grows with the position: in layers that don't turn (Llama 4), or in all."""
-    by_file = build.hyper.blueprint.number("attention.temperature_scale") != 0
-    if by_file or (build.hyper.habits.tempers_unturned and not turns(build.hyper, layer)):
+    if build.hyper.tempers or (build.hyper.habits.tempers_unturned and not turns(build.hyper, layer)):
         return build.graph.mul(query, build.temperatures)
     return query

@@ -14,6 +14,10 @@ class Traits:
         self.habits: Architecture = architecture(blueprint.architecture)
         self.experts = blueprint.count("expert_count")
 
+    def _said(self, key: str, default: float = 0) -> float:
+        """What the file says, where llama.cpp heeds it."""
+        return self.blueprint.number(key, default) if key in self.habits.heeds else default
+
     @property
     def caps_scores(self) -> bool:
         """Whether attention scores are squeezed into a range."""
@@ -25,6 +29,16 @@ class Traits:
         return self.habits.norms_turned_heads and self.experts != self.habits.norms_not_with_experts
 
     @property
+    def clamps_heads(self) -> bool:
+        """Whether queries, keys and values are kept within limits."""
+        return self._said("attention.clamp_kqv") > 0
+
+    @property
+    def tempers(self) -> bool:
+        """Whether queries are multiplied by a factor that grows with the position."""
+        return self._said("attention.temperature_scale") != 0
+
+    @property
     def is_parallel(self) -> bool:
         """Whether both halves of a layer read the same although each has its norm."""
         return self.habits.is_parallel_by_file and bool(self.blueprint.number("use_parallel_residual"))
@@ -32,22 +46,22 @@ class Traits:
     @property
     def scales_residuals(self) -> bool:
         """Whether what a half says is multiplied by a number before it is added."""
-        return self.habits.scales_residuals or self.blueprint.number("residual_scale") != 0
+        return self.habits.scales_residuals or self._said("residual_scale") != 0
 
     @property
     def scales_embeddings(self) -> bool:
         """Whether embeddings are multiplied by a number."""
-        return self.habits.scales_embeddings or self.blueprint.number("embedding_scale") != 0
+        return self.habits.scales_embeddings or self._said("embedding_scale") != 0
 
     @property
     def scales_logits(self) -> bool:
         """Whether logits are multiplied by a number."""
-        return self.habits.scales_logits or self.blueprint.number("logit_scale") != 0
+        return self.habits.scales_logits or self._said("logit_scale") != 0
 
     @property
     def caps_logits(self) -> bool:
         """Whether logits are squeezed into a range."""
-        return self.habits.caps_logits or self.blueprint.number("final_logit_softcapping") != 0
+        return self.habits.caps_logits or self._said("final_logit_softcapping") != 0
 
     @cached_property
     def norm(self) -> str:
@@ -66,7 +80,7 @@ class Traits:
     @property
     def scales_values(self) -> bool:
         """Whether the result of attention is multiplied by a number."""
-        return self.blueprint.number("attention.value_scale", 1) not in (0, 1)
+        return self._said("attention.value_scale") not in (0, 1)
 
     @cached_property
     def leading_dense(self) -> int:
@@ -82,14 +96,14 @@ class Traits:
     @property
     def gating(self) -> int:
         """How a router turns scores into weights; softmax where the file does not say."""
-        return self.blueprint.count("expert_gating_func", self.habits.gating)
+        return int(self._said("expert_gating_func", self.habits.gating))
 
     @property
     def normalises_weights(self) -> bool:
         """Whether the weights of the chosen experts are made to add up to one."""
-        return bool(self.blueprint.number("expert_weights_norm", self.habits.normalises_weights))
+        return bool(self._said("expert_weights_norm", self.habits.normalises_weights))
 
     @property
     def scales_weights(self) -> bool:
         """Whether those weights are then multiplied by a number."""
-        return self.blueprint.number("expert_weights_scale") not in (0, 1)
+        return self._said("expert_weights_scale") not in (0, 1)
