@@ -1,6 +1,10 @@
 """Recorded allocations of llama.cpp, and what this program computes for the same settings."""
 
+import atexit
 import csv
+import shutil
+import tarfile
+import tempfile
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -25,7 +29,7 @@ class Row(NamedTuple):
     """What llama.cpp asked for: MiB of weights, cache and compute on each device and at the end on the host."""
 
     model: str
-    """A header in the folder, or `NAME@QUANT` of the catalogue."""
+    """A recorded header, or `NAME@QUANT` of the catalogue."""
     settings: Settings
     free_mib: tuple[float, ...]
     truth: tuple[tuple[float, float, float], ...]
@@ -53,7 +57,24 @@ def plan_of(model: str) -> Blueprint:
     name, at, quant = model.partition("@")
     if at:
         return made_up(find_model(name), quant)
-    return blueprint(read_gguf(LiveSystem(), str(FOLDER / "headers" / f"{model}.gguf-header")))
+    return blueprint(read_gguf(LiveSystem(), str(header_path(model))))
+
+
+def header_path(model: str) -> Path:
+    """The file with a recorded model's header."""
+    return _headers() / f"{model}.gguf-header"
+
+
+@cache
+def _headers() -> Path:
+    """A folder with all recorded headers, which lie in one archive, as they are small and much alike."""
+    folder = Path(tempfile.mkdtemp(prefix="unslow-headers-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    with tarfile.open(FOLDER / "headers.tar.xz") as archive:
+        for member in archive:
+            if content := archive.extractfile(member):  # none for a folder
+                (folder / Path(member.name).name).write_bytes(content.read())
+    return folder
 
 
 def rows(name: str) -> Iterator[Row]:

@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from lab.memory_rows import FOLDER
+from lab.memory_rows import header_path
 
 from unslow.cli import main
 
-HEADER = str(FOLDER / "headers" / "llama8b.gguf-header")
+HEADER = str(header_path("llama8b"))
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:

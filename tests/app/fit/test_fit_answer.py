@@ -2,7 +2,7 @@
 
 import msgspec
 import pytest
-from lab.memory_rows import FOLDER
+from lab.memory_rows import header_path
 
 from unslow.app.fit import Request, answer
 from unslow.facts.errors import UserError
@@ -10,7 +10,7 @@ from unslow.look.system.live import LiveSystem
 from unslow.think.fit.report import FitReport
 
 GIB, MIB = 2**30, 2**20
-LLAMA_8B = str(FOLDER / "headers" / "llama8b.gguf-header")
+LLAMA_8B = str(header_path("llama8b"))
 
 
 def fit(model: str = LLAMA_8B, **flags: object) -> FitReport:

@@ -66,8 +66,9 @@ class Question(NamedTuple):
 
     def settled(self) -> Self:
         """The same question with flash attention decided, which is then asked for many lengths and placements."""
-        flash = self.memory().kernels.flash_attention
-        return self._replace(settings=self.settings._replace(flash_attention=flash))
+        if self.settings.flash_attention is None and self.memory().kernels.flash_attention:
+            return self._replace(settings=self.settings._replace(flash_attention=True))
+        return self  # where it was left open and can't be used, the cache is still laid out for it
 
 
 def shown_needs(question: Question) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
