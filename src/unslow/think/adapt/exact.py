@@ -12,6 +12,7 @@ from unslow.think.physics.search import largest
 
 _RUNTIME = "llama.cpp"
 
+
 def exact_needs(case: Case, context: float, gpu_layers: int = -1) -> list[Need] | None:
     """The needs of the GPUs and at the end of the host; None where the tensors are not known, or can't be."""
     plan = _plan_of(case)
