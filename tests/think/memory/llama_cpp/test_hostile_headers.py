@@ -47,3 +47,12 @@ def test_lies_end_in_an_answer_or_an_error(model: str) -> None:
         with suppress(UserError):
             memory = memory_of(mutated(plan, dice), settings, [1.0] * dice.choice([0, 1, 2]))
             assert all(part >= 0 for need in memory.needs for part in need)
+
+
+def test_a_type_that_nobody_knows_counts_as_in_its_file() -> None:
+    plan = made_up(well_known()["qwen3-0.6b"], "Q4_K_M")
+    strange = [t._replace(type="type 99") if t.name == "blk.0.ffn_up.weight" else t for t in plan.tensors]
+    other = Blueprint(architecture=plan.architecture, metadata=plan.metadata, tensors=strange)
+    usual, memory = (memory_of(p, Settings(), [1.0]) for p in (plan, other))
+    assert memory.needs[0].weights == pytest.approx(usual.needs[0].weights, rel=0.001)
+    assert "not known" in memory.estimated

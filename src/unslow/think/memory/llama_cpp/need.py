@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from unslow.facts.blueprint import Blueprint
+from unslow.catalog.quants import quants
+from unslow.facts.blueprint import Blueprint, Tensor
+from unslow.facts.units import padded
 from unslow.think.memory.llama_cpp.allocator import buffer_sizes
 from unslow.think.memory.llama_cpp.backends import Backend, cpu_backend, cuda_backend
 from unslow.think.memory.llama_cpp.build import Build, Kernels
@@ -85,8 +87,15 @@ def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backen
     sums = [0] * len(backends)
     for tensor in blueprint.tensors:
         for home in places.copies(tensor.name):
-            sums[home] += backends[home].stored_bytes(Node("none", tensor.type, four(tensor.shape)))
+            sums[home] += _stored_bytes(tensor, backends[home])
     return sums
+
+
+def _stored_bytes(tensor: Tensor, backend: Backend) -> int:
+    """What a tensor takes there; one of a type that nobody knows, what it takes in its file."""
+    if tensor.type not in quants():
+        return padded(tensor.bytes, backend.alignment)
+    return backend.stored_bytes(Node("none", tensor.type, four(tensor.shape)))
 
 
 def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequence[Backend]) -> list[int]:

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
+from unslow.catalog.quants import quants
 from unslow.facts.blueprint import Tensor
 from unslow.think.memory.llama_cpp.backends import cuda_backend
 from unslow.think.memory.llama_cpp.hyper import Hyper
@@ -80,7 +81,8 @@ class Places:
         """Whether a GPU can compute with it; its like in all layers are asked for once."""
         key = tensor.name.split(".", 2)[-1], tensor.type, tensor.shape
         if key not in self._usable:
-            self._usable[key] = _gpu.supports(trial(self._hyper, tensor))
+            unknown = tensor.type not in quants()  # a newer llama.cpp may know it
+            self._usable[key] = unknown or _gpu.supports(trial(self._hyper, tensor))
         return self._usable[key]
 
     def _wanted(self, name: str) -> int:
