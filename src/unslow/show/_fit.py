@@ -1,23 +1,23 @@
 """The answer of `unslow fit`, for a person or a program: the verdict, a bar for each device, and what would fit."""
 
-import io
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
 import msgspec
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from unslow.facts.errors import UserError
 from unslow.show._clean import cleaned
+from unslow.show._console import TextConsole
 from unslow.show._units import count, size
 from unslow.think.fit.report import FitReport, MemoryShown
 
 FORMATS = ("terminal", "json")
-_NARROWEST, _LONGEST_BAR, _SHORTEST_BAR = 40, 60, 12
+_LONGEST_BAR, _SHORTEST_BAR = 60, 12
 _TABLE_FROM = 84
 """The width from which on the parts of a need stand in columns."""
 _GREEN, _YELLOW, _RED = "bold black on green", "bold black on yellow", "bold white on red"
@@ -49,13 +49,9 @@ def render_fit(report: FitReport, form: str, *, width: int, color: bool) -> str:
     """The answer in that format."""
     if form == "json":
         return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
-    out = io.StringIO()
-    console = Console(
-        file=out, width=max(_NARROWEST, width), force_terminal=color, no_color=not color, highlight=False,
-        emoji=False, markup=False,
-    )  # fmt: skip
+    console = TextConsole(width=width, color=color)
     console.print(_answer(cleaned(report), console.width))
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return console.text
 
 
 def _answer(report: FitReport, width: int) -> RenderableType:

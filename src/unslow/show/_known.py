@@ -1,16 +1,13 @@
 """The well-known models of the catalogue as a list."""
 
-import io
 from collections.abc import Sequence
 
 import msgspec
-from rich.console import Console
 from rich.table import Table
 
 from unslow.catalog.models import WellKnown
+from unslow.show._console import TextConsole
 from unslow.show._units import count
-
-_NARROWEST = 40
 
 
 def render_known(models: Sequence[WellKnown], form: str, *, width: int) -> str:
@@ -18,11 +15,11 @@ def render_known(models: Sequence[WellKnown], form: str, *, width: int) -> str:
     if form == "json":
         rows = [{"name": m.name, "architecture": m.architecture, "parameters": m.parameters} for m in models]
         return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
-    out = io.StringIO()
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
     for name, to_the_right in (("NAME", False), ("PARAMS", True), ("CONTEXT", True), ("ARCHITECTURE", False)):
         table.add_column(name, justify="right" if to_the_right else "left", no_wrap=True, overflow="ellipsis")
     for model in models:
         table.add_row(model.name, count(model.parameters), f"{model.shape.context_trained:,}", model.architecture)
-    Console(file=out, width=max(_NARROWEST, width), no_color=True, highlight=False, emoji=False).print(table)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    console = TextConsole(width=width, color=False)
+    console.print(table)
+    return console.text

@@ -1,11 +1,10 @@
 """The list of models on a machine, for a person or a program."""
 
-import io
 import re
 from collections.abc import Iterator, Sequence
 
 import msgspec
-from rich.console import Console, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -14,10 +13,10 @@ from unslow.facts.errors import UserError
 from unslow.facts.stored_model import RUNNABLE, Inventory, Kind, StoredModel
 from unslow.facts.units import KIB, MIB
 from unslow.show import _clean
+from unslow.show._console import TextConsole
 from unslow.show._units import count, size
 
 FORMATS = ("terminal", "json")
-_NARROWEST = 40
 _MOST_ROWS = 300
 _EXACT = re.compile(r"\b(\d{7,18}) bytes\b")
 _COLUMNS = (("NAME", 0), ("KIND", 96), ("ARCHITECTURE", 76), ("PARAMS", 60), ("QUANT", 48), ("SIZE", 0), ("IN", 60))
@@ -40,14 +39,10 @@ def render_models(inventory: Inventory, form: str, *, width: int, color: bool, e
     """The list in that format; `everything` also shows what is usually left out."""
     if form == "json":
         return msgspec.json.format(msgspec.json.encode(inventory), indent=2).decode()
-    out = io.StringIO()
-    console = Console(
-        file=out, width=max(_NARROWEST, width), force_terminal=color, no_color=not color, highlight=False,
-        emoji=False, markup=False,
-    )  # fmt: skip
+    console = TextConsole(width=width, color=color)
     for part in _parts(inventory, console.width, everything=everything):
         console.print(part)
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return console.text
 
 
 def _parts(inventory: Inventory, width: int, *, everything: bool) -> Iterator[RenderableType]:

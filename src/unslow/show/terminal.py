@@ -1,13 +1,12 @@
 """The report for a person at a terminal: the verdict first, then the proof."""
 
-import io
-
-from rich.console import Console, Group, RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from unslow.show._clean import cleaned
+from unslow.show._console import TextConsole
 from unslow.show._units import fact_value, rate, span
 from unslow.think.report import BudgetPart, Finding, Range, Report, SubjectReport
 
@@ -17,27 +16,18 @@ _WORD = {"slow": " SLOW ", "failed": " FAILED ", "normal": " NORMAL ", "cannot_t
 _MARK = {"ok": ("✓", "green"), "bad": ("✗", "red"), "unknown": ("?", "yellow")}
 _SHADES = ("cyan", "magenta", "blue", "yellow", "green", "red")
 _DECODE = "decode_tokens_per_s"
-_NARROWEST, _BAR, _SHORT = 40, 60, 12
+_BAR, _SHORT = 60, 12
 
 
 def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
     """The report as text, with colours where the terminal has them."""
-    out = io.StringIO()
-    console = Console(
-        file=out,
-        width=max(_NARROWEST, width),
-        force_terminal=color,
-        no_color=not color,
-        highlight=False,
-        emoji=False,
-        markup=False,
-    )
+    console = TextConsole(width=width, color=color)
     report = cleaned(report)
     for subject in report.subjects:
         console.print(_subject(subject, everything=everything, width=console.width))
     if not report.subjects:
         console.print("Nothing was found to diagnose.")
-    return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+    return console.text
 
 
 def _subject(subject: SubjectReport, *, everything: bool, width: int) -> RenderableType:
