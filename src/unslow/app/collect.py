@@ -15,11 +15,13 @@ from unslow.facts.masking import masked
 from unslow.facts.merge import overlaid
 from unslow.facts.snapshot import ProbeOutcome, Snapshot, Subject, dump_snapshot
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
+from unslow.look.calibration import read_calibrations
 from unslow.look.probes import read_machine
 from unslow.look.runtimes import llama_cpp
 from unslow.look.system import LookError, System
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import Recorder
+from unslow.think.calibrate import of_machine
 
 RUNTIMES = "llama_cpp"
 """The name under which looking for runtimes is reported beside the probes."""
@@ -33,7 +35,12 @@ def collect(system: System, *, bandwidth: bool, api_key: str = "") -> Snapshot:
         machine = overlaid(machine, Machine(memory=read_ram_bandwidth(system)))
     subjects, outcome = read_runtimes(system, api_key)
     return Snapshot(
-        unslow_version=__version__, taken_at=taken_at, machine=machine, subjects=subjects, probes=(*outcomes, outcome)
+        unslow_version=__version__,
+        taken_at=taken_at,
+        machine=machine,
+        subjects=subjects,
+        calibrations=of_machine(read_calibrations(system), machine),
+        probes=(*outcomes, outcome),
     )
 
 

@@ -1,59 +1,94 @@
-"""The device that a person means: glued or shortened names, with or without a size of memory."""
+"""The device that a person means: glued or shortened names, with or without a size of memory, or several at once."""
 
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
-from unslow.catalog.devices import FORMS, MODELS, Device, all_devices, words_of
+from unslow.catalog.device_words import FORMS, MODELS, SERIES, Written, parse_device_name
+from unslow.catalog.devices import Device, all_devices, all_gpus, find_device
 
-_SERIES = frozenset({"rtx", "gtx", "rx", "arc", "apple", "dgx", "jetson"})
-"""Words that may be left out: the number alone says which device it is."""
+__all__ = [
+    "Meant",
+    "Written",
+    "devices_meant",
+    "devices_written",
+    "find_cpu",
+    "find_written",
+    "is_near_size",
+    "is_one_model",
+    "near_devices",
+    "parse_device_name",
+]
+
 _LARGE_SERIES = frozenset({"rtx", "gtx", "rx"})
-_NOISE = frozenset({"card", "desktop", "vram", "ram", "memory", "unified", "with", "chip"})
-_SAME = {"mobile": "laptop"}
-_SIZE = re.compile(r"(?<![\w.])\d{1,9}(?:\.\d{1,9})?\s*[gm](?:i?b)?\b")
-_MACS = re.compile(r"\b(?:macbook (?:pro|air)|mac (?:studio|mini|pro)|imac)\b")
-_NOT_THE_NAME = re.compile(r"\b(?:\d+ ?cores?|(?:lp)?g?ddr\d\w*|hbm\d?\w*)\b")
-_GLUED = (
-    (re.compile(r"\b(nvidia|amd|geforce|radeon|quadro|tesla|apple)(?=[a-z]*\d)"), r"\1 "),
-    (re.compile(r"\b(rtx|gtx|rx|arc)(?=[a-z]*\d)"), r"\1 "),
-    (re.compile(r"(?<=\d)(ti|super|xtx|xt|gre|d|max|pro|ultra|laptop|mobile)(?=\b|super)"), r" \1 "),
-    (re.compile(r"\bmi (?=\d)"), "mi"),
-)
 _NAMES_SHOWN = 8
 _CLOSE = 0.7
 _LONGEST = 32  # letters of a word that close ones are looked for
 _NEAR_SIZE = 1.07  # 16 GB cards that report 15, and 180 that are sold as 192; 11 and 12 are two devices
+_SOCKETS = 2  # of a host whose two memories count as one
+_BESIDE = re.compile(r"\s\+\s|\s&\s|\s+and\s+")
 
 
-class Written(NamedTuple):
-    """A name as somebody wrote it: the words that tell devices apart, and the sizes of memory in it."""
+class Meant(NamedTuple):
+    """A device of a text, and how many of it."""
 
-    words: frozenset[str]
-    sizes: tuple[str, ...] = ()
+    device: Device
+    how_many: int = 1
 
 
-@lru_cache(maxsize=1024)
-def parse_device_name(text: str) -> Written:
-    """The words and the sizes of a name."""
-    text = re.sub(r"[()\[\]\-/,_+]", " ", text.lower())
-    sizes = tuple(_SIZE.findall(text))
-    for pattern in (_SIZE, _MACS, _NOT_THE_NAME):
-        text = pattern.sub(" ", text)
-    for pattern, parted in _GLUED:
-        text = pattern.sub(parted, text)
-    words = words_of(text) - _NOISE
-    return Written(frozenset(_SAME.get(word, word) for word in words), sizes)
+def find_written(text: str) -> Device | None:
+    """The one kind of device that a text speaks of; None where it is unknown, or where they are several."""
+    meant = devices_written(text)
+    return meant[0].device if len(meant) == 1 else None
+
+
+@lru_cache(maxsize=4096)
+def devices_written(text: str) -> tuple[Meant, ...]:
+    """The devices of a text such as "2x RTX 3090" or "RTX 3060 Ti + RTX 3080 Ti"; none where one of them is unknown."""
+    found = [(_device_of(part), parse_device_name(part).how_many) for part in _BESIDE.split(text)]
+    return tuple(Meant(device, n) for device, n in found if device) if all(device for device, _ in found) else ()
+
+
+def _device_of(text: str) -> Device | None:
+    """What drivers would call so, else what a person would, else the memory of that processor."""
+    device = find_device(text)
+    if device is not None:
+        return device
+    short = devices_meant(parse_device_name(text).words)
+    return short[0] if short and is_one_model(short) else find_cpu(text)
+
+
+@lru_cache(maxsize=4096)
+def find_cpu(text: str) -> Device | None:
+    """The memory of a processor by its name, as in /proc/cpuinfo: that of the plainest and longest name in the text."""
+    phrase = _phrase(text)
+    found = [(plainness, len(match[0]), d) for d, plainness, p in _processors() for match in p.finditer(phrase)]
+    return max(found, key=lambda fit: fit[:2])[2] if found else None
+
+
+@cache
+def _processors() -> list[tuple[Device, int, re.Pattern[str]]]:
+    """Every processor's names as patterns, in which `?` is a letter and `*` any number of them."""
+    hosts = [(d, _phrase(name)) for d in all_devices() if d.kind == "cpu" for name in (d.name, *d.also)]
+    return [(d, -sum(map(phrase.count, "?*")), _pattern(phrase)) for d, phrase in hosts]
+
+
+def _pattern(phrase: str) -> re.Pattern[str]:
+    return re.compile(re.escape(phrase).replace(r"\*", "[^ ]*").replace(r"\?", "[^ ]"))
+
+
+def _phrase(text: str) -> str:
+    written = parse_device_name(text)
+    return (" dual" if written.how_many == _SOCKETS else "") + written.phrase.replace(" cpu ", " ")
 
 
 def devices_meant(words: frozenset[str]) -> list[Device]:
     """The devices that have all these words: the variants of one model where it is clear which one is meant."""
     if not _core(words):
         return []
-    having = [(d, known) for d in all_devices() if words <= (known := parse_device_name(d.name).words)]
-    fitting = [(d, _core(known)) for d, known in having]
+    fitting = [(d, _core(known)) for d in all_gpus() if words <= (known := parse_device_name(d.name).words)]
     exact = [(d, core) for d, core in fitting if core == _core(words)]
     choice = exact or fitting
     plainest = [d for d, core in choice if all(core <= other for _, other in choice)]
@@ -61,13 +96,13 @@ def devices_meant(words: frozenset[str]) -> list[Device]:
 
 
 def is_one_model(devices: Iterable[Device]) -> bool:
-    """Whether devices differ in nothing but their memory and their form."""
+    """Whether devices differ in nothing but their memory, their cores and their form."""
     return len({_core(parse_device_name(d.name).words) for d in devices}) == 1
 
 
 def near_devices(words: frozenset[str]) -> list[Device]:
     """Devices of the same number, else of one that begins or looks like it, else of the same kind."""
-    known = [(d, parse_device_name(d.name).words) for d in all_devices()]
+    known = [(d, parse_device_name(d.name).words) for d in all_gpus()]
     numbers = {w for w in words if _is_number(w)}
     all_numbers = _numbers(word for _, ws in known for word in ws)
     longer = {n for n in all_numbers if n.startswith(tuple(numbers))}
@@ -86,7 +121,7 @@ def is_near_size(a: int, b: int) -> bool:
 
 def _core(words: frozenset[str]) -> frozenset[str]:
     """What names the model, apart from its series and form."""
-    return words - _SERIES - FORMS
+    return words - SERIES - FORMS
 
 
 def _is_number(word: str) -> bool:

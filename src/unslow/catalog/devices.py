@@ -1,46 +1,30 @@
 """Devices by the name that a driver reports: one TOML for each, found by presence."""
 
 import re
-from functools import cache
-
-import msgspec
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 from unslow.catalog import entries, subfolders
+from unslow.catalog.device import Device, Result
+from unslow.catalog.device_words import FORMS, MODELS, Written, in_brackets, parse_alternatives, parse_device_name
+from unslow.facts.units import GIB, MIB
 
-# Words that make another device of the same number: all of them must agree. A form factor must where both name one.
-MODELS = frozenset({"ti", "super", "laptop", "mobile", "max", "q", "d", "ada", "blackwell", "pro", "ultra"})
-FORMS = frozenset({"pcie", "sxm", "nvl"})
-_MAKERS = frozenset({"nvidia", "geforce", "amd", "radeon", "tesla", "quadro"})
-_NOISE = _MAKERS | {"graphics", "generation", "gpu", "edition", "workstation", "server", "hbm3", "hbm3e", "hbm2e"}
-_MEMORY = re.compile(r"^\d+gb$")
+__all__ = ["Device", "Result", "all_devices", "all_gpus", "find_device"]
+
 _NEAR_SIZE = 1.12  # drivers report a little less than the label
+_REMARK = re.compile(r"\([^()]*\)")
+_SIZE = re.compile(r"([\d.]+)\s*([gm])")
 
 
-class Device(msgspec.Struct, frozen=True):
-    """What a datasheet says; `source` is "unverified" where nobody checked."""
+class _Known(NamedTuple):
+    """One name of a device, cut into words, with its form apart."""
 
-    name: str
-    vendor: str
-    memory_bytes_per_s: float
-    source: str
-    family: str = ""
-    memory_bytes: int = 0
-    """As labelled; 0 where the same device is sold with many sizes."""
-    driver_bytes: int = 0
-    """What the driver reports as total, which error correction and firmware make less than the label."""
-    driver_source: str = ""
-    unified: bool = False
-    """Whether its memory is the host's too."""
-
-    @property
-    def verified(self) -> bool:
-        """Whether a second source was seen."""
-        return self.source != "unverified"
-
-    @property
-    def capacity_bytes(self) -> int:
-        """What a program sees of its memory, as far as known."""
-        return self.driver_bytes or self.memory_bytes
+    device: Device
+    words: frozenset[str]
+    models: frozenset[str]
+    forms: frozenset[str]
 
 
 @cache
@@ -49,36 +33,118 @@ def all_devices() -> tuple[Device, ...]:
     return tuple(device for vendor in subfolders("devices") for _, device in entries(vendor, Device))
 
 
+@cache
+def all_gpus() -> tuple[Device, ...]:
+    """Every device that a graphics driver can name."""
+    return tuple(d for d in all_devices() if d.kind in {"gpu", "unified"})
+
+
+@lru_cache(maxsize=4096)
 def find_device(name: str, memory_bytes: int = 0) -> Device | None:
-    """The device that a driver's name means; memory size settles between twins."""
-    wanted = words_of(name)
-    fitting = [d for d in all_devices() if same_name(wanted, words_of(d.name))]
-    if memory_bytes:
-        fitting = [d for d in fitting if not d.memory_bytes or _near(d.memory_bytes, memory_bytes)] or fitting
-
-    def likeness(device: Device) -> tuple[int, bool, bool]:
-        """Drivers name the forms PCIe and NVL, and leave out SXM where a card has several."""
-        words = words_of(device.name)
-        return len(words & wanted), bool(memory_bytes and device.memory_bytes), "sxm" in words
-
-    return max(fitting, key=likeness, default=None)
+    """The device that a driver's name means; memory settles between twins, and None where nothing does."""
+    return _found(in_brackets(name), memory_bytes) or _found(name, memory_bytes)
 
 
-def words_of(name: str) -> frozenset[str]:
-    """The words of a name that tell devices apart."""
-    text = re.sub(r"[()\-/,]", " ", name.lower())
-    text = re.sub(r"(?<!\d)(\d+)\s*(gb|gib)\b", r"\1gb", re.sub(r"\bsxm\d\b", "sxm", text))
-    return frozenset(text.split()) - _NOISE
+def _found(name: str, memory_bytes: int) -> Device | None:
+    """By a list of names, else by the name, else by the name without the remarks in it."""
+    every = parse_alternatives(name) if "/" in name else []
+    return (
+        _settled([_best(one, memory_bytes) for one in every], memory_bytes)
+        or _best(parse_device_name(name), memory_bytes)
+        or _best(parse_device_name(_REMARK.sub(" ", name)), memory_bytes)
+    )
 
 
-def same_name(wanted: frozenset[str], known: frozenset[str]) -> bool:
-    """Whether all words of the known name are there, but for its memory size and a form factor nobody mentioned."""
-    optional = {w for w in known if _MEMORY.match(w)} | FORMS
-    if not known - optional <= wanted or not known - optional:
+def _fitting(written: Written) -> list[_Known]:
+    """The names all of whose words were written, with no word beside them that makes another device of it."""
+    models = written.words & MODELS
+    index = _index()
+    near = (known for word in written.words for known in index.get(word, ()))
+    return [k for k in near if k.models == models and k.words <= written.words and _is_possible(k, written)]
+
+
+def _is_possible(known: _Known, written: Written) -> bool:
+    """Whether form and vendor allow it: one short word, such as M4, is a name of several vendors' chips."""
+    if len(known.words) == 1 and written.vendors and known.device.vendor not in written.vendors:
         return False
-    forms = (wanted & FORMS, known & FORMS)
-    return wanted & MODELS == known & MODELS and (forms[0] == forms[1] or not (forms[0] and forms[1]))
+    forms = written.words & FORMS
+    return known.forms == forms or not known.forms or not forms
 
 
-def _near(a: int, b: int) -> bool:
-    return max(a, b) <= _NEAR_SIZE * min(a, b)
+def _best(written: Written, memory_bytes: int) -> Device | None:
+    """The device with the longest name that fits; None where several models share it."""
+    fits = [(_likeness(known, written, memory_bytes), known.device) for known in _fitting(written)]
+    longest = max((likeness.words for likeness, _ in fits), default=0)
+    fits = sorted((fit for fit in fits if fit[0].words == longest), key=lambda fit: (fit[0], fit[1].name), reverse=True)
+    if len({_model_of(device) for _, device in fits}) > 1:
+        sizes = _sizes_said(written, memory_bytes)
+        return _settled([device for _, device in fits], *sizes)
+    return fits[0][1] if fits else None
+
+
+def _settled(devices: Iterable[Device | None], *sizes: int) -> Device | None:
+    """The only one of several models that has such a memory; any of them where all are equally fast."""
+    models = list({d.name: d for d in devices if d}.values())
+    fitting = [d for d in models if any(_is_near_size(size, own) for size in sizes for own in _sizes_of(d))] or models
+    return fitting[0] if len({d.memory_bytes_per_s for d in fitting}) == 1 else None
+
+
+class _Likeness(NamedTuple):
+    """How well a name fits, the most important first."""
+
+    words: int
+    cores: int
+    memory: bool
+    form: bool
+    usual: bool
+    size: int
+
+
+def _likeness(known: _Known, written: Written, memory_bytes: int) -> _Likeness:
+    device = known.device
+    sizes = _sizes_said(written, memory_bytes)
+    cores = 0 if not (written.cores and device.units) else 1 if written.cores == device.units else -1
+    return _Likeness(
+        len(known.words),
+        cores,
+        any(_is_near_size(size, own) for size in sizes for own in _sizes_of(device)),
+        bool(known.forms & written.words),
+        device.usual,
+        device.memory_bytes,
+    )
+
+
+def _sizes_said(written: Written, memory_bytes: int) -> list[int]:
+    return [memory_bytes] if memory_bytes else [_parsed_bytes(size) for size in written.sizes]
+
+
+def _model_of(device: Device) -> frozenset[str]:
+    """What names the model, apart from its memory, its cores and its form."""
+    return parse_device_name(device.name).words - FORMS
+
+
+def _is_near_size(a: int, b: int) -> bool:
+    """Whether two sizes may be the same memory, once as labelled and once as reported."""
+    return 0 < max(a, b) <= _NEAR_SIZE * min(a, b)
+
+
+def _parsed_bytes(size: str) -> int:
+    """The bytes of a size such as 24gb or 8192 mb, as memory is sold."""
+    match = _SIZE.match(size)
+    return int(float(match[1]) * (GIB if match[2] == "g" else MIB)) if match else 0
+
+
+def _sizes_of(device: Device) -> tuple[int, ...]:
+    return tuple(size for size in (device.memory_bytes, device.driver_bytes, *device.memory_sizes_bytes) if size)
+
+
+@cache
+def _index() -> dict[str, list[_Known]]:
+    """Every name by its rarest word."""
+    names = [(d, parse_device_name(text).words) for d in all_devices() if d.kind != "cpu" for text in (d.name, *d.also)]
+    often = Counter(word for _, words in names for word in words)
+    index: dict[str, list[_Known]] = {}
+    for device, words in names:
+        rarest = min(words - FORMS, key=lambda word: (often[word], word))
+        index.setdefault(rarest, []).append(_Known(device, words - FORMS, words & MODELS, words & FORMS))
+    return index

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from unslow.facts.calibration import Calibration
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Facts, Machine
 from unslow.facts.model import Model
@@ -48,6 +49,8 @@ class Snapshot(Facts, frozen=True, kw_only=True):
     machine: Machine = Machine()
     subjects: tuple[Subject, ...] = ()
     wish: Wish = Wish()
+    calibrations: tuple[Calibration, ...] = ()
+    """What was measured of this machine before, by `unslow calibrate`."""
     probes: tuple[ProbeOutcome, ...] = ()
     kept: dict[str, Any] = msgspec.field(default_factory=dict)
     """Fields that this version does not know, kept for the one that does."""
@@ -56,7 +59,13 @@ class Snapshot(Facts, frozen=True, kw_only=True):
         """One case for each subject."""
         for subject in self.subjects:
             yield Case(
-                machine=self.machine, runtime=subject.runtime, model=subject.model, run=subject.run, wish=self.wish
+                machine=self.machine,
+                runtime=subject.runtime,
+                model=subject.model,
+                run=subject.run,
+                wish=self.wish,
+                calibrations=self.calibrations,
+                taken_at=self.taken_at,
             )
 
 
@@ -68,6 +77,8 @@ class Case(Facts, frozen=True, kw_only=True):
     model: Model = Model()
     run: Run = Run()
     wish: Wish = Wish()
+    calibrations: tuple[Calibration, ...] = ()
+    taken_at: str = ""
 
 
 def parse_snapshot(data: bytes, where: str = "the snapshot") -> Snapshot:

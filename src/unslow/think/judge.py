@@ -125,6 +125,7 @@ def _expected(
         as_configured={DECODE: _range(now)} if isinstance(now, Prediction) else {},
         achievable={DECODE: _range(best)} if isinstance(best, Prediction) else {},
         ceiling_tokens_per_s=best.ceiling if isinstance(best, Prediction) else None,
+        basis=now.basis if isinstance(now, Prediction) else "catalog",
         because=_TOO_FAST if contradicts(measured, best) else lacks,
     )
 

@@ -1,10 +1,11 @@
 """Predictions for a case: the time of a token as configured, and with cures applied."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Absence, Known, MissingFactError, Unknown
-from unslow.think.adapt.work import Cure, work
+from unslow.think.adapt.calibrated import calibrated, scale_of
+from unslow.think.adapt.work import Cure, depth_of, work
 from unslow.think.physics.decode import Part, ceiling_tokens_per_s, decode_parts, total_seconds
 from unslow.think.physics.interval import Interval, inverse
 
@@ -19,6 +20,7 @@ class Prediction(NamedTuple):
     seconds: Interval
     parts: list[Part]
     ceiling: float
+    basis: Literal["calibrated", "catalog"] = "catalog"
 
     @property
     def tokens_per_s(self) -> Interval:
@@ -33,10 +35,16 @@ def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
         plan = work(case, cure)
     except MissingFactError as error:
         return error.unknown
-    parts = decode_parts(plan)
+    known = calibrated(case, plan, depth_of(case))
+    if known:
+        return Prediction(*known, ceiling_tokens_per_s(plan), "calibrated")
+    scale = scale_of(case, plan)
+    parts = [part._replace(seconds=part.seconds * scale) for part in decode_parts(plan)]
     if not parts:
         return Unknown("nothing to predict from")
-    return Prediction(total_seconds(parts), parts, ceiling_tokens_per_s(plan))
+    return Prediction(
+        total_seconds(parts), parts, ceiling_tokens_per_s(plan), "catalog" if scale == 1 else "calibrated"
+    )
 
 
 def measured_rate(case: Case) -> Known[float] | Unknown:

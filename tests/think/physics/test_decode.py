@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.decode import Backend, Side, Work, ceiling_tokens_per_s, decode_parts, total_seconds
+from unslow.think.physics.decode import Backend, Device, Side, Work, ceiling_tokens_per_s, decode_parts, total_seconds
 from unslow.think.physics.interval import around, inverse
 from unslow.think.physics.placement import Placement, Shape, fitted, reads_per_token
 
@@ -13,7 +13,10 @@ rates = st.floats(1e10, 5e12)
 
 
 def work(device_bytes=0.0, host_bytes=0.0, device_rate=1e12, host_rate=5e10, **more):
-    device = Side(device_bytes, device_rate, 32, BACKEND, 1.15) if device_bytes else None
+    reads = device_bytes / device_rate
+    device = (
+        Device({"device memory reads": reads * 1.1, "kernel launches": 1e-3}, reads, 1.15) if device_bytes else None
+    )
     host = Side(host_bytes, host_rate, 32, BACKEND, 1.2) if host_bytes else None
     return Work(device, host, 4096, 128_000, 5e-9, **more)
 

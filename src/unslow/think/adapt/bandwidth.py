@@ -7,12 +7,11 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
 from unslow.facts.values import Known, MissingFactError, Origin, Unknown, not_found
 from unslow.think.adapt.shape import missing
-from unslow.think.adapt.vram import buffers_of, gpus_of, gpus_used
+from unslow.think.adapt.vram import buffers_of, gpus_of
 from unslow.think.physics.decode import Backend, Side
 from unslow.think.physics.interval import SPREAD
 
 _LEAST_CPUS = 0.01
-PUBLISHERS_DIFFER = 1.1  # the same card, twice published: in the learned spread and in the bandwidth's alike
 UNVERIFIED_SPREAD = 1.3  # of a catalogue entry that nobody has checked
 SLOWEST_BYTES_PER_S = 1e8
 """No memory that runs a model is slower; a figure below it is a mistake."""
@@ -42,15 +41,15 @@ def cpus_of(case: Case) -> float:
 
 
 def device_bandwidth(gpu: Gpu) -> tuple[float, float]:
-    """Bytes per second of a GPU's memory and how far off that may be: by its bus, else by the catalogue."""
+    """Bytes per second of a GPU's memory, by its bus or the catalogue, and how much more than usual it may be off."""
     # Every memory of a GPU moves two bits per pin and reported clock (HBM, GDDR6, GDDR6X alike).
     by_bus = gpu.memory_clock_max_hz.value_or(0) * 2 * gpu.memory_bus_bits.value_or(0) / 8
     if by_bus >= SLOWEST_BYTES_PER_S:
-        return by_bus, SPREAD[Origin.REPORTED]
+        return by_bus, 1.0
     device = find_device(gpu.name.need(), int(gpu.vram_total_bytes.value_or(0)))
     if device is None:
         raise missing(f"the memory bandwidth of {gpu.name.need()}: not in the catalogue")
-    return device.memory_bytes_per_s, SPREAD[Origin.DATASHEET] if device.verified else UNVERIFIED_SPREAD
+    return device.memory_bytes_per_s, 1.0 if device.verified else UNVERIFIED_SPREAD
 
 
 _FAMILY_BY_CAPABILITY = {
@@ -58,13 +57,15 @@ _FAMILY_BY_CAPABILITY = {
     "7.0": "volta",
     "7.5": "turing",
     "8.9": "ada",
+    "8.0": "ga100",
     "8": "ampere",
     "9": "hopper",
     "1": "blackwell",
 }
 
 
-def _family(gpu: Gpu) -> str:
+def family_of(gpu: Gpu) -> str:
+    """The architecture of a GPU: by what its driver says of it, else by the catalogue."""
     capability = gpu.compute_capability.value_or("")
     for prefix, family in _FAMILY_BY_CAPABILITY.items():
         if capability.startswith(prefix):
@@ -96,22 +97,7 @@ def _backend(figures: Learned) -> Backend:
     return Backend(figures.efficiency, figures.layer_overhead_s, figures.spread)
 
 
-def device_side(case: Case, read_bytes: float, layers: float) -> Side | None:
-    """The GPUs: layers are split among them and computed one after the other, so the times add up."""
-    if read_bytes <= 0:
-        return None
-    gpus = gpus_used(case)
-    if not gpus:
-        raise missing("which GPU it is", "run `nvidia-smi -q`")
-    rates = [device_bandwidth(g) for g in gpus]
-    shares = _shares(case, len(gpus))
-    together = 1 / sum(share / rate for share, (rate, _) in zip(shares, rates, strict=True))
-    figures = learned(backend_name(case), _family(gpus[0]))
-    spread = max(spread for _, spread in rates)
-    return Side(read_bytes, together, layers, _backend(figures), spread * figures.spread / PUBLISHERS_DIFFER)
-
-
-def _shares(case: Case, count: int) -> list[float]:
+def shares_of(case: Case, count: int) -> list[float]:
     """What part of the weights each GPU holds: as allocated, where the buffers are as many, else equal parts."""
     held = [float(b.bytes) for b in buffers_of(case, "model", on_gpu=True)]
     total = sum(held)

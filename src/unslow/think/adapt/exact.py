@@ -15,13 +15,13 @@ _RUNTIME = "llama.cpp"
 
 def exact_needs(case: Case, context: float, gpu_layers: int = -1) -> list[Need] | None:
     """The needs of the GPUs and at the end of the host; None where the tensors are not known, or can't be."""
-    plan = _plan_of(case)
+    plan = plan_of(case)
     return None if plan is None else _needs(case, plan, context, gpu_layers)
 
 
 def exact_layers(case: Case, context: float, vram_bytes: float) -> int | None:
     """The most layers that fit so much GPU memory, the output counted as one; None where it can't be told."""
-    plan = _plan_of(case)
+    plan = plan_of(case)
     if plan is None:
         return None
 
@@ -60,7 +60,7 @@ def _settings(case: Case) -> Settings:
     )
 
 
-def _plan_of(case: Case) -> Blueprint | None:
+def plan_of(case: Case) -> Blueprint | None:
     """The model down to its tensors, where llama.cpp runs it."""
     model = case.model
     if not isinstance(model.tensors, Known) or not isinstance(model.metadata, Known):

@@ -6,8 +6,9 @@ import msgspec
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
-from unslow.think.adapt.bandwidth import cpus_of, device_side, host_side
+from unslow.think.adapt.bandwidth import cpus_of, host_side
 from unslow.think.adapt.demand import fitting_placement
+from unslow.think.adapt.gpu_question import gpu_device
 from unslow.think.adapt.placement import read_placement, read_placement_or_none
 from unslow.think.adapt.shape import read_shape
 from unslow.think.physics.decode import Work
@@ -48,7 +49,7 @@ def work(case: Case, cure: Cure | None = None) -> Work:
     reads = reads_per_token(shape, placement, depth_of(case))
     host = host_side(case, reads.host, shape.layers - placement.gpu_layers)
     return Work(
-        device=device_side(case, reads.device, placement.gpu_layers),
+        device=gpu_device(case, shape, placement, depth_of(case)),
         host=host,
         width=shape.width,
         vocabulary=shape.vocabulary,

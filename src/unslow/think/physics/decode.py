@@ -1,12 +1,11 @@
-"""The time of one generated token: bytes over bandwidth, plus what every layer and every step costs.
+"""The time of one generated token of a diagnosed machine: what its GPUs take, what its CPU takes, what sampling takes.
 
-    time = device bytes / (efficiency x device bandwidth)
-         + host bytes / (efficiency x host bandwidth) x threads in each other's way
-         + layers x overhead of a layer + host work on the logits
+The CPU's side is a share of the bandwidth that was measured on the machine, which says more than a catalogue:
 
-The overhead of a layer grows with its width, because its small kernels do.
+    time = host bytes / (efficiency x host bandwidth) + layers x overhead, times threads in each other's way
 """
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from unslow.think.physics.interval import Interval, around
@@ -21,7 +20,7 @@ OVERSUBSCRIBED_COST = 0.45
 
 
 class Backend(NamedTuple):
-    """What is learned of a backend on a family of devices; see `catalog/backends`."""
+    """What is learned of a CPU; see `catalog/backends`."""
 
     efficiency: float
     layer_overhead_s: float
@@ -29,7 +28,7 @@ class Backend(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One kind of memory: how much of it a token reads, how fast, by how many layers."""
+    """The host's memory: how much of it a token reads, how fast, by how many layers."""
 
     bytes: float
     bytes_per_s: float
@@ -38,10 +37,18 @@ class Side(NamedTuple):
     spread: float
 
 
+class Device(NamedTuple):
+    """The GPUs: what they take by part of the budget, what bandwidth alone would take, and how far off that may be."""
+
+    seconds: Mapping[str, float]
+    least_s: float
+    spread: float
+
+
 class Work(NamedTuple):
     """All that decides the time of one token."""
 
-    device: Side | None
+    device: Device | None
     host: Side | None
     width: float
     vocabulary: float
@@ -62,19 +69,19 @@ def layer_overhead_s(backend: Backend, width: float) -> float:
     return backend.layer_overhead_s * (NARROW_SHARE + (1 - NARROW_SHARE) * width / REFERENCE_WIDTH)
 
 
-def _side_parts(side: Side, width: float, names: tuple[str, str]) -> list[Part]:
+def _host_parts(side: Side, width: float) -> list[Part]:
     reads = side.bytes / (side.backend.efficiency * side.bytes_per_s)
     overhead = side.layers * layer_overhead_s(side.backend, width)
-    return [Part(names[0], reads, side.spread), Part(names[1], overhead, side.backend.spread)]
+    return [Part("host memory reads", reads, side.spread), Part("host layer overhead", overhead, side.backend.spread)]
 
 
 def decode_parts(work: Work) -> list[Part]:
     """The parts of the time of one token; their sum is the prediction."""
     parts: list[Part] = []
     if work.device:
-        parts += _side_parts(work.device, work.width, ("device memory reads", "kernel launches"))
+        parts += [Part(name, seconds, work.device.spread) for name, seconds in work.device.seconds.items()]
     if work.host:
-        host = _side_parts(work.host, work.width, ("host memory reads", "host layer overhead"))
+        host = _host_parts(work.host, work.width)
         parts += host
         crowd = OVERSUBSCRIBED_COST * max(0.0, work.threads_per_core - 1) * sum(p.seconds for p in host)
         parts.append(Part("threads in each other's way", crowd, 2.0))
@@ -91,6 +98,7 @@ def total_seconds(parts: list[Part]) -> Interval:
 
 def ceiling_tokens_per_s(work: Work) -> float:
     """What bandwidth alone allows: no measurement of one stream can beat it."""
-    sides = [s for s in (work.device, work.host) if s and s.bytes]
-    seconds = sum(s.bytes / s.bytes_per_s for s in sides)
+    seconds = work.device.least_s if work.device else 0.0
+    if work.host and work.host.bytes:
+        seconds += work.host.bytes / work.host.bytes_per_s
     return 1 / seconds if seconds else 0.0

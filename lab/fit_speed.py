@@ -1,0 +1,162 @@
+"""Learn the factors of the speed prediction, and say how far off it is on devices that it has not seen.
+
+python -m lab.fit_speed                 prints the error of each group, every device predicted without its own rows
+python -m lab.fit_speed --write         also writes src/unslow/catalog/speed/learned.toml
+python -m lab.fit_speed --csv OUT.csv   also writes the table with those predictions, for a scorer
+"""
+
+import argparse
+import collections
+import csv
+import sys
+from pathlib import Path
+
+import numpy as np
+from lab.speed.own import DEVICE, own_rows
+from lab.speed.priors import all_factors, prior_of
+from lab.speed.solver import fitted, predicted
+from lab.speed.table import DATA, Measured, measured, read_rows, terms_of
+
+from unslow.catalog.learned_speed import LearnedSpeed, Spread, as_toml
+from unslow.facts.values import Unknown
+from unslow.think.physics.terms import total
+from unslow.think.speed.group import PREFILL, group_of
+from unslow.think.speed.rows import asked
+
+CATALOG = Path(__file__).parents[1] / "src/unslow/catalog/speed/learned.toml"
+SCARCE = ("partial offload", "cpu only", "batched")
+"""Groups of which trusted rows are too few to learn an interval from."""
+FEWEST = 4
+NEGLIGIBLE = 0.005
+
+
+def logs_without(rows: list[Measured], logs: dict[str, float]) -> dict[str, dict[str, float]]:
+    """For each device, the factors that were learned without it."""
+    devices = sorted({m.device for m in rows})
+    found = {}
+    for i, device in enumerate(devices):
+        print(f"\r{i + 1} of {len(devices)} devices left out in turn ", end="", file=sys.stderr, flush=True)
+        found[device] = fitted([m for m in rows if m.device != device], logs)
+    print(file=sys.stderr)
+    return found
+
+
+def left_out(rows: list[Measured], without: dict[str, dict[str, float]]) -> list[float]:
+    """Predicted over measured speed of each row, from factors that were learned without its device."""
+    ratios = [1.0] * len(rows)
+    for device, logs in without.items():
+        own = [i for i, m in enumerate(rows) if m.device == device]
+        times = predicted([rows[i] for i in own], logs)
+        for i, seconds in zip(own, times, strict=True):
+            ratios[i] = rows[i].seconds / float(seconds)
+    return ratios
+
+
+def write_predictions(path: Path, without: dict[str, dict[str, float]], learned: LearnedSpeed) -> None:
+    """The table with a prediction for each row, from factors that were learned without its device."""
+    rows = read_rows(DATA / "measurements.csv")
+    with path.open("w", encoding="utf-8", newline="") as file:
+        out = csv.DictWriter(file, [*rows[0], "predicted_tok_s", "predicted_low", "predicted_high"])
+        out.writeheader()
+        for row in rows:
+            out.writerow(row | _prediction(row, without, learned))
+
+
+def _prediction(row: dict[str, str], without: dict[str, dict[str, float]], learned: LearnedSpeed) -> dict[str, str]:
+    found = asked(row)
+    if isinstance(found, Unknown) or found.conversations > 1 or not (terms := terms_of(found)):
+        return {}
+    logs = without.get(found.device.name, learned.factors)
+    rate = 1 / float(total(terms, {f.name: logs.get(f.name, prior_of(f.name).mean) for t in terms for f in t.factors}))
+    group = group_of(found)
+    spread = learned.spreads.get(f"{group}/{found.backend}") or learned.spreads[group]
+    return {
+        "predicted_tok_s": f"{rate:.4g}",
+        "predicted_low": f"{rate * spread.low:.4g}",
+        "predicted_high": f"{rate * spread.high:.4g}",
+    }
+
+
+def of_device(own: list[Measured], logs: dict[str, float]) -> dict[str, float]:
+    """What only our own device deviates in: it is newer than most of the table, and was measured more closely."""
+    shared = {name: log for name, log in logs.items() if not name.endswith(f"/{DEVICE}")}
+    found = fitted(own, held=shared)
+    return {name: log for name, log in found.items() if name not in shared}
+
+
+def report(rows: list[Measured], ratios: list[float], title: str) -> None:
+    """A line for each group."""
+    print(title)
+    for trusted in (True, False):
+        groups: dict[str, list[float]] = collections.defaultdict(list)
+        for m, ratio in zip(rows, ratios, strict=True):
+            if m.is_trusted or not trusted:
+                groups[m.group].append(ratio)
+        for group, some in sorted(groups.items()):
+            off = np.abs(np.array(some) - 1)
+            print(
+                f"  {'trusted' if trusted else 'all':8} {group:16} {len(some):5} median error {np.median(off):6.1%}"
+                f"  p90 {np.quantile(off, 0.9):7.1%}  bias {np.median(some):.2f}"
+            )
+
+
+def spreads(rows: list[Measured], ratios: list[float]) -> dict[str, Spread]:
+    """Between which factors of the prediction four of five measurements lie, by group and by backend."""
+    found: dict[str, list[tuple[str, float]]] = collections.defaultdict(list)
+    for m, ratio in zip(rows, ratios, strict=True):
+        if m.is_trusted or m.group in SCARCE:
+            for name in (m.group, f"{m.group}/{m.backend}"):
+                found[name].append((m.device, 1 / ratio))
+    return {
+        name: _spread(some) for name, some in found.items() if "/" not in name or len({d for d, _ in some}) >= FEWEST
+    }
+
+
+def _spread(some: list[tuple[str, float]]) -> Spread:
+    low, high = np.quantile([r for _, r in some], [0.1, 0.9])
+    off = float(np.median([abs(1 / r - 1) for _, r in some]))
+    return Spread(min(1.0, float(low)), max(1.0, float(high)), len(some), len({d for d, _ in some}), off)
+
+
+def written(rows: list[Measured], logs: dict[str, float], ratios: list[float]) -> LearnedSpeed:
+    """What is learned, with every factor that any backend may be asked for."""
+    factors = {name: prior_of(name).mean for name in all_factors()} | logs
+    families: dict[str, set[str]] = collections.defaultdict(set)
+    for m in rows:
+        families[m.backend].add(m.family)
+    return LearnedSpeed(
+        made_by="lab/fit_speed.py",
+        measurements=f"{len(rows)} configurations on {len({m.device for m in rows})} devices",
+        factors={name: log for name, log in factors.items() if abs(log) > NEGLIGIBLE or name.count("/") <= 1},
+        spreads=spreads(rows, ratios),
+        chips={backend: sorted(f for f in some if f) for backend, some in sorted(families.items())},
+    )
+
+
+def main() -> None:
+    """Learn, report, write."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--csv", type=Path, help="where to write the table with predictions of left-out devices")
+    parser.add_argument("--quick", action="store_true", help="only the fit, no device left out")
+    args = parser.parse_args()
+    own = own_rows()
+    rows = [*measured(read_rows(DATA / "measurements.csv")), *(m for m in own if m.group != PREFILL)]
+    print(len(rows), "configurations,", len({m.device for m in rows}), "devices")
+    logs = fitted(rows)
+    ratios = [m.seconds / float(t) for m, t in zip(rows, predicted(rows, logs), strict=True)]
+    report(rows, ratios, "in sample")
+    without = {} if args.quick else logs_without(rows, logs)
+    if without:
+        ratios = left_out(rows, without)
+        report(rows, ratios, "every device left out")
+    logs |= of_device(own, logs)
+    learned = written(rows, logs, ratios)
+    if args.write:
+        CATALOG.write_text(as_toml(learned), "utf-8")
+    if args.csv:
+        write_predictions(args.csv, without, learned)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Learning the factors of the speed prediction from published and own measurements."""

@@ -1,0 +1,87 @@
+"""Our own measurements on one H200, as rows to learn from."""
+
+import json
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lab.h200_speed.questions import question
+from lab.speed.table import DATA, Measured
+
+from unslow.think.speed.question import Question, prompt_terms, step_terms
+
+FILES = ("h200_speed_learning.jsonl", "h200_speed_learning_more.jsonl")
+DEVICE = "H200 SXM"
+WEIGHT = 0.4
+"""There are many of them, all of one machine."""
+
+
+def own_rows(folder: Path = DATA) -> list[Measured]:
+    """Every figure of the learning set that the terms can explain."""
+    return [m for name in FILES for m in _rows(folder / name)]
+
+
+def _rows(path: Path) -> Iterator[Measured]:
+    for line in path.read_text("utf-8").splitlines():
+        row = json.loads(line)
+        said = said_of(row)
+        if said is None or not said.get("graphs", True) or said.get("runtime") == "transformers":
+            continue  # launches one by one are not a sum of terms
+        yield measured_row(question(row["model"]["name"], said), said, row)
+
+
+def measured_row(q: Question, said: dict[str, Any], row: dict[str, Any]) -> Measured:
+    """One figure."""
+    is_prompt = said["kind"] == "prefill"
+    terms = prompt_terms(q, float(said["prompt"]), float(said["micro_batch"])) if is_prompt else step_terms(q)
+    seconds = 1 / said["tok_s"] * (1.0 if is_prompt else float(said.get("sequences") or 1))
+    some = tuple(t for t in terms if t.seconds)
+    backend = "cpu" if said.get("cpu_only") else "cuda"
+    return Measured(
+        DEVICE,
+        group_of_run(q, said),
+        backend,
+        q.setting.family,
+        some,
+        seconds,
+        WEIGHT,
+        is_trusted=False,
+        source=row["run"],
+    )
+
+
+def group_of_run(q: Question, said: dict[str, Any]) -> str:
+    """The group that a run is judged in."""
+    if said["kind"] == "prefill":
+        return "prefill"
+    if q.totals is None:
+        return "cpu only"
+    if q.host is not None:
+        return "partial offload"
+    if (said.get("sequences") or 1) > 1:
+        return "batched"
+    if q.totals.experts > 1:
+        return "moe"
+    return "deep context" if float(q.depth) >= 4096 else "dense gpu"
+
+
+def said_of(row: dict[str, Any]) -> dict[str, Any] | None:
+    """The settings of a line of results, and its figure; None where it is no speed of a model."""
+    asked = row.get("asked", {})
+    said = {key: asked[key] for key in ("graphs", "cpu_only", "runtime") if key in asked}
+    if "samples_ts" in row and isinstance(row["model"], dict):
+        samples = row["samples_ts"][1:] or row["samples_ts"]
+        return said | {
+            "kind": "prefill" if row.get("n_prompt") else "decode", "prompt": row.get("n_prompt", 0),
+            "generate": row.get("n_gen", 0), "depth": row.get("n_depth", 0), "gpu_layers": row.get("n_gpu_layers", 99),
+            "cpu_moe": row.get("n_cpu_moe", 0), "threads": row.get("n_threads", 16), "kv": row.get("type_k", "f16"),
+            "micro_batch": row.get("n_ubatch", 512), "flash": row.get("flash_attn", 1),
+            "tok_s": statistics.median(samples),
+        }  # fmt: skip
+    if "speed_tg" in row and row["pl"] > 1:
+        return said | {
+            "kind": "decode", "prompt": row["pp"], "generate": row["tg"], "sequences": row["pl"],
+            "tok_s": row["speed_tg"],
+        }  # fmt: skip
+    return None

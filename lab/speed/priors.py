@@ -1,0 +1,87 @@
+"""What is plausible of every factor before any measurement: the middle, and how far it may lie off, in logarithms."""
+
+import math
+from typing import NamedTuple
+
+
+class Prior(NamedTuple):
+    """The middle and the width, as logarithms."""
+
+    mean: float
+    width: float
+
+
+MICRO = 1e-6
+_MIDDLES = {
+    "waste": (0.1, 0.7), "expert waste": (0.4, 0.7), "cache waste": (0.5, 0.7), "product": (3.0, 1.0),
+    "layer": (30 * MICRO, 0.7), "wide layer": (30 * MICRO, 0.7), "expert layer": (40 * MICRO, 0.7),
+    "state layer": (50 * MICRO, 0.7), "step": (200 * MICRO, 0.7),
+    "crossing": (100 * MICRO, 0.7), "crossing waste": (0.02, 0.7), "host crossing": (100 * MICRO, 0.7),
+    "gather": (30 * MICRO, 0.7), "gather each": (30 * MICRO, 0.7), "gather wide": (10 * MICRO, 0.7),
+    "barrier": (4 * MICRO, 0.4), "expert barrier": (8 * MICRO, 0.4),
+    "prompt": (1.5, 0.7), "energy": (3.0, 0.3), "prompt experts": (2.0, 0.7), "unpacking": (0.5, 0.5),
+    "activations": (1.0, 0.7), "prompt layer": (100 * MICRO, 0.7), "prompt expert layer": (200 * MICRO, 0.7),
+    "prompt state layer": (500 * MICRO, 0.7), "prompt attention": (2.0, 0.7), "prompt crossing": (1e-10, 0.7),
+    "prompt gather": (2e-9, 1.0), "prompt gather each": (200 * MICRO, 1.0),
+    "prompt copy": (1.2, 0.3), "prompt copy experts": (0.8, 0.4),
+    "packed cache": (80.0, 0.7), "batched layer": (30 * MICRO, 0.7),
+    "batched": (0.35, 0.5), "tiles": (1.5, 0.5), "batch": (2.0, 0.7),
+}  # fmt: skip
+"""By kind: the usual value, and the width."""
+_CPU = {
+    "product": (1.2, 0.7), "waste": (0.15, 0.5), "layer": (20 * MICRO, 0.7), "step": (500 * MICRO, 0.7),
+    "prompt": (0.5, 0.7), "prompt attention": (1.0, 0.7),
+}  # fmt: skip
+_SHIFTS = {
+    "unfused": (0.0, 0.3), "types": (0.0, 0.7), "launch": (0.0, 0.4),
+    "progress": (0.0, 0.1), "launch progress": (0.1, 0.1),
+    "slow host": (0.5, 0.5), "no peers": (0.3, 0.5), "prompt types": (0.0, 0.4),
+    "unfused prompt": (0.5, 0.5), "prompt progress": (0.1, 0.15), "pipeline": (-0.9, 0.2),
+    "no peers prompt": (0.3, 0.5), "slow host prompt": (0.5, 0.5),
+}  # fmt: skip
+"""By kind, as logarithms: what makes others larger or smaller."""
+_DEVIATIONS = {"energy": 0.15, "launch": 0.4}
+_DEVIATION = 0.4
+_FAMILY_LEVEL = 2
+_DEVICE_DEVIATION = 0.2
+_NOT_YET = 0.02
+"""Of what is learned only for a device that was measured closely, after all others."""
+"""How far a family may lie off its backend, and a runtime off llama.cpp."""
+
+
+def prior_of(name: str) -> Prior:
+    """The prior of a factor by its name: kind, kind/backend, kind/backend/family or kind/backend/family/device."""
+    kind, *rest = name.split("/")
+    if kind.startswith("own "):
+        return Prior(0.0, _NOT_YET)
+    if len(rest) > _FAMILY_LEVEL:
+        return Prior(0.0, _DEVICE_DEVIATION)
+    if len(rest) > 1:
+        return Prior(0.0, _DEVIATIONS.get(kind, _DEVIATION))
+    if kind in _SHIFTS:
+        return Prior(*_SHIFTS[kind])
+    middle, width = (_CPU if rest == ["cpu"] and kind in _CPU else _MIDDLES)[kind]
+    return Prior(math.log(middle), width)
+
+
+BACKENDS = ("cuda", "rocm", "metal", "vulkan")
+_NAMELESS = frozenset({
+    "crossing waste", "slow host", "no peers", "pipeline", "no peers prompt", "slow host prompt", "prompt crossing",
+    "prompt gather", "prompt gather each",
+})  # fmt: skip
+_BY_SPLIT = frozenset({"gather", "gather each", "gather wide"})
+_ONLY_CPU = frozenset({"barrier", "expert barrier"})
+_NOT_BY_BACKEND = frozenset({"types", "launch", "prompt types"})
+
+
+def all_factors() -> list[str]:
+    """Every factor that a prediction may need, however little was measured."""
+    names: list[str] = [f"{kind}/cpu" for kind in (*_CPU, *_ONLY_CPU)]
+    for kind in (*_MIDDLES, *_SHIFTS):
+        if kind in _NAMELESS:
+            names.append(kind)
+        elif kind in _BY_SPLIT:
+            names += [f"{kind}/{split}" for split in ("row", "tensor")]
+        elif kind not in _NOT_BY_BACKEND | _ONLY_CPU:
+            names += [f"{kind}/{backend}" for backend in BACKENDS]
+    return names

@@ -1,0 +1,7 @@
+"""Answers `unslow predict`: the speed to expect of one case, or of every row of a table."""
+
+from unslow.app.predict.answer import answer
+from unslow.app.predict.expected import Expected, expected
+from unslow.app.predict.request import Request
+
+__all__ = ["Expected", "Request", "answer", "expected"]

@@ -1,0 +1,186 @@
+"""Answers one case: finds the model and the place, and puts the question."""
+
+import math
+from typing import NamedTuple
+
+from unslow import __version__
+from unslow.app.fit.chosen_scheme import chosen_scheme
+from unslow.app.fit.models import Found, find_gguf_model
+from unslow.app.fit.names import find_well_known
+from unslow.app.predict.basis import basis_of
+from unslow.app.predict.calibrated import Measured, find_match, measured_case
+from unslow.app.predict.cases import Case, case_of
+from unslow.app.predict.drafting import USUAL_ACCEPTANCE, beside, drafted, find_draft
+from unslow.app.predict.explained import explained
+from unslow.app.predict.places import Place, find_place
+from unslow.app.predict.request import Request
+from unslow.facts.units import GB
+from unslow.facts.values import Unknown
+from unslow.look.system import System
+from unslow.think.blueprints.made_up import made_up
+from unslow.think.physics.interval import Interval, inverse
+from unslow.think.speed import outcome
+from unslow.think.speed.named_models import mix_of
+from unslow.think.speed.outcome import Outcome
+from unslow.think.speed.report import (
+    BasisShown,
+    ModelShown,
+    PlacementShown,
+    PlaceShown,
+    PredictionReport,
+    PromptShown,
+    RateShown,
+    SpeedShown,
+    WallShown,
+)
+from unslow.think.speed.trust import widened
+from unslow.think.speed.walls import walls
+
+
+class _Speeds(NamedTuple):
+    """What was predicted of a case."""
+
+    decode: Outcome
+    prefill: Interval
+    basis: BasisShown
+
+
+def answer(system: System, request: Request) -> PredictionReport:
+    """The prediction, or a report that says why there is none; UserError where the question can't be put."""
+    found = _find_model(system, request)
+    draft = find_draft(system, request)
+    place = find_place(system, request)
+    if isinstance(place, Unknown):
+        return _abstained(found, place)
+    case = case_of(found, beside(place, draft), request)
+    if isinstance(case, Unknown):
+        return _abstained(found, case)
+    match = find_match(system, place, case, request)
+    measured = measured_case(found.blueprint, match.usable, request) if match.usable else None
+    speeds = _speeds(case, request, measured)
+    stale = (f"the calibration of this machine is not used: {match.stale}",) if match.stale else ()
+    return PredictionReport(
+        unslow_version=__version__,
+        model=_model(found),
+        place=_place(place, case, request),
+        settings=_settings(request),
+        placement=_placement(case) if case.asked.backend != "cpu" else None,
+        decode=_speed(speeds.decode, request),
+        prefill=_prompt(speeds, request),
+        speculative=drafted(case, draft, place, request) if draft else None,
+        explain=explained(found, case, place, request) if request.explain else None,
+        basis=speeds.basis,
+        notes=(*_notes(found, place, case, request), *stale),
+    )
+
+
+def _find_model(system: System, request: Request) -> Found:
+    """As llama.cpp would load it; for other runtimes a well-known model in the mix nearest to its format."""
+    if request.is_llama_cpp:
+        return find_gguf_model(system, request.model, request.quant)
+    meant = find_well_known(system, request.model)
+    chosen, notes = chosen_scheme(meant, request.quant)
+    plan = made_up(meant.model, mix_of(chosen.name))
+    return Found(meant.model.name, plan, chosen.name, "catalogue", meant.model.parameters, notes)
+
+
+def _abstained(found: Found, why: Unknown) -> PredictionReport:
+    return PredictionReport(
+        unslow_version=__version__, model=_model(found), notes=found.notes, reason=why.why, hint=why.how_to_get
+    )
+
+
+def _model(found: Found) -> ModelShown:
+    return ModelShown(
+        name=found.name, quant=found.quant, source=found.source, parameters=found.parameters,
+        weights_bytes=sum(t.bytes for t in found.blueprint.tensors), layers=found.blueprint.count("block_count"),
+    )  # fmt: skip
+
+
+def _place(place: Place, case: Case, request: Request) -> PlaceShown:
+    host = case.question.host
+    return PlaceShown(
+        device=place.device.name,
+        gpus=0 if case.asked.backend == "cpu" else place.gpus,
+        bytes_per_s=float(case.question.chip.bytes_per_s),
+        backend=case.asked.backend,
+        runtime=request.runtime,
+        host_bytes_per_s=float(host.chip.bytes_per_s) if host else None,
+    )
+
+
+def _settings(request: Request) -> dict[str, str | int | float | bool]:
+    names = ("depth", "kv_type", "batch", "ubatch", "flash_attention", "graphs", "split")
+    return {name: getattr(request, name) for name in names}
+
+
+def _placement(case: Case) -> PlacementShown:
+    placement = case.placement
+    return PlacementShown(
+        gpu_layers=placement.gpu_layers,
+        all_gpu_layers=placement.all_layers,
+        experts_on_cpu=placement.experts_on_cpu,
+        chosen=placement.chosen,
+        fits=case.fits,
+    )
+
+
+def _speeds(case: Case, request: Request, measured: Measured | None) -> _Speeds:
+    decode = outcome.decode(case.question, case.group)
+    decode = decode._replace(rate=widened(decode.rate, case.trust.wider, decode.ceiling))
+    prompt = outcome.prefill(case.question, float(request.prompt), float(request.ubatch))
+    prefill = widened(prompt.rate, case.trust.wider, prompt.ceiling)
+    if measured is None:
+        return _Speeds(decode, prefill, basis_of(case))
+    parts = {part.name: part.seconds for part in measured.decode.parts}
+    rate = inverse(measured.decode.seconds)
+    decode = Outcome(measured.decode.seconds.mid, parts, rate, max(decode.ceiling, rate.mid))
+    if measured.prefill:
+        prefill = Interval(*(request.prompt * end for end in inverse(measured.prefill.seconds)))
+    return _Speeds(decode, prefill, BasisShown(kind="calibrated", text=measured.basis))
+
+
+def _rate(interval: Interval) -> RateShown:
+    return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
+
+
+def _speed(decode: Outcome, request: Request) -> SpeedShown:
+    return SpeedShown(
+        tokens_per_s=_rate(decode.rate),
+        each_tokens_per_s=decode.rate.mid / request.batch,
+        step_s=decode.seconds,
+        ceiling_tokens_per_s=decode.ceiling if math.isfinite(decode.ceiling) else None,
+        walls=tuple(
+            WallShown(part=w.part, seconds=w.seconds, share=w.share, binds=w.binds, halved_tokens_per_s=w.halved)
+            for w in walls(decode, float(request.batch))
+        ),
+    )
+
+
+def _prompt(speeds: _Speeds, request: Request) -> PromptShown:
+    """The first token comes when the prompt is read and one step is done."""
+    prompt, step = inverse(speeds.prefill), inverse(speeds.decode.rate)
+    first = Interval(*(p * request.prompt + s * request.batch for p, s in zip(prompt, step, strict=True)))
+    return PromptShown(
+        prompt_tokens=request.prompt,
+        micro_batch=min(request.ubatch, request.prompt),
+        tokens_per_s=_rate(speeds.prefill),
+        time_to_first_token_s=_rate(first),
+    )
+
+
+def _notes(found: Found, place: Place, case: Case, request: Request) -> tuple[str, ...]:
+    """What was assumed, and what makes the interval wide."""
+    notes = [*found.notes, *place.notes, *(f"{why}: the interval is wider" for why in case.trust.reasons)]
+    if case.question.host and case.question.totals and place.host_is_assumed:
+        speed = float(place.host.bytes_per_s) / GB
+        notes.append(f"the host's memory is taken to deliver {speed:.0f} GB/s: --ram-bandwidth says it better")
+    if case.fits is False and not case.placement.chosen:
+        notes.append("this placement does not fit the memory: the speed is what it would be if it did")
+    if request.draft and request.acceptance is None:
+        notes.append(f"no acceptance was given: {USUAL_ACCEPTANCE:.0%} of the drafted tokens are taken to be right")
+    if request.split != "layer" and place.gpus == 1:
+        notes.append("--split has no effect: there is one GPU")
+    if request.cpu_moe and not case.asked.load.is_sparse:
+        notes.append("--cpu-moe has no effect: the model has no experts")
+    return tuple(dict.fromkeys(notes))

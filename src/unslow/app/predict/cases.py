@@ -1,0 +1,183 @@
+"""One case as the physics takes it: the model, the place, what lies where, and the software."""
+
+from typing import NamedTuple
+
+from unslow.app.fit.models import Found
+from unslow.app.predict.places import Place
+from unslow.app.predict.request import BACKENDS, RUNTIMES, Request
+from unslow.catalog.device import Device
+from unslow.catalog.quants import quants
+from unslow.facts.blueprint import Blueprint
+from unslow.facts.values import Unknown
+from unslow.think.fit import llama_cpp
+from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
+from unslow.think.physics.chip import Setting
+from unslow.think.speed.ask import question_of
+from unslow.think.speed.chips import cpu_chip
+from unslow.think.speed.group import group_of
+from unslow.think.speed.load import model_load
+from unslow.think.speed.question import Host, Question
+from unslow.think.speed.rows import Asked
+from unslow.think.speed.trust import Trust, trust_in
+from unslow.think.speed.types import class_of_model
+
+THIS_YEAR = 2026.8
+"""Of the newest builds that were measured."""
+_BY_VENDOR = {"NVIDIA": "cuda", "Apple": "metal"}
+_SHORTEST_CONTEXT = 4096
+HALF_BYTES = 2.0
+_CACHE_BYTES = {"fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e5m2": 1.0, "auto": 2.0}
+
+
+class Placement(NamedTuple):
+    """What lies on the GPUs, in the count of llama.cpp: the repeating layers, and the output as one more."""
+
+    gpu_layers: int
+    all_layers: int
+    experts_on_cpu: int = 0
+    chosen: bool = False
+    """Whether this program chose it."""
+
+
+class Case(NamedTuple):
+    """A question with all that was decided on the way to it."""
+
+    asked: Asked
+    question: Question
+    group: str
+    trust: Trust
+    placement: Placement
+    fit: llama_cpp.Question | None
+    """The same as a question about memory; None where nothing tells how much there is."""
+
+    @property
+    def fits(self) -> bool | None:
+        """Whether the memory holds this placement; None where nothing tells."""
+        return self.holds(self.fit.settings.slots) if self.fit else None
+
+    def holds(self, conversations: int) -> bool | None:
+        """Whether the memory holds so many conversations with this placement; None where nothing tells."""
+        if self.fit is None:
+            return None
+        settings, placement = self.fit.settings, self.placement
+        several = settings._replace(
+            context=settings.context // settings.slots * conversations,
+            slots=conversations,
+            outputs=conversations,
+            gpu_layers=-1 if placement.gpu_layers >= placement.all_layers else placement.gpu_layers,
+            experts_on_cpu=placement.experts_on_cpu,
+        )
+        return self.fit.left(several) >= 0
+
+
+def case_of(found: Found, place: Place, request: Request) -> Case | Unknown:
+    """The case, or why it can't run."""
+    backend = backend_of(place.device, request)
+    fit = fit_question(found.blueprint, place, request) if backend != "cpu" else None
+    placement = _placement(found.blueprint, fit, request, backend)
+    if isinstance(placement, Unknown):
+        return placement
+    asked = _asked(found.blueprint, place, request, backend, placement)
+    question = _with_host(question_of(asked), place, request)
+    return Case(asked, question, group_of(asked), trust_in(place.device, asked.setting), placement, fit)
+
+
+def backend_of(device: Device, request: Request) -> str:
+    """What was asked for, else what the device's maker is best served by."""
+    if device.kind == "cpu":
+        return "cpu"
+    return BACKENDS[request.backend] if request.backend else _BY_VENDOR.get(device.vendor, "vulkan")
+
+
+def fit_question(plan: Blueprint, place: Place, request: Request) -> llama_cpp.Question | None:
+    """What it asks of the memory there is."""
+    if not place.rooms:
+        return None
+    tokens = max(_SHORTEST_CONTEXT, request.depth + CELLS_PADDING)
+    kind = request.kv_type.upper() if request.is_llama_cpp else "F16"
+    settings = Settings(
+        context=tokens * request.batch,
+        micro_batch=request.ubatch,
+        batch=max(2048, request.ubatch),
+        slots=request.batch,
+        key_type=kind,
+        value_type=kind,
+        flash_attention=None if request.flash_attention else False,
+        outputs=request.batch,
+        experts_on_cpu=request.cpu_moe or 0,
+    )
+    return llama_cpp.Question(plan, place.rooms, place.host_room, settings).settled()
+
+
+def _placement(plan: Blueprint, fit: llama_cpp.Question | None, request: Request, backend: str) -> Placement | Unknown:
+    """As asked; else everything on the GPUs, or as much as fits."""
+    everything = plan.count("block_count") + 1
+    if backend == "cpu":
+        return Placement(0, everything)
+    layers = everything if request.gpu_layers is None else min(request.gpu_layers, everything)
+    asked = Placement(layers, everything, request.cpu_moe or 0)
+    if fit is None or request.gpu_layers is not None or fit.left() >= 0:
+        return asked
+    if not request.is_llama_cpp:
+        return Unknown(
+            f"it does not fit: {request.runtime} needs {-fit.left() / 2**30:.1f} GiB more",
+            "take more GPUs or a smaller quant; llama.cpp would keep a part of it on the host",
+        )
+    experts = llama_cpp.fewest_experts_on_host(fit) if request.cpu_moe is None else None
+    if experts is not None:
+        return Placement(everything, everything, experts, chosen=True)
+    return asked._replace(gpu_layers=llama_cpp.most_layers(fit) or 0, chosen=True)
+
+
+def _asked(plan: Blueprint, place: Place, request: Request, backend: str, placement: Placement) -> Asked:
+    return Asked(
+        device=place.device,
+        gpus=place.gpus,
+        backend=backend,
+        model=None,
+        load=model_load(plan),
+        setting=_setting(plan, place.device, request, backend),
+        year=THIS_YEAR,
+        kind="tg",
+        tokens=0.0,
+        start=float(request.depth),
+        element_bytes=element_bytes(request.kv_type),
+        micro_batch=float(request.ubatch),
+        split=request.split if place.gpus > 1 else "layer",
+        gpu_layers=None if placement.gpu_layers >= placement.all_layers else placement.gpu_layers,
+        experts_on_cpu=placement.experts_on_cpu,
+        threads=float(request.threads or 0),
+        conversations=float(request.batch),
+        is_sized=True,
+    )
+
+
+def _setting(plan: Blueprint, device: Device, request: Request, backend: str) -> Setting:
+    return Setting(
+        backend=backend,
+        family=device.family if backend != "cpu" or device.kind == "cpu" else "",
+        device=device.name,
+        types=class_of_model(plan),
+        runtime=RUNTIMES[request.runtime],
+        fused=request.flash_attention,
+        packed_cache=element_bytes(request.kv_type) < HALF_BYTES,
+        graphs=request.graphs,
+    )
+
+
+def _with_host(question: Question, place: Place, request: Request) -> Question:
+    """With the host that is really there in place of the usual one."""
+    host: Host | None = question.host
+    if host is None:
+        return question
+    if question.totals is None:  # the processors compute everything
+        given = bool(place.machine or request.ram_bandwidth)
+        chip = place.host if given else cpu_chip(place.device, float(request.threads or 0))
+        return question._replace(chip=chip, host=host._replace(chip=chip))
+    return question._replace(host=host._replace(chip=place.host))
+
+
+def element_bytes(kv_type: str) -> float:
+    """Of a key or a value."""
+    kind = quants().get(kv_type.upper())
+    return _CACHE_BYTES.get(kv_type, HALF_BYTES) if kind is None else kind.block_bytes / kind.block_elements

@@ -1,0 +1,70 @@
+"""The speed to expect of a model by name on a device by name: for other parts of the program."""
+
+from typing import NamedTuple
+
+from unslow.app.fit.models import Found
+from unslow.app.predict.basis import basis_of
+from unslow.app.predict.cases import Case, case_of
+from unslow.app.predict.places import named_place
+from unslow.app.predict.request import Request
+from unslow.facts.errors import UserError
+from unslow.facts.values import Unknown
+from unslow.think.blueprints.made_up import made_up
+from unslow.think.physics.interval import Interval
+from unslow.think.speed import outcome
+from unslow.think.speed.named_models import mix_of, named_model
+from unslow.think.speed.trust import widened
+
+PROMPT = 512
+"""Tokens of the prompt whose speed is predicted."""
+
+
+class Expected(NamedTuple):
+    """Tokens per second of one conversation."""
+
+    decode: Interval
+    prefill: Interval
+    ceiling_tokens_per_s: float
+    """What bandwidth alone would allow."""
+    group: str
+    basis: str
+    gpu_layers: int | None = None
+    """How many layers find room on the GPUs; None for all."""
+    notes: tuple[str, ...] = ()
+
+
+def expected(
+    model_name: str, quant: str, device_name: str, *, gpus: int = 1, context: int = 0, backend: str = ""
+) -> Expected | Unknown:
+    """What to expect with as much on the GPUs as fits, or why nothing can be."""
+    try:
+        return _expected(model_name, device_name, Request("", quant or None, backend=backend, depth=context), gpus)
+    except UserError as error:
+        return Unknown(error.message, error.hint)
+
+
+def _expected(model_name: str, device_name: str, request: Request, gpus: int) -> Expected | Unknown:
+    model = named_model(model_name)
+    if model is None:
+        return Unknown(f"the model {model_name!r} is not in the catalogue", "`unslow fit --list` lists them")
+    place = named_place(device_name, gpus, request.spelled().checked())
+    if isinstance(place, Unknown):
+        return place
+    mix = mix_of(request.quant or model.published or "Q4_K_M")
+    found = Found(model.name, made_up(model, mix), mix, "catalogue", model.parameters)
+    case = case_of(found, place, request)
+    return case if isinstance(case, Unknown) else _of(case)
+
+
+def _of(case: Case) -> Expected:
+    decode = outcome.decode(case.question, case.group)
+    prompt = outcome.prefill(case.question, PROMPT)
+    return Expected(
+        decode=widened(decode.rate, case.trust.wider, decode.ceiling),
+        prefill=widened(prompt.rate, case.trust.wider, prompt.ceiling),
+        ceiling_tokens_per_s=decode.ceiling,
+        group=case.group,
+        basis=basis_of(case).text,
+        gpu_layers=case.asked.gpu_layers,
+        notes=case.trust.reasons,
+    )

@@ -1,0 +1,57 @@
+"""The factors of the speed prediction as learned from measurements, and how far off it is on devices not seen."""
+
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from unslow.catalog import entry, texts
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Factors of the predicted speed between which four of five measurements lay."""
+
+    low: float
+    high: float
+    configurations: int = 0
+    devices: int = 0
+    median_error: float = 0.0
+
+
+class LearnedSpeed(msgspec.Struct, frozen=True):
+    """All of it; `factors` are logarithms by their names."""
+
+    made_by: str
+    measurements: str
+    factors: dict[str, float]
+    spreads: dict[str, Spread]
+    """By group, and by group/backend where enough was measured."""
+    chips: dict[str, list[str]] = {}
+    """The families that each backend was measured on."""
+
+
+@cache
+def learned_speed() -> LearnedSpeed:
+    """What lab/fit_speed.py wrote."""
+    return entry(texts("speed")["learned"], LearnedSpeed, "speed/learned.toml")
+
+
+def spread_of(group: str, backend: str) -> Spread:
+    """The spread of a group on a backend, else of the group."""
+    spreads = learned_speed().spreads
+    return spreads.get(f"{group}/{backend}") or spreads[group]
+
+
+def as_toml(learned: LearnedSpeed) -> str:
+    """The text of the file."""
+    lines = [f"made_by = {_quoted(learned.made_by)}", f"measurements = {_quoted(learned.measurements)}", ""]
+    lines += ["[chips]", *(f"{_quoted(k)} = {msgspec.json.encode(v).decode()}" for k, v in learned.chips.items()), ""]
+    lines += ["[factors]", *(f"{_quoted(k)} = {round(v, 4)}" for k, v in sorted(learned.factors.items())), ""]
+    for name, spread in sorted(learned.spreads.items()):
+        fields: dict[str, Any] = msgspec.structs.asdict(spread)
+        lines += [f"[spreads.{_quoted(name)}]", *(f"{k} = {round(v, 4)}" for k, v in fields.items()), ""]
+    return "\n".join(lines)
+
+
+def _quoted(text: str) -> str:
+    return msgspec.json.encode(text).decode()

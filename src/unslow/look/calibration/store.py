@@ -1,0 +1,112 @@
+"""Where calibrations are kept: one small file each, in the user's data folder."""
+
+import hashlib
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from unslow.facts.calibration import LARGEST_BYTES, Calibration, dump_calibration, parse_calibration
+from unslow.facts.errors import UserError
+from unslow.look.system import LookError, System
+from unslow.look.system.live import LiveSystem
+
+MOST_FILES = 256
+_NAME = re.compile(r"calibration-[a-z0-9_]{1,40}-[0-9a-f]{12}\.json")
+_HINT = "set UNSLOW_DATA_DIR to a folder that you can write to"
+
+
+class Stored(NamedTuple):
+    """A calibration and its file; a file that can't be read has the reason in its place."""
+
+    path: str
+    calibration: Calibration | None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
+class CalibrationStore:
+    """A folder of calibrations; other files in it are left alone."""
+
+    folder: Path
+
+    def read_all(self, system: System) -> list[Stored]:
+        """Every calibration, newest first, and every file that should be one and is not."""
+        try:
+            names = [name for name in system.list_dir(str(self.folder)) if _NAME.fullmatch(name)]
+        except LookError:
+            return []
+        found = [_read(system, str(self.folder / name)) for name in names[:MOST_FILES]]
+        return sorted(found, key=lambda s: s.calibration.taken_at if s.calibration else "", reverse=True)
+
+    def save(self, calibration: Calibration) -> Path:
+        """Write it in the place of an older one of the same kind, whole or not at all."""
+        path = self.folder / file_name(calibration)
+        part = ""
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle, part = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=self.folder)
+            with os.fdopen(handle, "wb") as file:
+                file.write(dump_calibration(calibration) + b"\n")
+            os.replace(part, path)  # noqa: PTH105 (both are names here)
+        except OSError as error:
+            if part:
+                Path(part).unlink(missing_ok=True)
+            raise UserError(f"can't write {path}: {error.strerror or error}", _HINT) from error
+        return path
+
+    def forget(self, path: str) -> None:
+        """Remove one file of this folder."""
+        try:
+            (self.folder / Path(path).name).unlink(missing_ok=True)
+        except OSError as error:
+            raise UserError(f"can't remove {path}: {error.strerror or error}", "remove it by hand") from error
+
+
+def file_name(calibration: Calibration) -> str:
+    """One name for each machine, engine, device and number of threads; a newer version of an engine takes its place."""
+    mark = calibration.machine
+    key = [mark.cpu, mark.cores, mark.memory_bytes, mark.gpus, calibration.device, calibration.threads]
+    model = calibration.scale.model if calibration.scale else ""
+    engine = re.sub(r"[^a-z0-9]+", "_", calibration.engine.lower())[:40].strip("_") or "engine"
+    return f"calibration-{engine}-{hashlib.sha256(repr([*key, model]).encode()).hexdigest()[:12]}.json"
+
+
+def _read(system: System, path: str) -> Stored:
+    try:
+        return Stored(path, parse_calibration(system.read_bytes(path, LARGEST_BYTES), path))
+    except LookError as error:
+        return Stored(path, None, error.why)
+    except UserError as error:
+        return Stored(path, None, error.message)
+
+
+def read_calibrations(system: System | None = None, store: CalibrationStore | None = None) -> list[Calibration]:
+    """The calibrations that can be used, newest first; broken files are passed over (`unslow calibrate --list`)."""
+    stored = (store or default_store()).read_all(system or LiveSystem())
+    return [one.calibration for one in stored if one.calibration]
+
+
+def default_store(
+    environment: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
+) -> CalibrationStore:
+    """The user's own, where the platform keeps data."""
+    return CalibrationStore(data_folder(environment, platform, home) / "calibrations")
+
+
+def data_folder(
+    environment: Mapping[str, str] = os.environ, platform: str = sys.platform, home: Path | None = None
+) -> Path:
+    """This program's data: UNSLOW_DATA_DIR, or the platform's place for it."""
+    home = home or Path.home()
+    if chosen := environment.get("UNSLOW_DATA_DIR"):
+        return Path(chosen)
+    if platform == "darwin":
+        return home / "Library" / "Application Support" / "unslow"
+    if platform == "win32":
+        return Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local") / "unslow"
+    return Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share") / "unslow"

@@ -1,0 +1,165 @@
+"""What a calibration measured, and the list of those that are kept."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.facts.calibration import Calibration, Point, Rates, Scale, dump_calibration
+from unslow.facts.errors import UserError
+from unslow.facts.units import GB
+from unslow.show._clean import cleaned, safe
+from unslow.show._console import TextConsole
+from unslow.show._units import rate, size, span
+
+FORMATS = ("terminal", "json")
+_SERVER_HINT = "One model gives one factor for all; made-up models of the embedded engine tell the parts apart."
+
+
+class _Kept(Protocol):
+    """One kept calibration."""
+
+    @property
+    def path(self) -> str: ...
+    @property
+    def calibration(self) -> Calibration | None: ...
+    @property
+    def problem(self) -> str: ...
+    @property
+    def stale(self) -> tuple[str, ...]: ...
+
+
+class KeptList(Protocol):
+    """What is kept, and where."""
+
+    @property
+    def folder(self) -> str: ...
+    @property
+    def calibrations(self) -> Sequence[_Kept]: ...
+
+
+def check_calibration_format(form: str) -> None:
+    """UserError where a calibration has no such format."""
+    if form not in FORMATS:
+        raise UserError(f"there is no format {form!r} of a calibration", f"try one of {', '.join(FORMATS)}")
+
+
+def render_calibration(calibration: Calibration, form: str, *, width: int, color: bool) -> str:
+    """The calibration in that format."""
+    if form == "json":
+        return dump_calibration(calibration).decode()
+    console = TextConsole(width=width, color=color)
+    for part in _parts(cleaned(calibration)):
+        console.print(part)
+    return console.text
+
+
+def render_kept(report: KeptList, form: str, *, width: int, color: bool) -> str:
+    """The list in that format."""
+    if form == "json":
+        return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+    console = TextConsole(width=width, color=color)
+    for one in report.calibrations:
+        for line in _kept_lines(one):
+            console.print(line)
+    if not report.calibrations:
+        console.print(f"Nothing is kept in {safe(report.folder)}; `unslow calibrate` measures this machine.")
+    return console.text
+
+
+def render_forgotten(paths: Sequence[str], form: str) -> str:
+    """The files that were removed."""
+    if form == "json":
+        return msgspec.json.format(msgspec.json.encode({"forgotten": paths}), indent=2).decode()
+    return "\n".join(f"removed {safe(path)}" for path in paths)
+
+
+def _parts(calibration: Calibration) -> Iterator[RenderableType]:
+    yield _head(calibration)
+    yield _dim(_subject(calibration))
+    yield ""
+    if calibration.rates:
+        yield _costs(calibration.rates)
+        yield ""
+        yield _points(calibration.points)
+        yield ""
+        yield _dim(f"These costs explain the measured times within {calibration.rates.error:.1%} (median).")
+    if calibration.scale:
+        yield _scale(calibration.scale)
+        yield _dim(_SERVER_HINT)
+    if calibration.disturbed:
+        yield Text(f"  Take it with care: {calibration.disturbed}. Measure again when the machine is idle.", "yellow")
+
+
+def _dim(text: str) -> Padding:
+    return Padding(Text(text, style="dim"), (0, 0, 0, 2))
+
+
+def _head(calibration: Calibration) -> Text:
+    word, style = (" DISTURBED ", "bold black on yellow") if calibration.disturbed else (
+        " CALIBRATED ", "bold black on green"
+    )  # fmt: skip
+    device = calibration.machine.cpu if calibration.backend == "cpu" else calibration.device
+    return Text(word, style=style).append(f"  {device or 'this machine'}", "bold not reverse")
+
+
+def _subject(calibration: Calibration) -> str:
+    words = [f"{calibration.engine} {calibration.engine_version}"]
+    words += [f"{calibration.threads} threads"] if calibration.threads else []
+    words += [f"memory {calibration.ram_read_bytes_per_s / GB:.1f} GB/s"] if calibration.ram_read_bytes_per_s else []
+    words += [f"last cache {size(calibration.cache_bytes)}"] if calibration.cache_bytes else []
+    return " · ".join([*words, f"{calibration.seconds:.0f} s"])
+
+
+def _table(*columns: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 2), pad_edge=False, header_style="dim")
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="right" if number else "left", no_wrap=True)
+    return table
+
+
+def _costs(rates: Rates) -> Table:
+    table = _table("  WEIGHTS IN", "DECODE", "PROMPT")
+    for one in sorted(rates.types, key=lambda t: -t.decode_bytes_per_s):
+        prompt = f"{one.prefill_bytes_per_s / GB:,.0f} GB·tok/s" if one.prefill_bytes_per_s else "-"
+        table.add_row(f"  {one.type}", f"{one.decode_bytes_per_s / GB:.1f} GB/s", prompt)
+    table.add_row("  each step of the server", span(rates.step_s), "")
+    table.add_row("  each operation", span(rates.operation_s), "")
+    table.add_row("  a thousand rows of a matrix", span(1e3 * rates.row_s), "")
+    table.add_row("  a thousand words of vocabulary", span(1e3 * rates.vocabulary_entry_s), "")
+    table.add_row("  attention, a million elements", span(1e6 * rates.attention_element_s), "")
+    return table
+
+
+def _points(points: Sequence[Point]) -> Table:
+    table = _table("  MADE-UP MODEL", "READS", "TOKENS/S", "PROMPT TOKENS/S", "SAMPLES")
+    for point in points:
+        prompt = rate(point.prompt_tokens / point.prefill_s) if point.prefill_s else "-"
+        reads = size(sum(point.demand.bytes_by_type.values()))
+        table.add_row(f"  {point.name}", reads, rate(1 / max(point.decode_s, 1e-9)), prompt, str(point.samples))
+    return table
+
+
+def _scale(scale: Scale) -> Text:
+    measured, expected = 1 / max(scale.measured_decode_s, 1e-9), 1 / max(scale.expected_decode_s, 1e-9)
+    text = f"  {scale.model}: {rate(measured)} tokens/s, and {rate(expected)} were expected (×{1 / scale.factor:.2f})."
+    return Text(text)
+
+
+def _kept_lines(one: _Kept) -> Iterator[RenderableType]:
+    if one.calibration is None:
+        yield Text(f"✗ {safe(one.problem)}", style="red")
+        return
+    known = cleaned(one.calibration)
+    what = "rates of each type" if known.rates else f"one factor, from {known.scale.model if known.scale else '?'}"
+    device = known.machine.cpu if known.backend == "cpu" else known.device
+    state = Text("stale  ", style="yellow") if one.stale else Text("holds  ", style="green")
+    yield state.append(f"{device} · {known.engine} {known.engine_version} · {known.threads} threads", "bold")
+    yield _dim(f"{known.taken_at} · {what} · {safe(one.path)}")
+    yield from (_dim(f"because {safe(reason)}") for reason in one.stale)
+    if known.disturbed:
+        yield _dim(f"with care: {known.disturbed}")

@@ -1,0 +1,132 @@
+"""What a case asks of its GPUs, as the physics of decoding takes it."""
+
+import math
+import re
+
+from unslow.catalog.devices import find_device
+from unslow.catalog.learned_speed import learned_speed, spread_of
+from unslow.facts.machine import Gpu
+from unslow.facts.snapshot import Case
+from unslow.think.adapt.bandwidth import backend_name, device_bandwidth, family_of, shares_of
+from unslow.think.adapt.exact import plan_of
+from unslow.think.adapt.shape import missing
+from unslow.think.adapt.vram import gpus_used
+from unslow.think.physics.chip import Chip, Setting
+from unslow.think.physics.decode import Device
+from unslow.think.physics.kinds import kind_of
+from unslow.think.physics.kv_cache import element_bytes
+from unslow.think.physics.placement import Placement, Shape
+from unslow.think.physics.terms import Term, by_part
+from unslow.think.speed.chips import gpu_chip
+from unslow.think.speed.group import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
+from unslow.think.speed.load import model_load
+from unslow.think.speed.question import Question, step_terms
+from unslow.think.speed.rows import year_of
+from unslow.think.speed.totals import Totals, layer_totals
+from unslow.think.speed.types import class_of, class_of_model
+
+RECENT_YEAR = 2026.5
+"""Where the version of a runtime says nothing: people diagnose what they run today."""
+_BITS_OF_A_WEIGHT = 4.85  # Q4_K_M, where nothing tells the quant
+_FLOPS_PER_BYTE = 50.0  # of a GPU that the catalogue does not have
+_BUILD = re.compile(r"\bb\d{4,5}\b")
+
+
+def gpu_device(case: Case, shape: Shape, placement: Placement, depth: float) -> Device | None:
+    """What the GPUs take for a token; None where nothing lies on them."""
+    totals = _on_gpus(case, shape, placement)
+    if totals.dense_bytes + totals.expert_bytes <= 0:
+        return None
+    gpus = gpus_used(case)
+    if not gpus:
+        raise missing("which GPU it is", "run `nvidia-smi -q`")
+    chip, off = _chip(case, gpus)
+    question = Question(
+        totals, chip, _setting(case, gpus[0]), _year(case), depth, _element_bytes(case), gpus=float(len(gpus))
+    )
+    terms = [term for term in step_terms(question) if term.seconds]
+    seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items()}
+    return Device(seconds, _least_s(terms), _spread(question, off))
+
+
+def _least_s(terms: list[Term]) -> float:
+    return sum(float(term.seconds) for term in terms if not term.factors)
+
+
+def _spread(question: Question, off: float) -> float:
+    """Of predictions on devices never seen, as a factor either way; more where the bandwidth is uncertain too."""
+    group = SEVERAL if question.gpus > 1 else MOE if question.totals and question.totals.experts > 1 else DENSE
+    group = DEEP if group == DENSE and question.depth >= DEEP_FROM else group
+    spread = spread_of(group, question.setting.backend)
+    return math.sqrt(spread.high / spread.low) * off
+
+
+def _on_gpus(case: Case, shape: Shape, placement: Placement) -> Totals:
+    layers, output = _parts(case, shape)
+    held = layers.share(placement.gpu_layers / max(1, shape.layers))
+    return held.and_also(output) if placement.output_on_gpu else held
+
+
+def _parts(case: Case, shape: Shape) -> tuple[Totals, Totals]:
+    """All layers, and the output: from the tensors where they are known, else from the shape."""
+    plan = plan_of(case)
+    if plan is not None:
+        load = model_load(plan)
+        return layer_totals(load, load.layers, with_output=False), layer_totals(load, (), with_output=True)
+    read = shape.layers * shape.layer_bytes * shape.active_share
+    bits = _bits(case)
+    kind = kind_of(_type_name(case))
+    weights = read * 8 / bits
+    layers = Totals(
+        dense_bytes=read, dense_weights=weights, kinds={kind: weights}, layers=float(shape.layers), width=shape.width,
+        expert_layers=float(shape.layers) if shape.active_share < 1 else 0.0,
+        full_cache=shape.kv_bytes_per_token / _element_bytes(case),
+    )  # fmt: skip
+    words = shape.output_bytes * 8 / bits
+    return layers, Totals(dense_bytes=shape.output_bytes, dense_weights=words, kinds={kind: words}, width=shape.width)
+
+
+def _bits(case: Case) -> float:
+    parameters = case.model.parameters.value_or(0)
+    size = case.model.weights_bytes.value_or(0)
+    return min(32.0, max(1.5, size * 8 / parameters)) if parameters and size else _BITS_OF_A_WEIGHT
+
+
+def _type_name(case: Case) -> str:
+    """The type that a quant is mostly made of: Q4_K of Q4_K_M."""
+    found = re.match(r"(?i)(?:ud-)?((?:i?q|tq)\d_(?:k|\d|nl|xs|s)|b?f16|mxfp4)", case.model.quant.value_or("Q4_K_M"))
+    return found[1].upper() if found else "Q4_K"
+
+
+def _chip(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Chip, float]:
+    """One chip for all: layers are computed one after the other, so the times of unlike GPUs add up."""
+    rates = [device_bandwidth(g) for g in gpus]
+    shares = shares_of(case, len(gpus))
+    together = 1 / sum(share / rate for share, (rate, _) in zip(shares, rates, strict=True))
+    known = find_device(gpus[0].name.value_or(""), int(gpus[0].vram_total_bytes.value_or(0)))
+    flops = together * _FLOPS_PER_BYTE
+    chip = gpu_chip(known) if known else Chip(together, flops, flops)
+    return chip._replace(bytes_per_s=together), max(spread for _, spread in rates)
+
+
+def _setting(case: Case, gpu: Gpu) -> Setting:
+    plan = plan_of(case)
+    known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    return Setting(
+        backend=backend_name(case),
+        family=family_of(gpu),
+        device=known.name if known else "",
+        types=class_of_model(plan) if plan else class_of(case.model.quant.value_or("Q4_K_M")),
+        fused=case.runtime.flash_attention.value_or(default=True),
+        packed_cache=_element_bytes(case) < 2,  # noqa: PLR2004  bytes of 16 bits
+    )
+
+
+def _element_bytes(case: Case) -> float:
+    types = (case.runtime.kv_type_k.value_or("f16"), case.runtime.kv_type_v.value_or("f16"))
+    return sum(element_bytes(t) for t in types) / 2
+
+
+def _year(case: Case) -> float:
+    version = case.runtime.version.value_or("")
+    return year_of(version) if _BUILD.search(version) else RECENT_YEAR

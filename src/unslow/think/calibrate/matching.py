@@ -1,0 +1,106 @@
+"""Which calibration holds for a machine and a runtime as they are now, and why another one does not."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from unslow.facts.calibration import Calibration, MachineMark
+from unslow.facts.machine import Gpu, Machine
+from unslow.facts.runtime import Runtime
+from unslow.facts.units import GB, GIB
+
+OLD_DAYS = 180
+MEMORY_SPEED_OFF = 1.3
+"""Two readings of the same memory differ by less than this on a machine that is left alone."""
+MEMORY_SIZE_OFF = 0.05
+"""A kernel keeps a little more or less for itself after each start."""
+_DATE = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
+_YEAR = 365.2425
+
+
+class Match(NamedTuple):
+    """The calibration to use, or the nearest one and why it is not to be used; neither where there is none."""
+
+    calibration: Calibration | None
+    stale: str = ""
+
+    @property
+    def usable(self) -> Calibration | None:
+        """The calibration, if nothing speaks against it."""
+        return None if self.stale else self.calibration
+
+
+def matching(calibrations: Iterable[Calibration], machine: Machine, runtime: Runtime, now: str = "") -> Match:
+    """The newest calibration of this machine, engine and device that is not stale; else the newest stale one."""
+    mine = [c for c in calibrations if same_machine(c.machine, mark_of(machine)) and _same_engine(c, runtime)]
+    mine.sort(key=lambda c: c.taken_at, reverse=True)
+    stale = [Match(c, "; ".join(stale_because(c, machine, runtime, now))) for c in mine]
+    return next((m for m in stale if not m.stale), stale[0] if stale else Match(None))
+
+
+def of_machine(calibrations: Iterable[Calibration], machine: Machine) -> tuple[Calibration, ...]:
+    """Those that were made on this machine."""
+    mark = mark_of(machine)
+    return tuple(c for c in calibrations if same_machine(c.machine, mark))
+
+
+def mark_of(machine: Machine) -> MachineMark:
+    """By what the machine is known again."""
+    gpus: tuple[Gpu, ...] = machine.gpus.value_or(())
+    return MachineMark(
+        cpu=machine.cpu.model.value_or(""),
+        cores=machine.cpu.physical_cores.value_or(machine.cpu.logical_cpus.value_or(0)),
+        memory_bytes=machine.memory.total_bytes.value_or(0),
+        gpus=tuple(sorted(gpu.name.value_or("?") for gpu in gpus)),
+        drivers=tuple(sorted({gpu.driver.value_or("") for gpu in gpus} - {""})),
+        kernel=machine.system.kernel.value_or(""),
+    )
+
+
+def stale_because(calibration: Calibration, machine: Machine, runtime: Runtime, now: str = "") -> Iterator[str]:
+    """What has changed since; `now` is an ISO 8601 time, without which its age is not looked at."""
+    mark, then = mark_of(machine), calibration.machine
+    version = runtime.version.value_or(calibration.engine_version)
+    if version != calibration.engine_version:
+        yield f"{calibration.engine} is now {version}, and was {calibration.engine_version}"
+    if runtime.threads.value_or(calibration.threads) != calibration.threads and calibration.backend == "cpu":
+        yield f"{runtime.threads.value_or(0)} threads, and it was measured with {calibration.threads}"
+    if calibration.backend == "gpu" and mark.drivers and mark.drivers != then.drivers:
+        yield f"the GPU driver is now {', '.join(mark.drivers)}, and was {', '.join(then.drivers) or 'unknown'}"
+    if mark.kernel and then.kernel and mark.kernel != then.kernel:
+        yield f"the kernel is now {mark.kernel}, and was {then.kernel}"
+    yield from _memory_speed(calibration, machine)
+    yield from _age(calibration.taken_at, now)
+
+
+def _memory_speed(calibration: Calibration, machine: Machine) -> Iterator[str]:
+    before, after = calibration.ram_read_bytes_per_s, machine.memory.read_bytes_per_s.value_or(0.0)
+    if before and after and not 1 / MEMORY_SPEED_OFF < after / before < MEMORY_SPEED_OFF:
+        yield f"memory is now read at {after / GB:.0f} GB/s, and was at {before / GB:.0f}"
+
+
+def _age(taken_at: str, now: str) -> Iterator[str]:
+    then, today = _day(taken_at), _day(now)
+    if then is None:  # a file that was edited by hand
+        yield f"its time is {taken_at[:40]!r}, which is none"
+    elif today is not None and today - then > OLD_DAYS:
+        yield f"it is {today - then:.0f} days old"
+
+
+def _day(time: str) -> float | None:
+    """The day of an ISO 8601 time on one scale, right to a day or two."""
+    found = _DATE.match(time)
+    return _YEAR * int(found[1]) + _YEAR / 12 * int(found[2]) + int(found[3]) if found else None
+
+
+def same_machine(then: MachineMark, mark: MachineMark) -> bool:
+    """Whether two marks are of one machine."""
+    same_memory = abs(then.memory_bytes - mark.memory_bytes) <= max(MEMORY_SIZE_OFF * then.memory_bytes, GIB / 4)
+    return (then.cpu, then.cores, then.gpus) == (mark.cpu, mark.cores, mark.gpus) and same_memory
+
+
+def _same_engine(calibration: Calibration, runtime: Runtime) -> bool:
+    """The same engine, and the same kind of device; an engine that does not say what it uses is on the processor."""
+    on_gpu = any(buffer.on_gpu for buffer in runtime.buffers.value_or([])) or bool(runtime.gpu_layers.value_or(0))
+    name = runtime.name.value_or(calibration.engine)
+    return name == calibration.engine and (calibration.backend == "gpu") == on_gpu

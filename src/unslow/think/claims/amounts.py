@@ -1,0 +1,105 @@
+"""Numbers with a unit, as people write them: ~100 tok/s, 35-40 t/s, 300+, thousands of tok/s, 12 ms per token."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from unslow.facts.units import GB, GIB, MB, MIB
+
+_NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?:\.\d{1,9})?"
+_MANY = {"dozens": 24, "hundreds": 100, "thousands": 1000, "tens of thousands": 10_000}
+_TOKENS = r"(?:t|tks?|toks?|tokens?)\b"
+_RATE = rf"(?:(?:[a-z]+\s)?{_TOKENS}\s?(?:/|per|a)\s?(?:s|sec|seconds?)\b|t/s|tps\b|tokps\b)"
+_TIMES = "ms|us|milliseconds?|microseconds?|s|seconds?"
+_UNITS = {
+    "speed": rf"(?P<unit>{_RATE})",
+    "token_time": rf"(?P<unit>{_TIMES})\s?(?:/|per|a|each|for each|for a)\s?(?:\w+\s){{0,2}}?tok(?:en)?s?\b",
+    "bandwidth": r"(?P<unit>[mgtp]i?b)(?:/s|ps\b|\s?(?:per|a)\s(?:s|sec|seconds?)\b)",
+    "size": r"(?P<unit>[mgt]i?b|gigs?|gigabytes?|megabytes?|terabytes?)\b(?!/s|ps\b|\s?(?:per|a) sec)",
+    "percent": r"(?P<unit>%|percent)",
+}
+_SCALES = {
+    "ms": 1e-3, "us": 1e-6, "s": 1.0, "milliseconds": 1e-3, "millisecond": 1e-3, "microsecond": 1e-6,
+    "microseconds": 1e-6, "second": 1.0, "seconds": 1.0, "mb": MB, "gb": GB, "tb": 1000 * GB, "pb": 10**15, "mib": MIB,
+    "gib": GIB, "tib": 1024 * GIB, "gig": GB, "gigs": GB, "gigabyte": GB, "gigabytes": GB, "megabyte": MB,
+    "megabytes": MB, "terabyte": 1000 * GB, "terabytes": 1000 * GB, "%": 0.01, "percent": 0.01,
+}  # fmt: skip
+_BEFORE = r"(?P<before>(?:under|below|less than|at most|no more than|<)\s*)?"
+_MANY_WORDS = r"tens of thousands|thousands|hundreds|dozens"
+_PATTERNS = {
+    kind: re.compile(
+        rf"{_BEFORE}(?<![\w.])(?:(?P<low>{_NUMBER})\s?(?P<klow>k)?(?:\s?(?P<lowunit>[mgt]i?b|%))?"
+        rf"(?:\s?(?:-|to|and|\.\.)\s?~?(?P<high>{_NUMBER}))?\s?(?P<k>k)?(?P<plus>\+)?|(?P<many>{_MANY_WORDS})(?:\sof)?)"
+        rf"\s?-?{unit}"
+    )
+    for kind, unit in _UNITS.items()
+}
+
+
+_TAKEN = re.compile(
+    rf"(?<![\w.])(?P<tokens>{_NUMBER})\s?(?P<k>k)?[\s-](?:\w+\s)?(?:tokens?|prompt)\b(?:\s(?:prompt|of text))?"
+    rf"\s(?:\w+\s)?in\s(?:about |only |just |~)?(?P<time>{_NUMBER})\s?(?P<unit>ms|s|sec|seconds?|minutes?)\b"
+)
+_SECONDS = {"ms": 1e-3, "minute": 60.0, "minutes": 60.0}
+
+
+class Amount(NamedTuple):
+    """A number or a range, in SI units, and where it stands."""
+
+    kind: str
+    low: float
+    high: float
+    start: int
+    end: int
+    unit: str = ""
+    is_limit: bool = False
+    """Whether it is said to stay below."""
+
+
+def amounts(text: str) -> list[Amount]:
+    """Every amount of a plain text, in order; a longer reading wins over a shorter one."""
+    written = [a for kind in _PATTERNS for a in _of_kind(kind, text)]
+    found = sorted([*written, *_worked_out(text)], key=lambda a: (a.start, -a.end))
+    kept: list[Amount] = []
+    for amount in found:
+        if not kept or amount.start >= kept[-1].end:
+            kept.append(amount)
+    return kept
+
+
+def _of_kind(kind: str, text: str) -> Iterator[Amount]:
+    for match in _PATTERNS[kind].finditer(text):
+        unit, scale = match["unit"], float(_SCALES.get(match["unit"], 1.0))
+        low, high = (end * scale for end in _ends(match))
+        from_to = match["high"] and (text[: match.start()].endswith("from ") or high < low)
+        if from_to and kind != "token_time":  # `from 2.8 GB to 1.4 GB` are two amounts and no range
+            middle = match.start("high")
+            yield Amount(kind, low, low, match.start(), middle - 1, unit)
+            yield Amount(kind, high, high, middle, match.end(), unit)
+        elif kind == "token_time" and min(low, high) > 0:
+            yield Amount("speed", 1 / max(low, high), 1 / min(low, high), *match.span(), unit)
+        elif kind != "token_time":
+            yield Amount(kind, low, max(low, high), *match.span(), unit, is_limit=bool(match["before"]))
+
+
+def _worked_out(text: str) -> Iterator[Amount]:
+    """`512 tokens in 4 seconds` is a speed too."""
+    for match in _TAKEN.finditer(text):
+        seconds = number(match["time"]) * _SECONDS.get(match["unit"], 1.0)
+        tokens = number(match["tokens"]) * (1024 if match["k"] else 1)
+        if seconds > 0 and tokens > 0:
+            yield Amount("speed", tokens / seconds, tokens / seconds, *match.span(), match["unit"])
+
+
+def _ends(match: re.Match[str]) -> tuple[float, float]:
+    """The two ends of a range as they are written; `2-3k` are thousands both, `2k-3k` too."""
+    if match["many"]:
+        low = float(_MANY[match["many"]])
+        return low, low * 10
+    low = number(match["low"]) * (1000 if match["klow"] or match["k"] else 1)
+    return low, number(match["high"]) * (1000 if match["k"] else 1) if match["high"] else low
+
+
+def number(text: str) -> float:
+    """A number with or without commas."""
+    return float(text.replace(",", ""))

@@ -1,0 +1,89 @@
+"""Every claim of a text, judged."""
+
+from collections.abc import Iterator
+
+from unslow.think.claims.amounts import Amount
+from unslow.think.claims.bandwidths import judge_bandwidth
+from unslow.think.claims.caches import judge_cache
+from unslow.think.claims.differences import judge_ratio
+from unslow.think.claims.efficiencies import judge_efficiency, speaks_of_efficiency
+from unslow.think.claims.fits import judge_fit, room_bytes, speaks_of_fitting
+from unslow.think.claims.layers import judge_count, judge_layer_size, judge_placed
+from unslow.think.claims.parameters import judge_parameters
+from unslow.think.claims.ratios import ratio_said
+from unslow.think.claims.report import Judged
+from unslow.think.claims.roles import Role, role_of
+from unslow.think.claims.said import Said, parse_sentence, with_earlier
+from unslow.think.claims.sizes import judge_size
+from unslow.think.claims.speeds import judge_speed
+from unslow.think.claims.text import sentences
+from unslow.think.claims.verdicts import Expected, Interval
+
+LONGEST_TEXT = 200_000
+_MOST_CLAIMS = 2000
+
+
+def nothing_expected(model: str, quant: str, device: str, count: int, context: int) -> Interval | None:  # noqa: ARG001
+    """For where nobody predicts."""
+    return None
+
+
+def check_text(text: str, expected: Expected = nothing_expected) -> list[Judged]:
+    """Every claim of a text that carries a number, in order; a sentence may hold several, or none."""
+    found: list[Judged] = []
+    earlier: Said | None = None
+    for sentence in sentences(text[:LONGEST_TEXT]):
+        said = parse_sentence(sentence)
+        found += _judged(said, with_earlier(said, earlier), expected)
+        earlier = said if said.models or said.devices else earlier
+        if len(found) >= _MOST_CLAIMS:
+            break
+    return found
+
+
+def check_claim(text: str, expected: Expected = nothing_expected) -> list[Judged]:
+    """The same for a text that is one claim, whatever its punctuation."""
+    said = parse_sentence(" ".join(text.split()))
+    return _judged(said, said, expected)
+
+
+def _judged(said: Said, whole: Said, expected: Expected) -> list[Judged]:
+    """What a sentence claims, by itself and with the names that it takes from before, which only some claims may."""
+    sizes = [(a, role_of(said, a)) for a in said.amounts if a.kind == "size" and not a.is_limit]
+    room = next((a for a, role in sizes if role == "room"), None)
+    found = [judge_speed(whole, a, expected) for a in said.amounts if a.kind == "speed"]
+    found += [judge_cache(whole, a) for a, role in sizes if role == "cache"]
+    found += [judge_bandwidth(said, a) for a in said.amounts if a.kind == "bandwidth" and not _is_a_setting(said)]
+    found += [judge_efficiency(said, a) for a in said.amounts if a.kind == "percent" and speaks_of_efficiency(said, a)]
+    found += _of_sizes(said, sizes) if said.models or said is whole else ()
+    found += _of_layers(said, whole, room)
+    found += judge_parameters(said)
+    ratio = ratio_said(said)
+    if ratio:
+        found.append(judge_ratio(said, ratio))
+    if not found and said.models and (room or (said.devices and speaks_of_fitting(said))):
+        found.append(judge_fit(said, room))
+    return found
+
+
+def _is_a_setting(said: Said) -> bool:
+    """Whether a bandwidth is that of the device that a speed is claimed of, and no claim itself."""
+    return not said.devices and not said.on_cpu and any(a.kind == "speed" for a in said.amounts)
+
+
+def _of_sizes(said: Said, sizes: list[tuple[Amount, Role]]) -> Iterator[Judged]:
+    for amount, role in sizes:
+        if role == "layer":
+            yield judge_layer_size(said, amount)
+        elif role in {"weights", "need"}:
+            yield judge_size(said, amount, role)
+
+
+def _of_layers(said: Said, whole: Said, room: Amount | None) -> Iterator[Judged]:
+    s = said.settings
+    if s.layers_named is not None and said.models:
+        yield judge_count(said)
+    has_room = room is not None or bool(whole.devices)
+    speeds = any(a.kind == "speed" for a in said.amounts)
+    if s.gpu_layers is not None and whole.models and (has_room or not speeds):
+        yield judge_placed(whole, room_bytes(room) if room else 0.0)

@@ -1,0 +1,59 @@
+"""A processor and its memory, and the software on it, in the numbers that decide speed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from unslow.think.physics.terms import Number
+
+FIRST_YEAR, LAST_YEAR = 2023.0, 2027.0
+"""Between these, builds were measured: before and after, progress is not carried on."""
+MIDDLE_YEAR = 2025.0
+
+
+class Chip(NamedTuple):
+    """A GPU, or a CPU with its memory."""
+
+    bytes_per_s: Number
+    """What its memory delivers at most."""
+    flops_per_s: Number
+    """Of its plain units, in 32 bits: those that multiply a matrix with one vector."""
+    matrix_flops_per_s: Number = 0.0
+    """Of its matrix units, in 16 bits; those of the plain units where it has none."""
+    watts: Number = 0.0
+    """What it may draw; 0 where nobody says."""
+    threads: Number = 0.0
+    """Of a CPU, those that compute."""
+    cache_bytes: Number = 0.0
+    """Of its last-level cache."""
+
+
+class Setting(NamedTuple):
+    """The software: what was learned is looked up by these."""
+
+    backend: str
+    """cuda, rocm, metal, vulkan, sycl or cpu."""
+    family: str = ""
+    """The architecture of the chip."""
+    device: str = ""
+    """The chip itself, by its name in the catalogue: it may deviate from its family."""
+    types: str = "k"
+    """The class of the weights' types: f16, q8, q4, k or iq."""
+    runtime: str = ""
+    """Empty for llama.cpp and what is built on it."""
+    fused: bool = True
+    """Whether attention is one kernel (flash attention)."""
+    packed_cache: bool = False
+    """Whether keys and values are quantised, and unpacked for every token."""
+    slow_host: bool = False
+    """Whether the computer around a GPU is a single-board one."""
+    graphs: bool = True
+    """Whether launches are recorded and replayed (CUDA graphs)."""
+
+
+def progress(year: Number) -> Number:
+    """The power of a backend's progress: years before the middle of the measurements."""
+    from unslow.think.physics.terms import larger, smaller  # noqa: PLC0415
+
+    return MIDDLE_YEAR - smaller(larger(year, FIRST_YEAR), LAST_YEAR)

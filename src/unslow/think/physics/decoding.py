@@ -1,0 +1,120 @@
+"""The time of one generated token on a GPU, as terms.
+
+    bytes / bandwidth                     no kernel is faster
+    + bytes / bandwidth x waste           kernels that do not keep the memory busy all the time
+    + weights / arithmetic x operations   unpacking and multiplying what was read
+    + layers x (launch + width x small kernels), experts and states on top
+    + keys and values / bandwidth x what attention costs
+    + a step's own cost: graph, sampling, the way to the host and back
+
+Every factor is learned for a backend, and deviates for a family of chips as far as measurements of it say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from unslow.think.physics.batching import batched_product_terms, share_of_few
+from unslow.think.physics.chip import Chip, Setting, progress
+from unslow.think.physics.kinds import class_of_kind
+from unslow.think.physics.terms import Factor, Term
+
+if TYPE_CHECKING:
+    from unslow.think.physics.amounts import Amounts
+    from unslow.think.physics.terms import Number
+
+REFERENCE_WIDTH = 4096
+READS, COMPUTE, LAUNCHES, ROUND_TRIP = "device memory reads", "compute", "kernel launches", "round trip"
+Factors = tuple[Factor, ...]
+
+
+def decode_terms(amounts: Amounts, chip: Chip, setting: Setting, year: Number) -> Iterator[Term]:
+    """What a step costs on a GPU that holds all of these amounts."""
+    yield from read_terms(amounts, chip, setting)
+    yield from product_terms(amounts, chip, setting, year)
+    yield from launch_terms(amounts, setting, year)
+    yield Term(ROUND_TRIP, 1.0, (Factor(f"step/{setting.backend}"), *own("step", setting), *_overhead(setting, year)))
+
+
+def read_terms(amounts: Amounts, chip: Chip, setting: Setting) -> Iterator[Term]:
+    """Reading weights, keys and values, and states."""
+    waste = (*deviating("waste", setting), *_runtime("waste", setting))
+    weights = (amounts.dense_bytes + amounts.expert_bytes) / chip.bytes_per_s
+    yield Term(READS, weights)
+    yield Term(READS, amounts.dense_bytes / chip.bytes_per_s, waste)
+    experts = (Factor(f"expert waste/{setting.backend}"), *waste[1:], *own("expert waste", setting))
+    yield Term(READS, amounts.expert_bytes / chip.bytes_per_s, experts)
+    yield Term(READS, 2 * amounts.state_bytes / chip.bytes_per_s)  # read, and written again
+    unfused = () if setting.fused else (Factor(f"unfused/{setting.backend}"),)
+    cache = amounts.cache_bytes / chip.bytes_per_s
+    yield Term(READS, cache)
+    yield Term(READS, cache, (Factor(f"cache waste/{setting.backend}"), *unfused, *own("cache waste", setting)))
+    if setting.packed_cache:
+        unpacked = amounts.cache_elements / chip.flops_per_s
+        yield Term(COMPUTE, unpacked, (Factor(f"packed cache/{setting.backend}"),))
+
+
+def product_terms(amounts: Amounts, chip: Chip, setting: Setting, year: Number) -> Iterator[Term]:
+    """Unpacking and multiplying, which the plain units do, and which takes longer for some types than for others."""
+    common = (*deviating("product", setting), _progress(setting, year))
+    for kind, weights in by_kind(amounts, setting).items():
+        factors = (*common, *kind_factors(kind, setting.backend))
+        met = amounts.met_kinds.get(kind, weights)
+        yield from batched_product_terms(COMPUTE, weights, met, amounts.tokens, chip, factors, setting.backend)
+
+
+def by_kind(amounts: Amounts, setting: Setting) -> Mapping[str, Number]:
+    """The weights by kind; all of the setting's class where nothing tells them apart."""
+    return amounts.kinds or {setting.types: amounts.dense_weights + amounts.expert_weights}
+
+
+def kind_factors(kind: str, backend: str) -> Factors:
+    """How a kind deviates from its class, everywhere and on one backend."""
+    class_ = class_of_kind(kind)
+    apart = () if kind == class_ else (Factor(f"types/{class_}/{kind}"), Factor(f"types/{backend}/{kind}"))
+    return Factor(f"types/{class_}"), Factor(f"types/{backend}/{class_}"), *apart
+
+
+def launch_terms(amounts: Amounts, setting: Setting, year: Number) -> Iterator[Term]:
+    """What layers cost beyond their bytes: launches, and kernels too small to fill the chip."""
+    per_layer = (*deviations("launch", setting), *_overhead(setting, year))
+    wide = amounts.layers * amounts.width / REFERENCE_WIDTH
+    counts = (("layer", amounts.layers), ("wide layer", wide), ("expert layer", amounts.expert_layers))
+    many = amounts.layers * (1 - share_of_few(amounts.tokens))
+    for kind, count in (*counts, ("state layer", amounts.state_layers), ("batched layer", many)):
+        yield Term(LAUNCHES, count, (Factor(f"{kind}/{setting.backend}"), *per_layer, *own(kind, setting)))
+
+
+def deviating(kind: str, setting: Setting) -> Factors:
+    """A backend's factor, how a family deviates from it, and how a device does from its family."""
+    return Factor(f"{kind}/{setting.backend}"), *deviations(kind, setting)
+
+
+def deviations(kind: str, setting: Setting) -> Factors:
+    """How a family deviates from its backend, and a device from its family."""
+    family = f"{kind}/{setting.backend}/{setting.family}"
+    own = (Factor(f"{family}/{setting.device}"),) if setting.device else ()
+    return Factor(family), *own
+
+
+def own(kind: str, setting: Setting) -> Factors:
+    """What only a device that was measured closely deviates in."""
+    if not setting.device:
+        return ()
+    return (Factor(f"own {kind}/{setting.backend}/{setting.family}/{setting.device}"),)
+
+
+def _overhead(setting: Setting, year: Number) -> Factors:
+    """What makes all overheads larger or smaller."""
+    host = (Factor("slow host"),) if setting.slow_host else ()
+    newer = Factor(f"launch progress/{setting.backend}", progress(year))
+    return newer, *host, *_runtime("launch", setting)
+
+
+def _progress(setting: Setting, year: Number) -> Factor:
+    return Factor(f"progress/{setting.backend}", progress(year))
+
+
+def _runtime(kind: str, setting: Setting) -> Factors:
+    return (Factor(f"{kind}/runtime/{setting.runtime}"),) if setting.runtime else ()

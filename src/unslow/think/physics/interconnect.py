@@ -1,0 +1,36 @@
+"""What several GPUs add: the way from one to the next, or putting every layer's parts together again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from unslow.think.physics.decoding import REFERENCE_WIDTH
+from unslow.think.physics.terms import Factor, Term
+
+if TYPE_CHECKING:
+    from unslow.think.physics.terms import Number
+
+LINK = "link"
+LAYER, ROW, TENSOR = "layer", "row", "tensor"
+"""How a model is split: whole layers; rows of each matrix, gathered by llama.cpp; or by a runtime made for it."""
+
+
+def layer_split_terms(gpus: Number, backend: str, weights_s: Number) -> Iterator[Term]:
+    """Whole layers on each GPU, one after the other: a crossing between two, and a part that runs less smoothly."""
+    yield Term(LINK, gpus - 1, (Factor(f"crossing/{backend}"),))
+    yield Term(LINK, (gpus - 1) / gpus * weights_s, (Factor("crossing waste"),))
+
+
+def tensor_split_terms(gpus: Number, layers: Number, width: Number, split: str, *, peers: bool) -> Iterator[Term]:
+    """A part of each layer on each GPU: all wait for all, twice a layer; worse where GPUs can't talk directly."""
+    apart = () if peers else (Factor("no peers"),)
+    others = layers * (gpus - 1)
+    yield Term(LINK, layers, (Factor(f"gather/{split}"), *apart))
+    yield Term(LINK, others, (Factor(f"gather each/{split}"), *apart))
+    yield Term(LINK, others * width / REFERENCE_WIDTH, (Factor(f"gather wide/{split}"), *apart))
+
+
+def offload_terms(crossings: Number, backend: str) -> Iterator[Term]:
+    """Between layers on a GPU and layers on the CPU: each crossing waits for the other side."""
+    yield Term(LINK, crossings, (Factor(f"host crossing/{backend}"),))

@@ -1,0 +1,144 @@
+"""The time of one prompt token, as terms.
+
+    operations / matrix arithmetic x 1 / utilisation + operations / power x energy
+    + what a micro-batch shares: weights read, unpacked, launches
+    + attention, which grows with depth
+
+The largest GPUs do not reach what their matrix units could do, because they would have to draw more than they may.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+from unslow.think.physics.chip import Chip, Setting, progress
+from unslow.think.physics.decoding import COMPUTE, LAUNCHES, READS, deviating, own
+from unslow.think.physics.interconnect import LAYER, LINK
+from unslow.think.physics.terms import Factor, Term
+
+if TYPE_CHECKING:
+    from unslow.think.physics.amounts import Amounts
+    from unslow.think.physics.terms import Number
+
+Factors = tuple[Factor, ...]
+_F16_BYTES = 2
+_ACTIVATIONS = 20
+"""Numbers of two bytes that a token writes and reads in each layer, for each of its width, about."""
+PICO = 1e-12
+
+
+class Prompt(NamedTuple):
+    """What a prompt token asks, and how many of them share a micro-batch."""
+
+    amounts: Amounts
+    """Of one micro-batch: the experts that its tokens meet together are counted whole."""
+    token_weights: Number
+    """That one token is multiplied with, without the output."""
+    token_expert_weights: Number
+    attention_products: Number
+    """Multiply-adds of attention for one token, at its depth."""
+    micro_batch: Number
+    is_quantised: bool = True
+    gpus: Number = 1.0
+    split: str = LAYER
+    pipelined: Number = 1.0
+    """How many GPUs work at once on micro-batches of one prompt."""
+    peers: bool = True
+
+
+def prefill_terms(prompt: Prompt, chip: Chip, setting: Setting, year: Number) -> Iterator[Term]:
+    """What a prompt token costs."""
+    shared = _shared(prompt, setting, year)
+    yield from _product_terms(prompt, chip, setting, shared)
+    yield from _micro_batch_terms(prompt, chip, setting, year)
+    yield from _attention_terms(prompt, chip, setting, shared)
+    yield from _link_terms(prompt)
+
+
+def _shared(prompt: Prompt, setting: Setting, year: Number) -> Factors:
+    """What makes all arithmetic faster or slower."""
+    return Factor(f"prompt progress/{setting.backend}", progress(year)), _pipeline(prompt)
+
+
+def _pipeline(prompt: Prompt) -> Factor:
+    return Factor("pipeline", logarithm(prompt.pipelined))
+
+
+def _product_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors) -> Iterator[Term]:
+    parts = prompt.gpus if prompt.split != LAYER else 1.0
+    types = (*_type_factors(setting), *shared)
+    dense, experts = 2 * prompt.token_weights / parts, 2 * prompt.token_expert_weights / parts
+    used = (*deviating("prompt", setting), *types)
+    yield Term(COMPUTE, dense / chip.matrix_flops_per_s, used)
+    yield Term(COMPUTE, experts / chip.matrix_flops_per_s, (*used, Factor(f"prompt experts/{setting.backend}")))
+    if _is_known(chip.watts):
+        energy = (*deviating("energy", setting), *types)
+        yield Term(COMPUTE, (dense + experts) * PICO / chip.watts, energy)
+
+
+def _type_factors(setting: Setting) -> Factors:
+    """How a class of types deviates: everywhere, on a backend, and on a device."""
+    types, backend = setting.types, setting.backend
+    return Factor(f"prompt types/{types}"), Factor(f"prompt types/{backend}/{types}"), *own(f"prompt {types}", setting)
+
+
+def _micro_batch_terms(prompt: Prompt, chip: Chip, setting: Setting, year: Number) -> Iterator[Term]:
+    """What all tokens of a micro-batch share."""
+    backend, each = setting.backend, prompt.micro_batch
+    parts = prompt.gpus if prompt.split != LAYER else 1.0
+    amounts, pipeline = prompt.amounts, _pipeline(prompt)
+    progressed = (Factor(f"prompt progress/{backend}", progress(year)), pipeline)
+    read = (amounts.dense_bytes + amounts.expert_bytes) / chip.bytes_per_s / each / parts
+    yield Term(READS, read, (pipeline,))
+    if prompt.is_quantised:
+        unpacked = 2 * _F16_BYTES * (amounts.dense_weights + amounts.expert_weights)
+        yield Term(READS, unpacked / chip.bytes_per_s / each / parts, (Factor(f"unpacking/{backend}"), *progressed))
+    activations = amounts.layers * amounts.width * _ACTIVATIONS / chip.bytes_per_s
+    yield Term(READS, activations, (Factor(f"activations/{backend}"), pipeline))
+    host = (Factor("slow host prompt"),) if setting.slow_host else ()
+    for kind, count in _counts(amounts):
+        factors = (Factor(f"prompt {kind}/{backend}"), *own(f"prompt {kind}", setting), *progressed, *host)
+        yield Term(LAUNCHES, count / each, factors)
+
+
+def _counts(amounts: Amounts) -> tuple[tuple[str, Number], ...]:
+    return ("layer", amounts.layers), ("expert layer", amounts.expert_layers), ("state layer", amounts.state_layers)
+
+
+def _attention_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors) -> Iterator[Term]:
+    unfused = () if setting.fused else (Factor(f"unfused prompt/{setting.backend}"),)
+    seconds = 2 * prompt.attention_products / chip.matrix_flops_per_s
+    yield Term(COMPUTE, seconds, (*deviating("prompt attention", setting), *unfused, *shared))
+
+
+def _link_terms(prompt: Prompt) -> Iterator[Term]:
+    """Sending a token's state on to the next GPU, or gathering it from all in every layer."""
+    width, others = prompt.amounts.width, prompt.gpus - 1
+    if prompt.split == LAYER:
+        yield Term(LINK, others * width, (Factor("prompt crossing"),))
+        return
+    apart = () if prompt.peers else (Factor("no peers prompt"),)
+    layers = prompt.amounts.layers
+    yield Term(LINK, layers * width * others, (Factor("prompt gather"), *apart))
+    yield Term(LINK, layers * others / prompt.micro_batch, (Factor("prompt gather each"), *apart))
+
+
+def pipelined(gpus: Number, micro_batches: Number) -> Number:
+    """How many GPUs work at once on so many micro-batches that go from one to the next."""
+    return micro_batches * gpus / (micro_batches + gpus - 1)
+
+
+def logarithm(x: Number) -> Number:
+    """The natural logarithm, of a number or of an array."""
+    if isinstance(x, (int, float)):
+        import math  # noqa: PLC0415
+
+        return math.log(x)
+    import numpy as np  # noqa: PLC0415
+
+    return np.log(x)
+
+
+def _is_known(watts: Number) -> bool:
+    return bool(watts > 0) if isinstance(watts, (int, float)) else bool((watts > 0).all())

@@ -1,0 +1,1 @@
+"""The speed that hardware should give: what a token asks, what it costs, how far off that may be."""

@@ -1,0 +1,88 @@
+"""From a row that was understood to the question about speed: what lies where."""
+
+from unslow.think.physics.chip import Chip, Setting
+from unslow.think.physics.interconnect import LAYER
+from unslow.think.speed.chips import cpu_chip, gpu_chip, has_peers, host_chip
+from unslow.think.speed.load import LayerLoad, ModelLoad
+from unslow.think.speed.question import Host, Question
+from unslow.think.speed.rows import Asked
+from unslow.think.speed.totals import Totals, layer_totals, totals
+
+USUAL_HOST = host_chip(bytes_per_s=70e9, threads=8.0)
+"""A desktop with two channels of DDR5, of which nothing is known."""
+USUAL_FAMILY = "ddr5"
+
+
+def question_of(asked: Asked) -> Question:
+    """The question of a row."""
+    setting = asked.setting
+    if setting.backend == "cpu":
+        chip = cpu_chip(asked.device, asked.threads)
+        return Question(
+            None, chip, setting, asked.year, asked.depth, asked.element_bytes, asked.conversations,
+            host=Host(totals(asked.load), chip, setting),
+        )  # fmt: skip
+    host = placed_on_host(asked.load, asked.gpu_layers, asked.experts_on_cpu, USUAL_HOST, setting)
+    return Question(
+        on_gpu(asked.load, asked.gpu_layers, asked.experts_on_cpu),
+        gpu_chip(asked.device),
+        setting,
+        asked.year,
+        asked.depth,
+        asked.element_bytes,
+        asked.conversations,
+        float(asked.gpus),
+        asked.split,
+        has_peers(asked.device) or asked.split == LAYER,
+        host,
+    )
+
+
+def on_gpu(load: ModelLoad, gpu_layers: int | None, experts_on_cpu: int = 0) -> Totals:
+    """The part of a model on GPUs: the output first, then the last layers, as llama.cpp places them."""
+    count = _gpu_layers(load, gpu_layers)
+    first = _first_layer(load, count)
+    layers = [_without_experts(x) if i < experts_on_cpu else x for i, x in enumerate(load.layers)][first:]
+    return layer_totals(load, layers, with_output=count > 0)
+
+
+def placed_on_host(
+    load: ModelLoad,
+    gpu_layers: int | None,
+    experts_on_cpu: int,
+    chip: Chip,
+    setting: Setting,
+    family: str = USUAL_FAMILY,
+) -> Host | None:
+    """The rest, which the CPU computes; None where nothing is left. `family` is the CPU's."""
+    count = _gpu_layers(load, gpu_layers)
+    first = _first_layer(load, count)
+    experts = [_only_experts(x) for x in load.layers[first:experts_on_cpu] if x.expert_bytes]
+    if count > 0 and not first and not experts:
+        return None
+    whole = layer_totals(load, load.layers[:first], with_output=count == 0)
+    part = layer_totals(load, experts, with_output=False)
+    both = whole.and_also(part)
+    crossings = 2.0 * len(experts) + (1.0 if first else 0.0)
+    return Host(both, chip, setting._replace(backend="cpu", family=family, device=""), crossings)
+
+
+def _first_layer(load: ModelLoad, count: int) -> int:
+    """The first layer on a GPU: the output goes there before any layer does, and counts as one."""
+    return len(load.layers) if not count else len(load.layers) + 1 - count
+
+
+def _gpu_layers(load: ModelLoad, asked: int | None) -> int:
+    """Layers on GPUs, the output counted as one."""
+    every = len(load.layers) + 1
+    return every if asked is None else min(asked, every)
+
+
+def _without_experts(layer: LayerLoad) -> LayerLoad:
+    return layer._replace(expert_bytes=0.0, expert_weights=0.0, expert_kinds={})
+
+
+def _only_experts(layer: LayerLoad) -> LayerLoad:
+    return LayerLoad(
+        expert_bytes=layer.expert_bytes, expert_weights=layer.expert_weights, expert_kinds=layer.expert_kinds
+    )

@@ -1,0 +1,49 @@
+"""Devices of the catalogue as the physics takes them."""
+
+from unslow.catalog.device import Device
+from unslow.think.physics.chip import Chip
+
+_MATRIX_OVER_PLAIN = {"NVIDIA": 4.0, "AMD": 2.0, "Intel": 8.0, "Apple": 1.0}
+"""How much faster 16-bit matrix units are than plain ones, where only one of the two is known."""
+_BYTES_PER_FLOP = 0.02
+"""Of a GPU of which only the bandwidth is known: between those of a large and of a small one."""
+CORE_FLOPS_PER_S = 5e10
+"""What a core does at once, a common measure: how many a product takes is learned in it."""
+_BYTES_PER_S_OF_A_CORE = 8e9
+"""A platform has about as many cores as its memory can feed: 64 for 460 GB/s, 8 for 60."""
+_FEWEST_CORES = 4.0
+SINGLE_BOARDS = ("raspberry pi", "rk3588", "orion")
+
+
+def gpu_chip(device: Device) -> Chip:
+    """A GPU; what its datasheet leaves open is taken from what is usual of its maker."""
+    ratio = _MATRIX_OVER_PLAIN.get(device.vendor, 2.0)
+    plain = device.fp32_flops_per_s or device.fp16_flops_per_s / ratio
+    plain = plain or device.memory_bytes_per_s / _BYTES_PER_FLOP
+    matrix = max(device.fp16_flops_per_s, plain)
+    return Chip(
+        bytes_per_s=device.memory_bytes_per_s,
+        flops_per_s=plain,
+        matrix_flops_per_s=matrix if device.fp16_flops_per_s else plain * ratio,
+        watts=device.tdp_w,
+        cache_bytes=float(device.l2_bytes),
+    )
+
+
+def cpu_chip(device: Device, threads: float = 0.0) -> Chip:
+    """A CPU with its memory."""
+    count = (
+        threads or float(device.units) or max(_FEWEST_CORES, round(device.memory_bytes_per_s / _BYTES_PER_S_OF_A_CORE))
+    )
+    return host_chip(device.memory_bytes_per_s, count)
+
+
+def host_chip(bytes_per_s: float, threads: float) -> Chip:
+    """A CPU of which the memory's speed and the threads are known."""
+    flops = threads * CORE_FLOPS_PER_S
+    return Chip(bytes_per_s=bytes_per_s, flops_per_s=flops, matrix_flops_per_s=flops, threads=threads)
+
+
+def has_peers(device: Device) -> bool:
+    """Whether such GPUs read each other's memory directly: GeForce cards since Ampere may not."""
+    return not (device.vendor == "NVIDIA" and device.name.startswith(("RTX 3", "RTX 4090", "RTX 40", "RTX 50")))

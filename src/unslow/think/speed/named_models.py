@@ -1,0 +1,122 @@
+"""The model that a row of a table means: as people write it, or as llama-bench prints it (`qwen3moe 30B.A3B Q4_K`)."""
+
+import re
+from functools import cache, lru_cache
+
+from unslow.catalog.mixes import find_mix
+from unslow.catalog.model_names import find_model, listed
+from unslow.catalog.models import WellKnown, well_known
+from unslow.facts.errors import UserError
+from unslow.facts.units import GIB
+from unslow.think.blueprints.made_up import made_up
+from unslow.think.speed.load import ModelLoad, model_load
+
+_QUANT_AND_AFTER = re.compile(
+    r"(?i)\b(?:i?q\d\w*|tq\d\w*|b?f16\w*|fp16|f32|mxfp4|i2_s)\b(?:\s+mix)?(?:\s*-\s*(?:small|medium|large))?.*$"
+)
+_NOT_THE_NAME = re.compile(
+    r"(?i)\b(?:moe|ollama|llama\.cpp|vllm-mlx|vllm|mlx-vlm|mlx|omlx|dense|instruct|ssd-paged|4bit|int4)\b|\([^)]*\)"
+)
+_SIZE = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)\s*b\b")
+_SPARSE = re.compile(r"(?i)a\d+(?:\.\d+)?b|moe|\dx\d")
+_PLAIN = frozenset({"llama", "qwen2", "qwen3", "phi3", "gemma3", "mistral3", "nemotron"})
+"""Architectures whose dense models stand for others of their size."""
+_SAME_NAME, _SAME_SIZE, _LABEL, _NEAR = 0.2, 0.05, 0.35, 0.12
+"""How far parameters may be off: with a name that says it all, within an architecture, as a label, of a stand-in."""
+_BENCH_WORDS = 2
+_BILLION = 1e9
+_MIX = {
+    "FP16": "F16", "FP32": "F32", "4-BIT": "Q4_0", "4BIT": "Q4_0", "INT4": "Q4_0", "Q4": "Q4_K_M", "Q5": "Q5_K_M",
+    "Q6": "Q6_K", "Q8": "Q8_0", "8-BIT": "Q8_0", "8BIT": "Q8_0", "MXFP4": "MXFP4_MOE", "IQ4_K": "IQ4_XS",
+    "IQ5_K": "Q5_K_S", "IQ3_K": "IQ3_S", "IQ2_BN": "TQ2_0", "I2_S": "TQ2_0", "Q4_K_XL": "Q4_K_M", "Q3_K_XL": "Q3_K_L",
+    "Q2_K_XL": "Q2_K_L", "Q5_K_XL": "Q5_K_M", "Q6_K_XL": "Q6_K", "Q8_K_XL": "Q8_0", "FP8": "Q8_0",
+}  # fmt: skip
+"""Quants that are not mixes of llama.cpp, by the one that is nearest: a file's size corrects the rest."""
+
+
+@lru_cache(maxsize=8192)
+def named_model(name: str, parameters: float = 0.0) -> WellKnown | None:
+    """The model that is meant; a dense one of the same size where only that is clear; None where nothing is."""
+    text = re.sub(r"\s+", " ", _NOT_THE_NAME.sub(" ", _QUANT_AND_AFTER.sub("", name))).strip()
+    label = _SIZE.search(text)
+    size = parameters or (float(label[1]) * _BILLION if label else 0.0)
+    words = text.split()
+    if words and len(words) <= _BENCH_WORDS and _plain(words[0]) in _by_architecture() and size:
+        return _of_architecture(text, size, exact=bool(parameters)) or _stand_in(name, size)
+    return _by_name(name, text, parameters) or _stand_in(name, size)
+
+
+def _of_architecture(text: str, size: float, *, exact: bool) -> WellKnown | None:
+    """As llama-bench prints it: the architecture and a size; some names of architectures are names of families too."""
+    word = text.split(maxsplit=1)[0]
+    off = _SAME_SIZE if exact else _LABEL
+    return _nearest(_by_architecture()[_plain(word)], size, off) or _nearest(listed(word), size, _SAME_SIZE)
+
+
+def _by_name(name: str, text: str, parameters: float) -> WellKnown | None:
+    for written in (name, text, *_beginnings(text)):
+        try:
+            model = find_model(written)
+        except UserError:
+            continue
+        if not parameters or abs(model.parameters / parameters - 1) < _SAME_NAME:
+            return model
+    return None
+
+
+def _beginnings(text: str) -> list[str]:
+    """A name without what somebody who trained it further put after its size: from `Qwen3-8B-Clever`, `Qwen3-8B`."""
+    sizes = [m.end() for m in re.finditer(r"(?i)\d[bm](?=[-_ ])", text)]
+    return [text[:end] for end in reversed(sizes)]
+
+
+def _stand_in(name: str, size: float) -> WellKnown | None:
+    if not size or _SPARSE.search(name):
+        return None
+    dense = [m for m in well_known().values() if not m.shape.experts and m.architecture in _PLAIN]
+    return _nearest(dense, size, _NEAR)
+
+
+def _nearest(models: list[WellKnown], size: float, off: float) -> WellKnown | None:
+    found = min(models, key=lambda m: abs(m.parameters / size - 1), default=None)
+    return found if found and abs(found.parameters / size - 1) < off else None
+
+
+def _plain(word: str) -> str:
+    return re.sub(r"[-_.]", "", word.lower())
+
+
+@cache
+def _by_architecture() -> dict[str, list[WellKnown]]:
+    found: dict[str, list[WellKnown]] = {}
+    for model in well_known().values():
+        found.setdefault(_plain(model.architecture), []).append(model)
+    return found
+
+
+def named_load(model: WellKnown, quant: str, gib: float = 0.0) -> ModelLoad:
+    """What a token asks of a model in a quant, all weights scaled to the size that its file has, where that is said."""
+    load = _plain_load(model.name, mix_of(quant))
+    return load.scaled(gib * GIB / load.file_bytes) if gib else load
+
+
+@lru_cache(maxsize=4096)
+def mix_of(quant: str) -> str:
+    """The mix of llama.cpp that a quant is, or is nearest to."""
+    text = quant.upper().strip(" ?").removeprefix("UD-").removeprefix("GGUF-")
+    text = _MIX.get(text, text)
+    try:
+        find_mix(text)
+    except UserError:
+        return "F16" if "16" in text else "Q8_0" if "8" in text else "Q4_K_M"
+    return text
+
+
+@lru_cache(maxsize=1024)
+def _plain_load(name: str, mix: str) -> ModelLoad:
+    return model_load(made_up(_by_its_name()[name], mix))
+
+
+@cache
+def _by_its_name() -> dict[str, WellKnown]:
+    return {model.name: model for model in well_known().values()}

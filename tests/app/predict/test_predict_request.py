@@ -1,0 +1,35 @@
+import pytest
+
+from unslow.app.predict.request import Request, parsed_speed
+from unslow.facts.errors import UserError
+
+
+def test_flags_as_people_write_them() -> None:
+    flags = {"model": "m", "depth": "32k", "kv_type": "Q8", "runtime": "llama-cpp", "gpu_layers": "auto", "batch": "8"}
+    request = Request.from_flags({**flags, "ram_bandwidth": "80 GB/s", "ram_bytes": "64GB", "devices": ["RTX 4090"]})
+    assert (request.depth, request.kv_type, request.runtime) == (32768, "q8_0", "llama.cpp")
+    assert (request.gpu_layers, request.batch, request.ram_bandwidth) == (None, 8, 80e9)
+    assert request.ram_bytes == 64 * 2**30
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"depth": "-1"}, {"depth": "deep"}, {"gpus": "0"}, {"batch": "0"}, {"kv_type": "q9"}, {"runtime": "none"},
+        {"backend": "abacus"}, {"split": "half"}, {"acceptance": 1.5, "draft": "x"}, {"acceptance": 0.5},
+        {"draft": "x", "batch": "2"}, {"gpu_layers": "-2"}, {"ram_bandwidth": "0"}, {"threads": "0"}, {"prompt": "0"},
+        {"kv_type": "q8_0", "runtime": "vllm"},
+    ],
+)  # fmt: skip
+def test_what_can_not_be(flags: dict[str, str]) -> None:
+    with pytest.raises(UserError) as error:
+        Request.from_flags({"model": "m", **flags})
+    assert error.value.hint
+
+
+def test_speeds_of_memory() -> None:
+    assert parsed_speed("80") == parsed_speed("80GB/s") == parsed_speed("80 gbps") == 80e9
+    assert parsed_speed("1.8TB/s") == 1.8e12
+    for bad in ("", "fast", "80 furlongs", "-5", "0"):
+        with pytest.raises(UserError):
+            parsed_speed(bad)

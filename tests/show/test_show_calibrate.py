@@ -1,0 +1,79 @@
+"""A calibration for a person and for a program."""
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from unslow.app.calibrate import KeptReport
+from unslow.app.calibrate.kept import Kept
+from unslow.facts.calibration import Calibration, Scale, parse_calibration
+from unslow.facts.errors import UserError
+from unslow.show._calibrate import check_calibration_format, render_calibration, render_forgotten, render_kept
+
+RECORDED = Path(__file__).parents[1] / "think" / "calibrate" / "recorded_xeon.json"
+
+
+@pytest.fixture(scope="module")
+def calibration() -> Calibration:
+    return msgspec.convert(json.loads(RECORDED.read_text())["calibration"], Calibration)
+
+
+def shown(calibration: Calibration, width: int = 100) -> str:
+    return render_calibration(calibration, "terminal", width=width, color=False)
+
+
+def test_costs_and_models_are_shown(calibration):
+    text = shown(calibration)
+    assert "CALIBRATED" in text
+    assert "embedded llama.cpp" in text
+    for words in ("Q4_K", "GB/s", "each operation", "vocabulary", "weights in Q8_0", "explain the measured times"):
+        assert words in text, words
+    assert max(map(len, text.splitlines())) <= 100
+    assert max(map(len, shown(calibration, 60).splitlines())) <= 60
+
+
+def test_what_disturbed_it_comes_with_it(calibration):
+    text = shown(msgspec.structs.replace(calibration, disturbed="others used 1.0 processors meanwhile (cc1)"))
+    assert "DISTURBED" in text
+    assert "Take it with care: others used 1.0 processors" in text
+
+
+def test_one_factor_is_shown_as_such(calibration):
+    scale = Scale(model="llama\x1b[2J-8b", measured_decode_s=0.01, expected_decode_s=0.008)
+    text = shown(msgspec.structs.replace(calibration, rates=None, points=(), backend="gpu", device="H200", scale=scale))
+    assert "100 tokens/s, and 125 were expected (×0.80)" in text
+    assert "\x1b" not in text
+
+
+def test_json_can_be_read_again(calibration):
+    text = render_calibration(calibration, "json", width=80, color=False)
+    assert json.loads(text)["schema"] == "unslow.calibration/1"
+    assert parse_calibration(text.encode(), "x") == calibration
+
+
+def test_the_list(calibration):
+    kept = KeptReport(
+        folder="/data",
+        calibrations=(
+            Kept(path="/data/a.json", calibration=calibration),
+            Kept(path="/data/b.json", calibration=calibration, stale=("the kernel is now 7, and was 6",)),
+            Kept(path="/data/c.json", problem="/data/c.json is no calibration"),
+        ),
+    )
+    text = render_kept(kept, "terminal", width=100, color=False)
+    assert [word in text for word in ("holds", "stale", "because the kernel is now 7", "✗ /data/c.json")] == [True] * 4
+    assert len(json.loads(render_kept(kept, "json", width=100, color=False))["calibrations"]) == 3
+    none = KeptReport(folder="/data", calibrations=())
+    assert "Nothing is kept in /data" in render_kept(none, "terminal", width=100, color=False)
+
+
+def test_forgotten():
+    assert render_forgotten(["/a", "/b"], "terminal") == "removed /a\nremoved /b"
+    assert json.loads(render_forgotten(["/a"], "json")) == {"forgotten": ["/a"]}
+
+
+def test_an_unknown_format():
+    with pytest.raises(UserError, match="no format 'xml'"):
+        check_calibration_format("xml")

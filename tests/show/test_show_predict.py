@@ -1,0 +1,45 @@
+import msgspec
+import pytest
+
+from unslow.app.predict import Request, answer
+from unslow.facts.errors import UserError
+from unslow.look.system.live import LiveSystem
+from unslow.show._predict import check_predict_format, render_predict
+from unslow.think.speed.report import ModelShown, PredictionReport
+
+
+@pytest.fixture(scope="module")
+def report() -> PredictionReport:
+    flags = {"model": "qwen3-8b", "quant": "Q6_K", "devices": ["RTX 5090"], "explain": True, "draft": "qwen3-0.6b"}
+    return answer(LiveSystem(), Request.from_flags(flags))
+
+
+@pytest.mark.parametrize("width", [40, 80, 100, 120])
+def test_it_fits_every_terminal(report: PredictionReport, width: int) -> None:
+    text = render_predict(report, "terminal", width=width, color=False)
+    assert max(len(line) for line in text.splitlines()) <= width
+    for word in ("decode", "ceiling", "first token", "if halved", "Ridge", "Q4_K_M", "bind"):
+        assert width < 80 or word in text
+
+
+def test_which_wall_binds_and_that_they_overlap(report: PredictionReport) -> None:
+    text = render_predict(report, "terminal", width=100, color=False)
+    assert "device memory reads bind" in text
+    assert "overlap" in text
+    assert "> Q6_K" in text
+
+
+def test_escape_sequences_are_not_shown() -> None:
+    model = ModelShown(name="\x1b[31mred", quant="?", source="x", parameters=1, weights_bytes=1, layers=1)
+    report = PredictionReport(unslow_version="0", model=model, reason="because\x1b", hint="try")
+    assert "\x1b" not in render_predict(report, "terminal", width=80, color=False)
+
+
+def test_json_is_the_report(report: PredictionReport) -> None:
+    text = render_predict(report, "json", width=80, color=False)
+    assert msgspec.json.decode(text, type=PredictionReport) == report
+
+
+def test_there_is_no_other_format() -> None:
+    with pytest.raises(UserError):
+        check_predict_format("xml")

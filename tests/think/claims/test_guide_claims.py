@@ -1,0 +1,18 @@
+"""Every claim of the guides that carries a speed, a size, a layer count or a bandwidth gets the right verdict."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from unslow.think.claims import check_claim, worst
+
+CLAIMS = tomllib.loads((Path(__file__).parent / "guide_claims.toml").read_text("utf-8"))["claim"]
+
+
+@pytest.mark.parametrize("claim", CLAIMS, ids=[c["text"] for c in CLAIMS])
+def test_claim_of_a_guide(claim: dict[str, str]) -> None:
+    judged = tuple(check_claim(claim["text"]))
+    assert judged
+    assert worst(judged) == claim["verdict"], [(j.kind, j.verdict, j.because, j.arithmetic) for j in judged]
+    assert all(len(j.arithmetic) == 3 for j in judged if j.verdict in ("impossible", "unlikely"))

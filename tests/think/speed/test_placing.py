@@ -1,0 +1,45 @@
+"""Where nothing says what lies on the GPU, as much as its memory holds."""
+
+import pytest
+
+from unslow.facts.values import Unknown
+from unslow.think.speed.placing import BLOCK, block_of, is_open, placed
+from unslow.think.speed.rows import Asked, asked
+
+
+def row(model: str, device: str = "RTX 4090", **more: str) -> Asked:
+    found = asked({"model": model, "quant": "Q4_K_M", "hardware": device, "test": "tg128", **more})
+    assert not isinstance(found, Unknown)
+    return found
+
+
+@pytest.mark.parametrize(
+    "fitting",
+    [row("Llama 3.1 8B"), row("llama-3.3-70b", "M3 Max"), row("llama-3.3-70b", "Ryzen 9 7950X"),
+     row("llama-3.3-70b", n_gpus="2"), row("llama-3.3-70b", ngl="20"), row("Qwen3 235B A22B", ngl="99 (n-cpu-moe 90)")],
+)  # fmt: skip
+def test_what_fits_or_was_placed_stays_as_it_is(fitting: Asked) -> None:
+    assert placed(fitting) is fitting
+
+
+def test_whole_layers_of_a_dense_model_stay_behind() -> None:
+    found = placed(row("llama-3.3-70b"))
+    assert found.gpu_layers is not None
+    assert 30 < found.gpu_layers < 50
+    assert not is_open(found)
+    deep = placed(row("llama-3.3-70b", ctx_or_depth="32768"))
+    assert deep.gpu_layers is not None
+    assert deep.gpu_layers < found.gpu_layers
+
+
+def test_experts_stay_behind_before_layers_do() -> None:
+    found = placed(row("Qwen3 235B A22B"))
+    assert found.gpu_layers is None
+    assert 50 < found.experts_on_cpu <= 94
+    tiny = placed(row("DeepSeek-R1", "GTX 1650"))
+    assert (tiny.gpu_layers, tiny.experts_on_cpu) == (0, 0)
+
+
+def test_a_cache_is_larger_than_what_is_in_it() -> None:
+    assert block_of(0) == block_of(BLOCK - 1) == BLOCK
+    assert block_of(BLOCK) == 2 * BLOCK

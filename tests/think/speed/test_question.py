@@ -1,0 +1,142 @@
+"""Speed by properties: what must hold for any model, chip and depth."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unslow.catalog.learned_speed import learned_speed
+from unslow.catalog.model_names import find_model
+from unslow.think.blueprints.made_up import made_up
+from unslow.think.physics.chip import Chip, Setting
+from unslow.think.physics.interconnect import LAYER, ROW, TENSOR
+from unslow.think.speed.ask import USUAL_HOST, on_gpu, placed_on_host
+from unslow.think.speed.load import model_load
+from unslow.think.speed.outcome import decode, prefill, prompt_token_seconds, step_seconds
+from unslow.think.speed.question import Question, prompt_terms, step_terms
+from unslow.think.speed.totals import totals
+
+MODELS = ("llama-3.1-8b", "gpt-oss-20b", "qwen3-30b-a3b", "gemma-3-27b", "qwen3.5-35b-a3b", "deepseek-v2-lite")
+LOADS = {name: model_load(made_up(find_model(name), "Q4_K_M")) for name in MODELS}
+CHIP = Chip(1e12, 4e13, 1.6e14, 350.0)
+BACKENDS = ("cuda", "rocm", "metal", "vulkan")
+models = st.sampled_from(MODELS)
+backends = st.sampled_from(BACKENDS)
+depths = st.floats(0, 131072)
+
+
+def question(model, backend="cuda", chip=CHIP, **more):
+    return Question(totals(LOADS[model]), chip, Setting(backend), 2026.0, **more)
+
+
+@given(models, backends, depths, st.floats(1.01, 10))
+def test_more_bandwidth_is_never_slower(model, backend, depth, factor):
+    quick = CHIP._replace(bytes_per_s=CHIP.bytes_per_s * factor)
+    assert step_seconds(question(model, backend, quick, depth=depth)) < step_seconds(
+        question(model, backend, depth=depth)
+    )
+
+
+@given(models, backends, depths, st.floats(1, 10_000))
+def test_a_deeper_token_is_never_faster(model, backend, depth, more):
+    assert step_seconds(question(model, backend, depth=depth + more)) >= step_seconds(
+        question(model, backend, depth=depth)
+    )
+
+
+@given(models, backends, depths)
+def test_nothing_beats_the_bandwidth(model, backend, depth):
+    out = decode(question(model, backend, depth=depth), "dense gpu")
+    assert out.rate.low <= out.rate.mid <= out.rate.high
+    assert out.rate.mid < out.ceiling
+    assert sum(out.parts.values()) == pytest.approx(out.seconds)
+
+
+@given(models, st.integers(0, 99))
+def test_a_layer_on_the_host_never_helps(model, layers):
+    load = LOADS[model]
+    setting = Setting("cuda")
+    host = placed_on_host(load, layers, 0, USUAL_HOST, setting)
+    split = Question(on_gpu(load, layers), CHIP, setting, 2026.0, host=host)
+    assert step_seconds(split) >= step_seconds(question(model)) * 0.999
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_with_all_layers_there_is_no_host(model):
+    load = LOADS[model]
+    assert placed_on_host(load, None, 0, USUAL_HOST, Setting("cuda")) is None
+    assert on_gpu(load, None) == totals(load)
+
+
+@given(models, st.integers(0, 60), st.integers(0, 60))
+def test_every_weight_lies_somewhere(model, layers, experts):
+    load = LOADS[model]
+    whole = totals(load)
+    device = on_gpu(load, layers, experts)
+    host = placed_on_host(load, layers, experts, USUAL_HOST, Setting("cuda"))
+    held = host.totals if host else whole._replace(dense_bytes=0.0, expert_bytes=0.0)
+    assert device.dense_bytes + held.dense_bytes == pytest.approx(whole.dense_bytes)
+    assert device.expert_bytes + held.expert_bytes == pytest.approx(whole.expert_bytes)
+
+
+@given(models, st.integers(1, 64))
+def test_a_step_for_more_conversations_takes_longer_and_gives_more_where_it_should(model, tokens):
+    one, many = question(model), question(model, tokens=float(tokens))
+    assert step_seconds(many) >= step_seconds(one) * 0.999
+    assert step_seconds(many) < tokens * step_seconds(one) * 1.5
+
+
+@given(models, st.sampled_from((LAYER, ROW, TENSOR)), st.integers(2, 8))
+def test_whole_layers_on_several_gpus_are_not_faster_than_on_one(model, split, gpus):
+    seconds = step_seconds(question(model, gpus=float(gpus), split=split))
+    if split == LAYER:
+        assert seconds > step_seconds(question(model))
+    assert seconds > 0
+
+
+@given(models, backends, st.integers(1, 16384), st.floats(0, 65536))
+def test_prompts_cost_more_at_depth(model, backend, tokens, depth):
+    shallow, deep = question(model, backend), question(model, backend, depth=depth)
+    assert prompt_token_seconds(deep, float(tokens)) >= prompt_token_seconds(shallow, float(tokens))
+
+
+def test_arrays_are_priced_like_numbers():
+    depth = np.array([0.0, 1000.0, 30000.0])
+    rates = np.array([4e11, 1e12, 3e12])
+    for model in MODELS:
+        many = question(model, chip=CHIP._replace(bytes_per_s=rates), depth=depth, tokens=np.array([1.0, 8.0, 32.0]))
+        each = [
+            step_seconds(question(model, chip=CHIP._replace(bytes_per_s=float(r)), depth=float(d), tokens=t))
+            for r, d, t in zip(rates, depth, (1.0, 8.0, 32.0), strict=True)
+        ]
+        assert np.allclose(np.asarray(step_seconds(many)), each)
+
+
+def test_launching_one_by_one_hurts_small_models_most():
+    small = Question(totals(model_load(made_up(find_model("smollm2-135m"), "Q4_K_M"))), CHIP, Setting("cuda"), 2026.0)
+    large = question("gemma-3-27b")
+
+    def loss(q):
+        return step_seconds(q._replace(setting=q.setting._replace(graphs=False))) / step_seconds(q)
+
+    assert loss(small) > 1.2 > loss(large) >= 1
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("split", [LAYER, ROW, TENSOR])
+def test_every_factor_of_a_backend_was_learned(backend, split):
+    """A factor that is missing would count as one: a second for each layer."""
+    setting = Setting(backend, fused=False, packed_cache=True, slow_host=True)
+    load = LOADS["qwen3.5-35b-a3b"]
+    host = placed_on_host(load, 10, 20, USUAL_HOST, setting)
+    q = Question(on_gpu(load, 10, 20), CHIP, setting, gpus=2.0, split=split, peers=False, host=host, tokens=32.0)
+    names = {f.name for t in (*step_terms(q), *prompt_terms(q, 512.0)) for f in t.factors}
+    known = learned_speed().factors
+    shared = {n for n in names if n.count("/") <= 1 and not n.startswith(("types/", "prompt types/"))}
+    assert not shared - known.keys()
+
+
+def test_a_prompt_on_a_cpu_has_a_price():
+    host = placed_on_host(LOADS["llama-3.1-8b"], 0, 0, USUAL_HOST, Setting("cpu"))
+    q = Question(None, CHIP, Setting("cpu"), host=host)
+    assert 1 < prefill(q, 512.0).rate.mid < 1000
