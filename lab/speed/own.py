@@ -11,7 +11,7 @@ from lab.speed.table import DATA, Measured
 
 from unslow.think.speed.question import Question, prompt_terms, step_terms
 
-FILES = ("h200_speed_learning.jsonl", "h200_speed_learning_more.jsonl")
+FILES = ("h200_speed_learning.jsonl", "h200_speed_learning_more.jsonl", "h200_speed_measured.jsonl")
 DEVICE = "H200 SXM"
 WEIGHT = 0.4
 """There are many of them, all of one machine."""
