@@ -89,9 +89,12 @@ def shown_h200() -> str:
     from lab.h200_speed.figures import compared, figures  # noqa: PLC0415  the lab is no part of the package
 
     data = DOCS.parent / "lab" / "data"
-    said = tomllib.loads((data / "h200_speed_predictions.toml").read_text("utf-8"))["predictions"]
-    lines = compared(list(figures(data / "h200_speed_measured.jsonl")), said)
-    return "\n".join([f"{'':50} {'predicted':>9} {'measured':>9}", *lines])
+    blocks = []
+    for number in ("", "_2"):
+        said = tomllib.loads((data / f"h200_speed_predictions{number}.toml").read_text("utf-8"))["predictions"]
+        lines = compared(list(figures(data / f"h200_speed_measured{number}.jsonl")), said)
+        blocks.append("\n".join([f"{'':50} {'predicted':>9} {'measured':>9}", *lines]))
+    return "\n\n".join(blocks)
 
 
 def shown_report() -> str:

@@ -12,7 +12,8 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from lab.speed.own import DEVICE, own_rows
+from lab.h200_speed.questions import DEVICE
+from lab.speed.own import BATCHED, own_rows
 from lab.speed.priors import all_factors, prior_of
 from lab.speed.solver import fitted, predicted
 from lab.speed.table import DATA, Measured, measured, read_rows, terms_of
@@ -20,11 +21,11 @@ from lab.speed.table import DATA, Measured, measured, read_rows, terms_of
 from unslow.catalog.learned_speed import LearnedSpeed, Spread, as_toml
 from unslow.facts.values import Unknown
 from unslow.think.physics.terms import total
-from unslow.think.speed.group import PREFILL, group_of
+from unslow.think.speed.group import CPU, PARTIAL, PREFILL, group_of
 from unslow.think.speed.rows import asked
 
 CATALOG = Path(__file__).parents[1] / "src/unslow/catalog/speed/learned.toml"
-SCARCE = ("partial offload", "cpu only", "batched")
+SCARCE = (PARTIAL, CPU, BATCHED)
 """Groups of which trusted rows are too few to learn an interval from."""
 FEWEST = 4
 NEGLIGIBLE = 0.005
@@ -68,8 +69,7 @@ def _prediction(row: dict[str, str], without: dict[str, dict[str, float]], learn
         return {}
     logs = without.get(found.device.name, learned.factors)
     rate = 1 / float(total(terms, {f.name: logs.get(f.name, prior_of(f.name).mean) for t in terms for f in t.factors}))
-    group = group_of(found)
-    spread = learned.spreads.get(f"{group}/{found.backend}") or learned.spreads[group]
+    spread = learned.spread(group_of(found), found.backend)
     return {
         "predicted_tok_s": f"{rate:.4g}",
         "predicted_low": f"{rate * spread.low:.4g}",

@@ -1,16 +1,21 @@
 """Machines made up for tests: healthy ones, and one fact or two changed."""
 
+from functools import cache
 from typing import Any
 
 import msgspec
 
+from unslow.catalog.model_names import find_model
+from unslow.facts.blueprint import Blueprint
 from unslow.facts.machine import Cpu, Gpu, GpuProcess, Machine, Memory
 from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Buffer, Runtime, SeenDevice
 from unslow.facts.snapshot import Case
+from unslow.facts.tensor_table import packed
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known, Unknown, reported
+from unslow.think.blueprints.made_up import made_up
 
 LAYER_MIB, OUTPUT_MIB, TABLE_MIB = 125, 410, 282
 
@@ -74,6 +79,29 @@ def gpu_case(layers_on_gpu: int = 33, free_gib: float = 20.0, context: int = 819
             "runtime.kv_bytes": r(context * 131072),
             "runtime.longest_sequence": r(500),
             "run.decode_tokens_per_s": r(130.0 if layers_on_gpu == 33 else 12.0),
+        },
+    )
+
+
+@cache
+def plan_8b() -> Blueprint:
+    """The tensors of the model that all cases have."""
+    return made_up(find_model("llama-3.1-8b"), "Q4_K_M")
+
+
+def with_tensors(case: Case) -> Case:
+    """The case with its model known down to the tensors, as from a file."""
+    own = {k: v for k, v in plan_8b().metadata.items() if k.startswith("llama.")}
+    return with_facts(
+        case,
+        {
+            "model.architecture": "llama",
+            "model.tensors": packed(plan_8b().tensors),
+            "model.metadata": own,
+            "runtime.slots": 1,
+            "runtime.flash_attention": True,
+            "runtime.ubatch": 512,
+            "runtime.batch": 2048,
         },
     )
 

@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 from lab.h200_speed.plan import Run, read_plan
 from lab.h200_speed.questions import question
-from lab.speed.own import group_of_run
+from lab.speed.own import BATCHED, group_of_run
 
+from unslow.think.speed.group import DENSE
 from unslow.think.speed.outcome import Outcome, decode, prefill
 
 OWN_SPREAD = 0.5
@@ -26,7 +27,7 @@ def predicted(run: Run) -> tuple[float, float, float] | None:
     said = msgspec.to_builtins(run) | _defaults(run)
     q = question(run.model, said)
     group = group_of_run(q, said)
-    known = "dense gpu" if group == "batched" else group
+    known = DENSE if group == BATCHED else group
     found = prefill(q, float(said["prompt"]), float(said["micro_batch"])) if _is_prompt(run) else decode(q, known)
     return _interval(found)
 

@@ -5,14 +5,16 @@ from typing import Any
 from lab.h200_speed.models import named
 
 from unslow.catalog.devices import find_device
-from unslow.think.physics.chip import Setting
+from unslow.think.physics.chip import Chip, Setting
+from unslow.think.physics.kv_cache import element_bytes
 from unslow.think.speed.ask import on_gpu, placed_on_host
 from unslow.think.speed.chips import gpu_chip, host_chip
-from unslow.think.speed.load import ModelLoad, model_load
+from unslow.think.speed.load import model_load
 from unslow.think.speed.question import Host, Question
 from unslow.think.speed.totals import totals
 from unslow.think.speed.types import class_of_model
 
+DEVICE, FAMILY = "H200 SXM", "hopper"
 YEAR = 2026.8
 HOST_BYTES_PER_S = 120e9
 """What reading RAM reached there: 105 to 130 GB/s (runs `micro`)."""
@@ -20,38 +22,44 @@ HOST_FAMILY = "h200 host"
 """The processor beside it is learned on its own, as a calibration of that machine would."""
 LINK_BYTES_PER_S = 7.5e9
 """From ordinary memory, in which a mapped file lies: 6.4 and 8.2 GB/s (runs `link`)."""
-_ELEMENT_BYTES = {"f16": 2.0, "q8_0": 1.0625, "q4_0": 0.5625}
 _ALL = 99
 
 
 def question(model: str, said: dict[str, Any]) -> Question:
     """The question of one test: `model` is STEM@QUANT, `said` the settings of a run, each one number."""
     plan = named(model.replace("@BF16", "@F16")).blueprint
-    load, types = model_load(plan), class_of_model(plan)
+    load, setting = model_load(plan), _setting(said, class_of_model(plan))
+    per_element, tokens = element_bytes(said.get("kv", "f16")), float(said.get("sequences") or 1)
+    whole = Question(None, _h200(), setting, YEAR, _depth(said), per_element, tokens)
+    chip = host_chip(HOST_BYTES_PER_S, float(said.get("threads", 16)))
+    if said.get("cpu_only"):
+        alone = setting._replace(backend="cpu", family=HOST_FAMILY, device="")
+        return whole._replace(host=Host(totals(load), chip, alone))
     layers = None if said.get("gpu_layers", _ALL) >= _ALL else said["gpu_layers"]
-    setting = Setting(
+    moe = min(said.get("cpu_moe", 0), len(load.layers))
+    host = placed_on_host(load, layers, moe, chip, setting, HOST_FAMILY)
+    host = host._replace(link_bytes_per_s=LINK_BYTES_PER_S) if host else None
+    return whole._replace(totals=on_gpu(load, layers, moe), host=host)
+
+
+def _setting(said: dict[str, Any], types: str) -> Setting:
+    return Setting(
         "cuda",
-        "hopper",
-        "H200 SXM",
+        FAMILY,
+        DEVICE,
         types,
         runtime="transformers" if said.get("runtime") == "transformers" else "",
         fused=bool(said.get("flash", 1)),
         packed_cache=said.get("kv", "f16") != "f16",
         graphs=said.get("graphs", True),
     )
-    depth = _depth(said)
+
+
+def _h200() -> Chip:
     device = find_device("NVIDIA H200")
     if device is None:
         raise LookupError("H200")
-    element_bytes, tokens = _ELEMENT_BYTES[said.get("kv", "f16")], float(said.get("sequences") or 1)
-    whole = Question(None, gpu_chip(device), setting, YEAR, depth, element_bytes, tokens)
-    if said.get("cpu_only"):
-        return whole._replace(host=_whole_host(load, said, setting))
-    chip = host_chip(HOST_BYTES_PER_S, float(said.get("threads", 16)))
-    moe = min(said.get("cpu_moe", 0), len(load.layers))
-    host = placed_on_host(load, layers, moe, chip, setting, HOST_FAMILY)
-    host = host._replace(link_bytes_per_s=LINK_BYTES_PER_S) if host else None
-    return whole._replace(totals=on_gpu(load, layers, moe), host=host)
+    return gpu_chip(device)
 
 
 def _depth(said: dict[str, Any]) -> float:
@@ -60,8 +68,3 @@ def _depth(said: dict[str, Any]) -> float:
         return float(said.get("depth", 0))
     before = said.get("prompt", 0) if said.get("sequences") else said.get("depth", 0)
     return float(before) + float(said.get("generate", 64)) / 2
-
-
-def _whole_host(load: ModelLoad, said: dict[str, Any], setting: Setting) -> Host:
-    chip = host_chip(HOST_BYTES_PER_S, float(said.get("threads", 16)))
-    return Host(totals(load), chip, setting._replace(backend="cpu", family=HOST_FAMILY, device=""))

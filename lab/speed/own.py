@@ -6,13 +6,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lab.h200_speed.questions import question
+from lab.h200_speed.questions import DEVICE, question
 from lab.speed.table import DATA, Measured
 
+from unslow.think.speed.group import CPU, DEEP, DEEP_FROM, DENSE, MOE, PARTIAL, PREFILL
 from unslow.think.speed.question import Question, prompt_terms, step_terms
 
 FILES = ("h200_speed_learning.jsonl", "h200_speed_learning_more.jsonl", "h200_speed_measured.jsonl")
-DEVICE = "H200 SXM"
+BATCHED = "batched"
+"""A group of our own: nobody published enough of it to judge by."""
 WEIGHT = 0.4
 """There are many of them, all of one machine."""
 
@@ -39,13 +41,13 @@ def measured_row(q: Question, said: dict[str, Any], row: dict[str, Any]) -> Meas
     some = tuple(t for t in terms if t.seconds)
     backend = "cpu" if said.get("cpu_only") else "cuda"
     return Measured(
-        DEVICE,
-        group_of_run(q, said),
-        backend,
-        q.setting.family,
-        some,
-        seconds,
-        WEIGHT,
+        device=DEVICE,
+        group=group_of_run(q, said),
+        backend=backend,
+        family=q.setting.family,
+        terms=some,
+        seconds=seconds,
+        weight=WEIGHT,
         is_trusted=False,
         source=row["run"],
     )
@@ -54,16 +56,16 @@ def measured_row(q: Question, said: dict[str, Any], row: dict[str, Any]) -> Meas
 def group_of_run(q: Question, said: dict[str, Any]) -> str:
     """The group that a run is judged in."""
     if said["kind"] == "prefill":
-        return "prefill"
+        return PREFILL
     if q.totals is None:
-        return "cpu only"
+        return CPU
     if q.host is not None:
-        return "partial offload"
+        return PARTIAL
     if (said.get("sequences") or 1) > 1:
-        return "batched"
+        return BATCHED
     if q.totals.experts > 1:
-        return "moe"
-    return "deep context" if float(q.depth) >= 4096 else "dense gpu"
+        return MOE
+    return DEEP if float(q.depth) >= DEEP_FROM else DENSE
 
 
 def said_of(row: dict[str, Any]) -> dict[str, Any] | None:

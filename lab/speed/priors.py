@@ -25,7 +25,7 @@ _MIDDLES = {
     "prompt gather": (2e-9, 1.0), "prompt gather each": (200 * MICRO, 1.0),
     "prompt copy": (1.2, 0.3), "prompt copy experts": (0.8, 0.4),
     "packed cache": (80.0, 0.7), "batched layer": (30 * MICRO, 0.7),
-    "batched": (0.35, 0.5), "tiles": (1.5, 0.5), "batch": (2.0, 0.7),
+    "conversation": (30 * MICRO, 0.7), "batched": (0.35, 0.5), "tiles": (1.5, 0.5), "batch": (2.0, 0.7),
 }  # fmt: skip
 """By kind: the usual value, and the width."""
 _CPU = {
@@ -42,11 +42,12 @@ _SHIFTS = {
 """By kind, as logarithms: what makes others larger or smaller."""
 _DEVIATIONS = {"energy": 0.15, "launch": 0.4}
 _DEVIATION = 0.4
+"""How far a family may lie off its backend, and a runtime off llama.cpp."""
 _FAMILY_LEVEL = 2
 _DEVICE_DEVIATION = 0.2
+"""How far a device may lie off its family."""
 _NOT_YET = 0.02
 """Of what is learned only for a device that was measured closely, after all others."""
-"""How far a family may lie off its backend, and a runtime off llama.cpp."""
 
 
 def prior_of(name: str) -> Prior:

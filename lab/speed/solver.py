@@ -19,6 +19,8 @@ USUAL_ERROR = 0.06
 MOST_ROUNDS, MOST_TRIES = 60, 8
 LONGEST_STEP = 1.5
 ENOUGH = 1e-4
+FAR, NEAR, LEAST_DAMPING = 1.0, 0.01, 1e-6
+"""How carefully to begin far from a solution and near one, and how boldly to go on at most."""
 HELD, FREE = 0.02, 1.0
 """How far factors may move that are held, and those of one device that is learned after all others."""
 
@@ -55,6 +57,44 @@ def design(rows: Sequence[Measured]) -> Design:
     return Design(list(names), row, np.searchsorted(row, np.arange(len(rows))), seconds, powers)
 
 
+class Problem(NamedTuple):
+    """What is to be explained, and what is plausible before."""
+
+    design: Design
+    wanted: Array
+    """The logarithms of the measured times."""
+    weight: Array
+    mean: Array
+    width: Array
+
+    def loss(self, logs: Array) -> float:
+        """How badly these factors explain the rows, and how implausible they are."""
+        times, _ = self.design.times(logs)
+        misfit = self.weight * 2 * (np.sqrt(1 + self._off(times) ** 2) - 1)
+        return float(np.sum(misfit) + np.sum(((logs - self.mean) / self.width) ** 2))
+
+    def slopes(self, logs: Array) -> tuple[Array, Array]:
+        """How the loss grows at this place, and how that changes: its gradient, and nearly its second derivative."""
+        design = self.design
+        times, each = design.times(logs)
+        off = self._off(times)
+        slope = np.add.reduceat((each / times[design.row])[:, None] * design.powers, design.first) / USUAL_ERROR
+        pull = self.weight / np.sqrt(1 + off**2)
+        curve = slope.T @ (slope * pull[:, None]) + np.diag(1 / self.width**2)
+        return slope.T @ (pull * off) + (logs - self.mean) / self.width**2, curve
+
+    def _off(self, times: Array) -> Array:
+        return np.asarray((np.log(times) - self.wanted) / USUAL_ERROR)
+
+
+class Place(NamedTuple):
+    """Factors on the way to the best ones, and how carefully to go on from there."""
+
+    logs: Array
+    loss: float
+    damping: float
+
+
 def fitted(
     rows: Sequence[Measured], start: Mapping[str, float] | None = None, held: Mapping[str, float] | None = None
 ) -> dict[str, float]:
@@ -63,46 +103,55 @@ def fitted(
     `start` may be a solution for nearly the same rows. What is `held` stays as it is: then only a device's own
     deviations are learned, and those may be large.
     """
+    problem = _problem(rows, held)
+    names = problem.design.names
+    logs = np.array([(start or {}).get(name, mean) for name, mean in zip(names, problem.mean.tolist(), strict=True)])
+    best = _lowest(problem, Place(logs, problem.loss(logs), FAR if start is None else NEAR))
+    return dict(zip(names, best.tolist(), strict=True))
+
+
+def _problem(rows: Sequence[Measured], held: Mapping[str, float] | None) -> Problem:
     plan = design(rows)
     priors = [_prior(name, held) for name in plan.names]
-    mean, width = np.array([p.mean for p in priors]), np.array([p.width for p in priors])
-    wanted = np.log([m.seconds for m in rows])
-    weight = np.array([m.weight for m in rows])
-
-    def loss(logs: Array) -> float:
-        times, _ = plan.times(logs)
-        off = (np.log(times) - wanted) / USUAL_ERROR
-        return float(np.sum(weight * 2 * (np.sqrt(1 + off**2) - 1)) + np.sum(((logs - mean) / width) ** 2))
-
-    logs = np.array([(start or {}).get(n, p.mean) for n, p in zip(plan.names, priors, strict=True)])
-    damping, now = 1.0 if start is None else 0.01, loss(logs)
-    for _ in range(MOST_ROUNDS):
-        times, each = plan.times(logs)
-        off = (np.log(times) - wanted) / USUAL_ERROR
-        slope = np.add.reduceat((each / times[plan.row])[:, None] * plan.powers, plan.first) / USUAL_ERROR
-        pull = weight / np.sqrt(1 + off**2)
-        curve = slope.T @ (slope * pull[:, None]) + np.diag(1 / width**2)
-        downhill = slope.T @ (pull * off) + (logs - mean) / width**2
-        before = now
-        for _ in range(MOST_TRIES):
-            step = np.linalg.solve(curve + damping * np.diag(np.diag(curve)), -downhill)
-            step = np.clip(step, -LONGEST_STEP, LONGEST_STEP)
-            now = loss(logs + step)
-            if now < before:
-                logs, damping = logs + step, max(damping / 4, 1e-6)
-                break
-            damping *= 4
-        else:
-            break
-        if before - now < ENOUGH * max(1.0, abs(before)):
-            break
-    return dict(zip(plan.names, logs.tolist(), strict=True))
+    return Problem(
+        design=plan,
+        wanted=np.log([m.seconds for m in rows]),
+        weight=np.array([m.weight for m in rows]),
+        mean=np.array([p.mean for p in priors]),
+        width=np.array([p.width for p in priors]),
+    )
 
 
 def _prior(name: str, held: Mapping[str, float] | None) -> Prior:
     if held is None:
         return prior_of(name)
     return Prior(held[name], HELD) if name in held else Prior(prior_of(name).mean, FREE)
+
+
+def _lowest(problem: Problem, place: Place) -> Array:
+    """Downhill until a step gains next to nothing."""
+    for _ in range(MOST_ROUNDS):
+        lower = _lower(problem, place)
+        if lower is None:
+            break
+        before, place = place.loss, lower
+        if before - place.loss < ENOUGH * max(1.0, abs(before)):
+            break
+    return place.logs
+
+
+def _lower(problem: Problem, place: Place) -> Place | None:
+    """One step down, the shorter the more damped; None where no try finds one (Levenberg and Marquardt)."""
+    downhill, curve = problem.slopes(place.logs)
+    damping = place.damping
+    for _ in range(MOST_TRIES):
+        step = np.linalg.solve(curve + damping * np.diag(np.diag(curve)), -downhill)
+        logs = place.logs + np.clip(step, -LONGEST_STEP, LONGEST_STEP)
+        loss = problem.loss(logs)
+        if loss < place.loss:
+            return Place(logs, loss, max(damping / 4, LEAST_DAMPING))
+        damping *= 4
+    return None
 
 
 def predicted(rows: Sequence[Measured], logs: dict[str, float]) -> Array:

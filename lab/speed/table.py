@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from unslow.facts.units import GIB
 from unslow.facts.values import Unknown
-from unslow.think.physics.terms import Term
+from unslow.think.physics.terms import Term, least
 from unslow.think.speed.ask import question_of
 from unslow.think.speed.group import group_of
 from unslow.think.speed.question import prompt_terms, step_terms
@@ -25,6 +25,8 @@ FLAGGED = (
     "SLOW SETUP", "SPILL", "low trust", "regression", "anomal", "low-efficiency", "RPC", "ot=", "nkvo=1",
 )  # fmt: skip
 """What the table itself says of rows that measured something else than the hardware."""
+_BENCH = re.compile(r"(?:tg|pp)\s?\d+")
+"""A test as llama-bench names it."""
 UNLIKE = re.compile(r"(?i)spec|mtp|draft|turboquant|claimed|aggregate")
 LONGEST_ANSWER = 2048.0
 TOLERANCE = 0.97
@@ -83,31 +85,32 @@ def _median(some: list[Measured]) -> Measured:
 
 
 def _measured(row: dict[str, str]) -> Measured | None:
+    """One row; None where it teaches nothing, or something wrong."""
     speed = number(row.get("tok_s"))
-    if not speed or is_flagged(row):
+    found = asked(row) if speed and not is_flagged(row) else None
+    if found is None or isinstance(found, Unknown) or not _is_usable(found):
         return None
-    found = asked(row)
-    if isinstance(found, Unknown) or not _is_usable(found):
-        return None
-    exact = bool(re.fullmatch(r"(?:tg|pp)\s?\d+", row["test"].strip())) and found.is_sized
-    if not exact and found.start > DEEPEST_CHAT:
-        return None
+    is_exact = bool(_BENCH.fullmatch(row["test"].strip())) and found.is_sized
     terms = terms_of(found)
-    if 1 / speed < TOLERANCE * sum(float(t.seconds) for t in terms if not t.factors):
-        return None  # faster than the memory can be read: another model, quant or device than the row says
-    trusted = row["source"].startswith(TRUSTED)
-    weight = (TRUSTED_WEIGHT if trusted else OTHER_WEIGHT) if exact else CHAT_WEIGHT
+    if (not is_exact and found.start > DEEPEST_CHAT) or beats_ceiling(1 / speed, terms):
+        return None
+    is_trusted = row["source"].startswith(TRUSTED)
     return Measured(
-        found.device.name,
-        group_of(found),
-        found.backend,
-        found.setting.family,
-        terms,
-        1 / speed,
-        weight,
-        trusted and exact,
-        row["source"],
+        device=found.device.name,
+        group=group_of(found),
+        backend=found.backend,
+        family=found.setting.family,
+        terms=terms,
+        seconds=1 / speed,
+        weight=(TRUSTED_WEIGHT if is_trusted else OTHER_WEIGHT) if is_exact else CHAT_WEIGHT,
+        is_trusted=is_trusted and is_exact,
+        source=row["source"],
     )
+
+
+def beats_ceiling(seconds: float, terms: Iterable[Term]) -> bool:
+    """Whether it is faster than memory can be read: another model, quant or device than the row says."""
+    return seconds < TOLERANCE * float(least(terms))
 
 
 def terms_of(found: Asked) -> tuple[Term, ...]:

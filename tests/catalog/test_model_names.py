@@ -115,3 +115,9 @@ def test_an_unknown_name_is_answered_with_near_ones(written, near):
 def test_nonsense_is_an_unknown_model(written):
     with pytest.raises(UserError, match="there is no model"):
         find_model(written)
+
+
+def test_an_unknown_name_says_so_as_text_too():
+    with pytest.raises(UserError) as error:
+        find_model("nobody-knows-9000")
+    assert str(error.value) == error.value.message == "there is no model 'nobody-knows-9000' in the catalogue"

@@ -46,3 +46,9 @@ def test_what_can_not_be_done_is_said(capsys, words):
 def test_a_server_that_is_not_there(capsys):
     assert main(["calibrate", "http://127.0.0.1:9", "-q"]) == 2
     assert "127.0.0.1:9" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--list", "--forget"], ["--list", "http://127.0.0.1:1"], ["http://x", "--forget"]])
+def test_measuring_listing_and_forgetting_are_apart(capsys, words):
+    assert main(["calibrate", *words]) == 2
+    assert "together make no sense" in capsys.readouterr().err

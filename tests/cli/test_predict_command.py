@@ -84,3 +84,19 @@ def test_a_table_of_which_nothing_is_known(capsys: pytest.CaptureFixture[str], t
     source.write_text("model,hardware,test\n")
     status, _, _ = run(capsys, "--csv", str(source), "--out", str(tmp_path / "out.csv"), "--force")
     assert status == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--device", "RTX 4090"], "--device"),
+        (["qwen3-8b"], "MODEL"),
+        (["--no-flash-attention"], "--no-flash-attention"),
+        (["--json"], "--json"),
+        (["--acceptance", "0"], "--acceptance"),
+    ],
+)
+def test_a_table_takes_no_settings(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    status, _, err = run(capsys, "--csv", "-", *words)
+    assert status == 2
+    assert f"{said} is not for tables" in err

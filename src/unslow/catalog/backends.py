@@ -1,4 +1,4 @@
-"""What was learned of each backend on each family of devices: one TOML for each, found by presence."""
+"""What was learned of a backend against the bandwidth measured beside it: one TOML for each, found by presence."""
 
 from functools import cache
 
@@ -16,20 +16,7 @@ class Learned(msgspec.Struct, frozen=True):
     source: str
 
 
-class BackendData(msgspec.Struct, frozen=True):
-    """A backend: the figures for any device, and for the families that were measured."""
-
-    default: Learned
-    families: dict[str, Learned] = {}
-
-
 @cache
-def backends() -> dict[str, BackendData]:
-    """Every backend by name."""
-    return dict(entries("backends", BackendData))
-
-
-def learned(name: str, family: str = "") -> Learned:
-    """The figures for a family of devices, else those for any."""
-    data = backends()[name]
-    return data.families.get(family, data.default)
+def backends() -> dict[str, Learned]:
+    """Every backend by name; GPUs are predicted from `learned_speed`."""
+    return dict(entries("backends", Learned))

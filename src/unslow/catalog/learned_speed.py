@@ -29,6 +29,10 @@ class LearnedSpeed(msgspec.Struct, frozen=True):
     chips: dict[str, list[str]] = {}
     """The families that each backend was measured on."""
 
+    def spread(self, group: str, backend: str) -> Spread:
+        """Of a group on a backend, else of the group."""
+        return self.spreads.get(f"{group}/{backend}") or self.spreads[group]
+
 
 @cache
 def learned_speed() -> LearnedSpeed:
@@ -37,9 +41,8 @@ def learned_speed() -> LearnedSpeed:
 
 
 def spread_of(group: str, backend: str) -> Spread:
-    """The spread of a group on a backend, else of the group."""
-    spreads = learned_speed().spreads
-    return spreads.get(f"{group}/{backend}") or spreads[group]
+    """The learned spread of a group on a backend, else of the group."""
+    return learned_speed().spread(group, backend)
 
 
 def as_toml(learned: LearnedSpeed) -> str:

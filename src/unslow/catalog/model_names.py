@@ -5,7 +5,7 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterable
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, cached_property
 from itertools import accumulate
 
 from unslow.catalog.models import WellKnown, all_names, model_at
@@ -31,9 +31,34 @@ def find_model(word: str) -> WellKnown:
                 return _only(found, word)
     if kind := _kind_unlisted(readings):
         raise UserError(f"{word}: {kind.why}", kind.hint)
-    if (bare := _bare(word)) and len(choice := listed(bare)) > 1:
-        raise _several(choice, word)
-    raise UserError(f"there is no model {word[:_LONGEST]!r} in the catalogue", _near(word))
+    raise _NoSuchModelError(word)
+
+
+class _NoSuchModelError(UserError):
+    """No model has that name. What is like it is looked for when somebody asks: callers that try names drop most."""
+
+    def __init__(self, word: str) -> None:
+        Exception.__init__(self, word)  # the message of a UserError is known at once
+        self.word = word
+
+    @property
+    def message(self) -> str:  # type: ignore[override]  # found when asked for
+        """What to say of it."""
+        return self._said.message
+
+    @property
+    def hint(self) -> str:  # type: ignore[override]
+        """What to try."""
+        return self._said.hint
+
+    def __str__(self) -> str:
+        return self.message
+
+    @cached_property
+    def _said(self) -> UserError:
+        if (bare := _bare(self.word)) and len(choice := listed(bare)) > 1:
+            return _several(choice, self.word)
+        return UserError(f"there is no model {self.word[:_LONGEST]!r} in the catalogue", _near(self.word))
 
 
 def listed(word: str) -> list[WellKnown]:
@@ -44,7 +69,7 @@ def listed(word: str) -> list[WellKnown]:
     wanted = _words(word[:_LONGEST])
     if word.strip() and not wanted:
         return []
-    found = [stem for stem, names in all_names().items() if any(_has(_words(name), wanted) for name in names)]
+    found = [stem for stem, names in _words_of_names().items() if any(_has(words, wanted) for words in names)]
     first = "".join(wanted[:1])
     return sorted(_ordered(found), key=lambda model: not _joined(model.name).startswith(first))
 
@@ -114,6 +139,12 @@ def _joined(text: str) -> str:
 def _key(text: str) -> str:
     """The words with nothing between them: some write 3.1, some 31."""
     return _joined(text).replace(".", "")
+
+
+@cache
+def _words_of_names() -> dict[str, list[list[str]]]:
+    """The words of every name of every model, by its file name."""
+    return {stem: [_words(name) for name in names] for stem, names in all_names().items()}
 
 
 @cache

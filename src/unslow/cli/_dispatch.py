@@ -20,6 +20,9 @@ _EPILOG = """examples:
   unslow explain                 every cause that it knows
   unslow fit llama-3.3-70b       does a model fit this machine, or `--device "RTX 4090"`
   unslow models                  the models on this machine
+  unslow predict qwen3-8b        how fast a model should be here, or `--device "RTX 4090"`; `--explain` says why
+  unslow check "70B Q4 at 72 tok/s on an RTX 4090"   is a claim possible
+  unslow calibrate               measure this machine's own rates, for sharper predictions
 
 options of the diagnosis: unslow diagnose --help
 exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""

@@ -26,7 +26,7 @@ _ASCII = str.maketrans("█▓▒░■✓✗×→·µ", "#%+.*+xx>-u")
 def write(text: str) -> None:
     """Write to standard output; UserError where nothing can be written there."""
     if sys.stdout is None:
-        raise UserError("there is no standard output to write to", "use --save FILE, or redirect it to a file")
+        raise UserError("there is no standard output to write to", "redirect it to a file")
     try:
         _write(text + "\n")
         sys.stdout.flush()

@@ -10,9 +10,13 @@ examples:
   unslow calibrate http://127.0.0.1:8080
   unslow calibrate --list
   unslow calibrate --forget
+
+exit status: 0 measured, listed or forgotten, 2 could not run
 """
 
 import argparse
+
+from unslow.facts.errors import UserError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,6 +48,7 @@ def run(args: argparse.Namespace) -> int:
     )
 
     check_calibration_format(args.format)
+    _check_alone(args)
     if args.forget is not None:
         write(render_forgotten(forget(LiveSystem(), args.forget), args.format))
         return 0
@@ -55,3 +60,11 @@ def run(args: argparse.Namespace) -> int:
             text = render_calibration(done, args.format, width=width(), color=color())
     write(text)
     return 0
+
+
+def _check_alone(args: argparse.Namespace) -> None:
+    """UserError where two of measuring, listing and forgetting are asked for at once."""
+    asked = {"TARGET": args.target is not None, "--list": args.list, "--forget": args.forget is not None}
+    if sum(asked.values()) > 1:
+        given = " and ".join(name for name, is_given in asked.items() if is_given)
+        raise UserError(f"{given} together make no sense", "give one of them")

@@ -22,6 +22,12 @@ import argparse
 
 from unslow.facts.errors import UserError
 
+_WRITTEN = {
+    "model": "MODEL", "devices": "--device", "ram_bytes": "--ram", "depth": "--context",
+    "flash_attention": "--no-flash-attention", "graphs": "--no-graphs", "format": "--json",
+}  # fmt: skip
+"""Arguments whose flag has another name."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of this command."""
@@ -109,11 +115,16 @@ def _table(args: argparse.Namespace) -> int:
         raise UserError(
             f"tables are predicted with {error.name}, which is not installed", "pip install numpy"
         ) from error
-    given = {k: v for k, v in vars(args).items() if v not in (None, False)}
-    alone = set(given) - {"csv", "out", "force", "format", "command", "run"}
-    if alone or args.format == "json":
-        what = "--json" if args.format == "json" else min(alone).replace("_", "-")
-        raise UserError(f"--csv stands alone: {what} is not for tables", "each row says what it asks")
+    if alone := _of_one_case(args):
+        raise UserError(f"--csv stands alone: {alone[0]} is not for tables", "each row says what it asks")
     with Progress() as progress:
         done = predict_table(args.csv, args.out or "-", progress, force=args.force)
     return 0 if done.predicted or not done.rows else 3
+
+
+def _of_one_case(args: argparse.Namespace) -> list[str]:
+    """The arguments that were given and that a table has no use for, as they are written."""
+    unset = {"explain": False, "format": "terminal"}
+    given = [name for name, value in vars(args).items() if value != unset.get(name)]
+    names = sorted(set(given) - {"csv", "out", "force", "command", "run"})
+    return [_WRITTEN.get(name, f"--{name.replace('_', '-')}") for name in names]

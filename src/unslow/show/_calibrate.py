@@ -109,7 +109,7 @@ def _head(calibration: Calibration) -> Text:
 
 def _subject(calibration: Calibration) -> str:
     words = [f"{calibration.engine} {calibration.engine_version}"]
-    words += [f"{calibration.threads} threads"] if calibration.threads else []
+    words += [_threads(calibration.threads)] if calibration.threads else []
     words += [f"memory {calibration.ram_read_bytes_per_s / GB:.1f} GB/s"] if calibration.ram_read_bytes_per_s else []
     words += [f"last cache {size(calibration.cache_bytes)}"] if calibration.cache_bytes else []
     return " · ".join([*words, f"{calibration.seconds:.0f} s"])
@@ -158,8 +158,12 @@ def _kept_lines(one: _Kept) -> Iterator[RenderableType]:
     what = "rates of each type" if known.rates else f"one factor, from {known.scale.model if known.scale else '?'}"
     device = known.machine.cpu if known.backend == "cpu" else known.device
     state = Text("stale  ", style="yellow") if one.stale else Text("holds  ", style="green")
-    yield state.append(f"{device} · {known.engine} {known.engine_version} · {known.threads} threads", "bold")
+    yield state.append(f"{device} · {known.engine} {known.engine_version} · {_threads(known.threads)}", "bold")
     yield _dim(f"{known.taken_at} · {what} · {safe(one.path)}")
     yield from (_dim(f"because {safe(reason)}") for reason in one.stale)
     if known.disturbed:
         yield _dim(f"with care: {known.disturbed}")
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'' if count == 1 else 's'}"

@@ -74,8 +74,10 @@ def _subject(report: PredictionReport) -> str:
     depth, batch = int(settings.get("depth", 0)), int(settings.get("batch", 1))
     said.append(f"{depth:,} tokens in the context" if depth else "an empty context")
     if batch > 1:
-        said.append(f"{batch} conversations")
+        said.append(f"{batch:,} conversations")
     said.append(f"{settings.get('kv_type', 'f16')} KV cache")
+    if place and place.gpus > 1:
+        said.append(f"split by {settings.get('split', 'layer')}")
     if report.placement:
         said.append(_placement(report.placement))
     return " · ".join(said)
@@ -84,11 +86,11 @@ def _subject(report: PredictionReport) -> str:
 def _placement(placement: PlacementShown) -> str:
     everything = placement.all_gpu_layers
     why = ", as much as fits" if placement.chosen else ""
-    if placement.experts_on_cpu:
-        return f"the experts of {placement.experts_on_cpu} layers on the host{why}"
+    experts = f"the experts of {placement.experts_on_cpu} layers on the host"
     if placement.gpu_layers >= everything:
-        return f"all {everything} layers on the GPU"
-    return f"{placement.gpu_layers} of {everything} layers on the GPU{why}, the rest on the host"
+        return experts + why if placement.experts_on_cpu else f"all {everything} layers on the GPU"
+    rest = f"the rest and {experts}" if placement.experts_on_cpu else "the rest on the host"
+    return f"{placement.gpu_layers} of {everything} layers on the GPU{why}, {rest}"
 
 
 def _speeds(report: PredictionReport) -> Table:

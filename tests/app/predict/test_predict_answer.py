@@ -161,3 +161,42 @@ def test_this_machine_is_measured() -> None:
     assert report.place.backend == "cpu"
     assert report.place.bytes_per_s > 1e9
     assert decode(report).tokens_per_s.mid > 1
+
+
+def test_the_host_s_memory_does_not_push_layers_off_the_gpu() -> None:
+    unsaid, enough = asked("llama-3.3-70b"), asked("llama-3.3-70b", ram_bytes="32GB")
+    assert unsaid.placement == enough.placement
+
+
+@pytest.mark.parametrize("device", ["RTX 4090", "M3 Max 36GB", "Ryzen 9 7950X"])
+def test_nothing_is_predicted_of_what_would_be_read_from_a_disk(device: str) -> None:
+    report = asked("llama-3.3-70b", device, ram_bytes="8GB")
+    assert report.decode is None
+    assert "does not fit" in report.reason
+
+
+def test_a_context_that_the_model_was_not_trained_for_is_said() -> None:
+    assert any("131,072" in note for note in asked(depth="256k").notes)
+    assert not any("trained" in note for note in asked(depth="64k").notes)
+
+
+def test_experts_of_a_model_without_any_are_nowhere() -> None:
+    report = asked(cpu_moe="10")
+    assert report.placement is not None
+    assert report.placement.experts_on_cpu == 0
+    assert any("no effect" in note for note in report.notes)
+
+
+def test_vllm_on_amd_means_rocm() -> None:
+    report = asked(device="RX 7900 XTX", runtime="vllm", quant="BF16")
+    assert report.place is not None
+    assert report.place.backend == "rocm"
+
+
+@pytest.mark.parametrize(
+    ("quant", "gib"),
+    [("AWQ", 4.7), ("W4A16", 4.7), ("MXFP4", 4.7), ("EXL3-3.0bpw", 3.8), ("FP8", 8.1), ("W8A8", 8.1), ("BF16", 15.3)],
+)
+def test_formats_of_safetensors_have_about_their_bits(quant: str, gib: float) -> None:
+    report = asked("qwen3-8b", "H100", runtime="vllm", quant=quant)
+    assert report.model.weights_bytes / 2**30 == pytest.approx(gib, abs=0.15)

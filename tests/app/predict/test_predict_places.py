@@ -69,7 +69,48 @@ def test_a_calibration_of_this_machine_is_used(monkeypatch: pytest.MonkeyPatch, 
     assert (report.basis.kind, report.basis.text.split(":")[0]) == ("calibrated", "calibrated")
     assert report.decode is not None
     assert report.decode.walls[0].part == "weights"
+    explain = answer(system, Request.from_flags({**flags, "explain": True})).explain
+    assert explain is not None
+    own = next(q.tokens_per_s for q in explain.quants if q.name == "Q8_0")
+    assert own == explain.batching[0].tokens_per_s == pytest.approx(report.decode.tokens_per_s.mid)
     other = answer(system, Request.from_flags({**flags, "threads": "1"}))
     assert other.basis is not None
     assert other.basis.kind == "catalog"
     assert any("not used" in note and "threads" in note for note in other.notes)
+
+
+def test_a_count_is_said_once() -> None:
+    with pytest.raises(UserError, match="contradict"):
+        place(devices=["2x RTX 3090"], gpus="4")
+    assert isinstance(place(devices=["2x RTX 3090"], gpus="2"), Place)
+
+
+def test_the_device_is_the_one_whose_memory_is_taken() -> None:
+    found = place(devices=["GTX 1060"])
+    assert isinstance(found, Place)
+    assert found.device.name == found.rooms[0].name
+    assert "there is also" in found.notes[0]
+
+
+def test_what_is_published_of_a_chip_that_is_not_predicted() -> None:
+    found = place(devices=["Taalas HC1"])
+    assert isinstance(found, Unknown)
+    assert "17,000 tok/s" in found.why
+
+
+def test_a_maker_s_name_leads_to_its_chip() -> None:
+    with pytest.raises(UserError) as error:
+        place(devices=["Groq"])
+    assert "Groq LPU" in error.value.hint
+
+
+def test_vllm_does_not_run_on_apple_s_gpus() -> None:
+    with pytest.raises(UserError, match="vLLM does not run"):
+        place(devices=["M3 Ultra"], runtime="vllm")
+
+
+def test_the_host_of_a_shared_memory_reads_it_too() -> None:
+    mac, desktop = place(devices=["M3 Max 48GB"]), place(devices=["RTX 4090"])
+    assert isinstance(mac, Place)
+    assert isinstance(desktop, Place)
+    assert 2 * float(mac.host.bytes_per_s) == mac.device.memory_bytes_per_s > 2 * float(desktop.host.bytes_per_s)

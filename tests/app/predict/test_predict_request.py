@@ -33,3 +33,24 @@ def test_speeds_of_memory() -> None:
     for bad in ("", "fast", "80 furlongs", "-5", "0"):
         with pytest.raises(UserError):
             parsed_speed(bad)
+
+
+def test_programs_that_are_llama_cpp_inside() -> None:
+    for name in ("LM Studio", "lm-studio", "koboldcpp", "llama-server"):
+        assert Request.from_flags({"model": "m", "runtime": name}).runtime == "llama.cpp"
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ({"runtime": "exllamav3"}, "'exllamav3'"),
+        ({"depth": "-5"}, "--context -5"),
+        ({"depth": "deep"}, "--context 'deep'"),
+        ({"draft_tokens": "8"}, "without a draft model"),
+        ({"runtime": "vllm", "gpu_layers": "10"}, "--gpu-layers is a setting of llama.cpp"),
+        ({"runtime": "transformers", "cpu_moe": "10"}, "--cpu-moe is a setting of llama.cpp"),
+    ],
+)
+def test_a_refusal_names_what_was_written(flags: dict[str, str], said: str) -> None:
+    with pytest.raises(UserError, match=said):
+        Request.from_flags({"model": "m", **flags})

@@ -2,34 +2,19 @@
 
 import msgspec
 import pytest
-from cases import gpu_case, r
+from cases import gpu_case, r, with_tensors
 
-from unslow.catalog.model_names import find_model
 from unslow.facts.blueprint import Tensor
-from unslow.facts.snapshot import Case
 from unslow.facts.tensor_table import Table, packed
 from unslow.think.adapt.demand import fitting_placement, read_demand
 from unslow.think.adapt.exact import exact_layers, exact_needs
 from unslow.think.adapt.shape import read_shape
-from unslow.think.blueprints.made_up import made_up
 
 GIB, MIB = 2**30, 2**20
-PLAN = made_up(find_model("llama-3.1-8b"), "Q4_K_M")
-
-
-def known(case: Case) -> Case:
-    own = {k: v for k, v in PLAN.metadata.items() if k.startswith("llama.")}
-    model = msgspec.structs.replace(
-        case.model, architecture=r("llama"), tensors=r(packed(PLAN.tensors)), metadata=r(own), layers=r(32)
-    )
-    runtime = msgspec.structs.replace(
-        case.runtime, name=r("llama.cpp"), slots=r(1), flash_attention=r(True), ubatch=r(512), batch=r(2048)
-    )
-    return msgspec.structs.replace(case, model=model, runtime=runtime)
 
 
 def test_the_needs_are_those_of_the_allocator() -> None:
-    needs = exact_needs(known(gpu_case()), 8192)
+    needs = exact_needs(with_tensors(gpu_case()), 8192)
     assert needs is not None
     device, host = needs
     assert device.cache == GIB
@@ -39,13 +24,13 @@ def test_the_needs_are_those_of_the_allocator() -> None:
 
 
 def test_the_demand_follows_the_context() -> None:
-    case = known(gpu_case())
+    case = with_tensors(gpu_case())
     shorter, longer = read_demand(case, 4096), read_demand(case, 8192)
     assert longer.asked - shorter.asked == pytest.approx(GIB / 2, rel=0.02)
 
 
 def test_as_many_layers_as_fit_and_no_more() -> None:
-    case, room = known(gpu_case()), 3 * GIB
+    case, room = with_tensors(gpu_case()), 3 * GIB
     layers = exact_layers(case, 8192, room)
     assert layers is not None
     for count, fits in ((layers, True), (layers + 1, False)):
@@ -72,7 +57,7 @@ def test_without_tensors_nothing_is_exact() -> None:
     ],
 )
 def test_hostile_descriptions_are_not_believed(table: Table, metadata: dict[str, int]) -> None:
-    case = known(gpu_case())
+    case = with_tensors(gpu_case())
     model = msgspec.structs.replace(case.model, tensors=r(table), metadata=r(metadata))
     needs = exact_needs(msgspec.structs.replace(case, model=model), 8192)
     assert needs is None or all(n.total >= 0 for n in needs)

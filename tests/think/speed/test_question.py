@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unslow.catalog.learned_speed import learned_speed
@@ -18,17 +18,21 @@ from unslow.think.speed.totals import totals
 
 MODELS = ("llama-3.1-8b", "gpt-oss-20b", "qwen3-30b-a3b", "gemma-3-27b", "qwen3.5-35b-a3b", "deepseek-v2-lite")
 LOADS = {name: model_load(made_up(find_model(name), "Q4_K_M")) for name in MODELS}
+WHOLE = {name: totals(load) for name, load in LOADS.items()}
 CHIP = Chip(1e12, 4e13, 1.6e14, 350.0)
 BACKENDS = ("cuda", "rocm", "metal", "vulkan")
 models = st.sampled_from(MODELS)
 backends = st.sampled_from(BACKENDS)
 depths = st.floats(0, 131072)
+some = settings(max_examples=40, deadline=None)
+"""A property that one term breaks is broken by many examples; each prices a whole model."""
 
 
 def question(model, backend="cuda", chip=CHIP, **more):
-    return Question(totals(LOADS[model]), chip, Setting(backend), 2026.0, **more)
+    return Question(WHOLE[model], chip, Setting(backend), 2026.0, **more)
 
 
+@some
 @given(models, backends, depths, st.floats(1.01, 10))
 def test_more_bandwidth_is_never_slower(model, backend, depth, factor):
     quick = CHIP._replace(bytes_per_s=CHIP.bytes_per_s * factor)
@@ -37,6 +41,7 @@ def test_more_bandwidth_is_never_slower(model, backend, depth, factor):
     )
 
 
+@some
 @given(models, backends, depths, st.floats(1, 10_000))
 def test_a_deeper_token_is_never_faster(model, backend, depth, more):
     assert step_seconds(question(model, backend, depth=depth + more)) >= step_seconds(
@@ -44,6 +49,7 @@ def test_a_deeper_token_is_never_faster(model, backend, depth, more):
     )
 
 
+@some
 @given(models, backends, depths)
 def test_nothing_beats_the_bandwidth(model, backend, depth):
     out = decode(question(model, backend, depth=depth), "dense gpu")
@@ -52,6 +58,7 @@ def test_nothing_beats_the_bandwidth(model, backend, depth):
     assert sum(out.parts.values()) == pytest.approx(out.seconds)
 
 
+@some
 @given(models, st.integers(0, 99))
 def test_a_layer_on_the_host_never_helps(model, layers):
     load = LOADS[model]
@@ -65,13 +72,14 @@ def test_a_layer_on_the_host_never_helps(model, layers):
 def test_with_all_layers_there_is_no_host(model):
     load = LOADS[model]
     assert placed_on_host(load, None, 0, USUAL_HOST, Setting("cuda")) is None
-    assert on_gpu(load, None) == totals(load)
+    assert on_gpu(load, None) == WHOLE[model]
 
 
+@some
 @given(models, st.integers(0, 60), st.integers(0, 60))
 def test_every_weight_lies_somewhere(model, layers, experts):
     load = LOADS[model]
-    whole = totals(load)
+    whole = WHOLE[model]
     device = on_gpu(load, layers, experts)
     host = placed_on_host(load, layers, experts, USUAL_HOST, Setting("cuda"))
     held = host.totals if host else whole._replace(dense_bytes=0.0, expert_bytes=0.0)
@@ -79,6 +87,7 @@ def test_every_weight_lies_somewhere(model, layers, experts):
     assert device.expert_bytes + held.expert_bytes == pytest.approx(whole.expert_bytes)
 
 
+@some
 @given(models, st.integers(1, 64))
 def test_a_step_for_more_conversations_takes_longer_and_gives_more_where_it_should(model, tokens):
     one, many = question(model), question(model, tokens=float(tokens))
@@ -86,6 +95,7 @@ def test_a_step_for_more_conversations_takes_longer_and_gives_more_where_it_shou
     assert step_seconds(many) < tokens * step_seconds(one) * 1.5
 
 
+@some
 @given(models, st.sampled_from((LAYER, ROW, TENSOR)), st.integers(2, 8))
 def test_whole_layers_on_several_gpus_are_not_faster_than_on_one(model, split, gpus):
     seconds = step_seconds(question(model, gpus=float(gpus), split=split))
@@ -94,6 +104,7 @@ def test_whole_layers_on_several_gpus_are_not_faster_than_on_one(model, split, g
     assert seconds > 0
 
 
+@some
 @given(models, backends, st.integers(1, 16384), st.floats(0, 65536))
 def test_prompts_cost_more_at_depth(model, backend, tokens, depth):
     shallow, deep = question(model, backend), question(model, backend, depth=depth)

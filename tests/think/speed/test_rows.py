@@ -5,7 +5,7 @@ import pytest
 from unslow.facts.values import Unknown
 from unslow.think.speed.group import group_of
 from unslow.think.speed.named_models import mix_of, named_model
-from unslow.think.speed.rows import asked, number, year_of
+from unslow.think.speed.rows import asked, number
 from unslow.think.speed.types import class_of
 
 ROW = {"hardware": "RTX 3090", "model": "Llama 3.1 8B", "quant": "Q4_K_M", "test": "tg128", "n_gpus": "1.0"}
@@ -34,14 +34,6 @@ def test_models_are_known_by_what_tools_print(written, parameters, name):
 def test_what_nobody_knows_is_not_guessed():
     assert named_model("reap50-q4") is None
     assert named_model("Mystery-35B-A3B") is None
-
-
-@pytest.mark.parametrize(
-    ("text", "year"),
-    [("2024-05", 2024.375), ("b5863 2025-07-10", 2025.54), ("b9187 0253fb21", 2026.4), ("2025", 2025.5), ("", 2025.5)],
-)
-def test_builds_are_dated(text, year):
-    assert year_of(text) == pytest.approx(year, abs=0.02)
 
 
 @pytest.mark.parametrize(

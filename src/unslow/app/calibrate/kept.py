@@ -64,7 +64,7 @@ def _runtime(calibration: Calibration) -> Runtime:
 
 
 def forget(system: System, word: str, store: CalibrationStore | None = None) -> list[str]:
-    """Remove the calibrations whose file, engine or device holds the word, or all; UserError where there is none."""
+    """Remove the calibrations whose file, engine, device or processor has the word, or all; UserError for none."""
     store = store or default_store()
     gone = [one.path for one in store.read_all(system) if word.casefold() in _described(one)]
     if not gone:
@@ -77,5 +77,5 @@ def forget(system: System, word: str, store: CalibrationStore | None = None) -> 
 
 def _described(one: Stored) -> str:
     known = one.calibration
-    words = (one.path, known.engine, known.device, known.engine_version) if known else (one.path,)
-    return " ".join(words).casefold()
+    words = (known.engine, known.device, known.engine_version, known.machine.cpu) if known else ()
+    return " ".join((one.path, *words)).casefold()

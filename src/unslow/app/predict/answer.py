@@ -1,10 +1,11 @@
 """Answers one case: finds the model and the place, and puts the question."""
 
 import math
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from unslow import __version__
-from unslow.app.fit.chosen_scheme import chosen_scheme
+from unslow.app.fit.chosen_scheme import Chosen, chosen_scheme
 from unslow.app.fit.models import Found, find_gguf_model
 from unslow.app.fit.names import find_well_known
 from unslow.app.predict.basis import basis_of
@@ -18,6 +19,7 @@ from unslow.facts.units import GB
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.blueprints.made_up import made_up
+from unslow.think.calibrate import Match
 from unslow.think.physics.interval import Interval, inverse
 from unslow.think.speed import outcome
 from unslow.think.speed.named_models import mix_of
@@ -35,6 +37,9 @@ from unslow.think.speed.report import (
 )
 from unslow.think.speed.trust import widened
 from unslow.think.speed.walls import walls
+
+
+_MIX_BY_BITS = {2: "Q2_K", 3: "Q3_K_M", 4: "Q4_K_M", 5: "Q5_K_M", 6: "Q6_K", 8: "Q8_0"}
 
 
 class _Speeds(NamedTuple):
@@ -58,7 +63,6 @@ def answer(system: System, request: Request) -> PredictionReport:
     match = find_match(system, place, case, request)
     measured = measured_case(found.blueprint, match.usable, request) if match.usable else None
     speeds = _speeds(case, request, measured)
-    stale = (f"the calibration of this machine is not used: {match.stale}",) if match.stale else ()
     return PredictionReport(
         unslow_version=__version__,
         model=_model(found),
@@ -68,10 +72,18 @@ def answer(system: System, request: Request) -> PredictionReport:
         decode=_speed(speeds.decode, request),
         prefill=_prompt(speeds, request),
         speculative=drafted(case, draft, place, request) if draft else None,
-        explain=explained(found, case, place, request) if request.explain else None,
+        explain=explained(found, case, place, request, match.usable) if request.explain else None,
         basis=speeds.basis,
-        notes=(*_notes(found, place, case, request), *stale),
+        notes=(*_notes(found, place, case, request), *_on_calibration(match, measured, request)),
     )
+
+
+def _on_calibration(match: Match, measured: Measured | None, request: Request) -> Iterator[str]:
+    """Why it is not used, or how far it goes."""
+    if match.stale:
+        yield f"the calibration of this machine is not used: {match.stale}"
+    if measured and request.explain:
+        yield "one conversation was calibrated: the curve of several is the usual one, moved to begin there"
 
 
 def _find_model(system: System, request: Request) -> Found:
@@ -80,8 +92,16 @@ def _find_model(system: System, request: Request) -> Found:
         return find_gguf_model(system, request.model, request.quant)
     meant = find_well_known(system, request.model)
     chosen, notes = chosen_scheme(meant, request.quant)
-    plan = made_up(meant.model, mix_of(chosen.name))
+    plan = made_up(meant.model, _nearest_mix(chosen, is_sparse=bool(meant.model.shape.experts)))
     return Found(meant.model.name, plan, chosen.name, "catalogue", meant.model.parameters, notes)
+
+
+def _nearest_mix(chosen: Chosen, *, is_sparse: bool) -> str:
+    """The mix of llama.cpp with about as many bits as a format of safetensors."""
+    bits = chosen.scheme.bits if chosen.scheme else 0.0
+    if not bits or (is_sparse and chosen.name == "MXFP4"):  # of which llama.cpp has a mix for experts alone
+        return mix_of(chosen.name)
+    return _MIX_BY_BITS[min(_MIX_BY_BITS, key=lambda known: abs(known - bits))]
 
 
 def _abstained(found: Found, why: Unknown) -> PredictionReport:
@@ -177,6 +197,13 @@ def _notes(found: Found, place: Place, case: Case, request: Request) -> tuple[st
         notes.append(f"the host's memory is taken to deliver {speed:.0f} GB/s: --ram-bandwidth says it better")
     if case.fits is False and not case.placement.chosen:
         notes.append("this placement does not fit the memory: the speed is what it would be if it did")
+    if case.placement.chosen and not request.explain:
+        notes.append("what does not fit the GPU sets the speed: --explain shows how fast smaller quants are")
+    trained = found.blueprint.count("context_length", 0)
+    if trained and request.depth > trained:
+        notes.append(f"the model was trained for contexts of {trained:,} tokens: beyond them it may write nonsense")
+    if place.gpus > 1 and not request.is_llama_cpp and request.split == "layer":
+        notes.append("the GPUs are taken to work as a pipeline: what vLLM calls tensor parallel is --split tensor")
     if request.draft and request.acceptance is None:
         notes.append(f"no acceptance was given: {USUAL_ACCEPTANCE:.0%} of the drafted tokens are taken to be right")
     if request.split != "layer" and place.gpus == 1:

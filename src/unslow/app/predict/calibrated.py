@@ -38,7 +38,9 @@ def measured_case(plan: Blueprint, calibration: Calibration, request: Request) -
     if decode is None:
         return None
     prefill = calibrated_prefill(demand_of(plan, 1, kinds), calibration, request.prompt) if not request.depth else None
+    threads = f" with {calibration.threads} thread{'' if calibration.threads == 1 else 's'}"
     basis = (
-        f"calibrated: {calibration.engine} {calibration.engine_version} on this machine, {calibration.taken_at[:10]}"
+        f"calibrated: {calibration.engine} {calibration.engine_version}{threads if calibration.threads else ''} "
+        f"on this machine, {calibration.taken_at[:10]}"
     )
     return Measured(decode, prefill, basis)

@@ -8,8 +8,10 @@ from unslow.app.predict.request import BACKENDS, RUNTIMES, Request
 from unslow.catalog.device import Device
 from unslow.catalog.quants import quants
 from unslow.facts.blueprint import Blueprint
+from unslow.facts.units import GIB
 from unslow.facts.values import Unknown
 from unslow.think.fit import llama_cpp
+from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
 from unslow.think.physics.chip import Setting
 from unslow.think.speed.ask import question_of
@@ -59,13 +61,9 @@ class Case(NamedTuple):
         """Whether the memory holds so many conversations with this placement; None where nothing tells."""
         if self.fit is None:
             return None
-        settings, placement = self.fit.settings, self.placement
+        settings = _placed(self.fit.settings, self.placement)
         several = settings._replace(
-            context=settings.context // settings.slots * conversations,
-            slots=conversations,
-            outputs=conversations,
-            gpu_layers=-1 if placement.gpu_layers >= placement.all_layers else placement.gpu_layers,
-            experts_on_cpu=placement.experts_on_cpu,
+            context=settings.context // settings.slots * conversations, slots=conversations, outputs=conversations
         )
         return self.fit.left(several) >= 0
 
@@ -73,7 +71,8 @@ class Case(NamedTuple):
 def case_of(found: Found, place: Place, request: Request) -> Case | Unknown:
     """The case, or why it can't run."""
     backend = backend_of(place.device, request)
-    fit = fit_question(found.blueprint, place, request) if backend != "cpu" else None
+    place = place._replace(rooms=()) if backend == "cpu" else place
+    fit = fit_question(found.blueprint, place, request, backend)
     placement = _placement(found.blueprint, fit, request, backend)
     if isinstance(placement, Unknown):
         return placement
@@ -86,12 +85,15 @@ def backend_of(device: Device, request: Request) -> str:
     """What was asked for, else what the device's maker is best served by."""
     if device.kind == "cpu":
         return "cpu"
-    return BACKENDS[request.backend] if request.backend else _BY_VENDOR.get(device.vendor, "vulkan")
+    if request.backend:
+        return BACKENDS[request.backend]
+    usual = _BY_VENDOR.get(device.vendor, "vulkan")
+    return "rocm" if device.vendor == "AMD" and not request.is_llama_cpp else usual  # others do not run on Vulkan
 
 
-def fit_question(plan: Blueprint, place: Place, request: Request) -> llama_cpp.Question | None:
-    """What it asks of the memory there is."""
-    if not place.rooms:
+def fit_question(plan: Blueprint, place: Place, request: Request, backend: str) -> llama_cpp.Question | None:
+    """What it asks of the memory there is; None where nothing tells how much that is."""
+    if not place.rooms and (backend != "cpu" or place.host_room is None):
         return None
     tokens = max(_SHORTEST_CONTEXT, request.depth + CELLS_PADDING)
     kind = request.kv_type.upper() if request.is_llama_cpp else "F16"
@@ -113,20 +115,46 @@ def _placement(plan: Blueprint, fit: llama_cpp.Question | None, request: Request
     """As asked; else everything on the GPUs, or as much as fits."""
     everything = plan.count("block_count") + 1
     if backend == "cpu":
-        return Placement(0, everything)
+        return _fitting(fit, Placement(0, everything))
     layers = everything if request.gpu_layers is None else min(request.gpu_layers, everything)
-    asked = Placement(layers, everything, request.cpu_moe or 0)
+    asked = Placement(layers, everything, (request.cpu_moe or 0) if Hyper(plan).experts else 0)
     if fit is None or request.gpu_layers is not None or fit.left() >= 0:
         return asked
     if not request.is_llama_cpp:
         return Unknown(
-            f"it does not fit: {request.runtime} needs {-fit.left() / 2**30:.1f} GiB more",
+            f"it does not fit: {request.runtime} needs {-fit.left() / GIB:.1f} GiB more",
             "take more GPUs or a smaller quant; llama.cpp would keep a part of it on the host",
         )
-    experts = llama_cpp.fewest_experts_on_host(fit) if request.cpu_moe is None else None
+    return _fitting(fit, _as_much_as_fits(fit, asked, request))
+
+
+def _as_much_as_fits(fit: llama_cpp.Question, asked: Placement, request: Request) -> Placement:
+    """Experts of the first layers on the host, where there are any; else whole layers."""
+    gpus_alone = fit._replace(host=None)  # the fewer layers on the GPUs, the less the host may hold the rest
+    experts = llama_cpp.fewest_experts_on_host(gpus_alone) if request.cpu_moe is None else None
     if experts is not None:
-        return Placement(everything, everything, experts, chosen=True)
-    return asked._replace(gpu_layers=llama_cpp.most_layers(fit) or 0, chosen=True)
+        return Placement(asked.all_layers, asked.all_layers, experts, chosen=True)
+    return asked._replace(gpu_layers=llama_cpp.most_layers(gpus_alone) or 0, chosen=True)
+
+
+def _fitting(fit: llama_cpp.Question | None, placement: Placement) -> Placement | Unknown:
+    """The placement; Unknown where the host lacks room too: nothing is known of speeds from a disk."""
+    if fit is None:
+        return placement
+    lacking = -fit.left(_placed(fit.settings, placement))
+    if lacking <= 0:
+        return placement
+    where = "the GPUs and the host together lack" if fit.rooms else "the memory lacks"
+    return Unknown(
+        f"it does not fit: {where} {lacking / GIB:.1f} GiB, and what is read from the disk at every token crawls",
+        "take a smaller quant or model; `unslow fit` says which one fits",
+    )
+
+
+def _placed(settings: Settings, placement: Placement) -> Settings:
+    """The settings with that placement."""
+    layers = -1 if placement.gpu_layers >= placement.all_layers else placement.gpu_layers
+    return settings._replace(gpu_layers=layers, experts_on_cpu=placement.experts_on_cpu)
 
 
 def _asked(plan: Blueprint, place: Place, request: Request, backend: str, placement: Placement) -> Asked:

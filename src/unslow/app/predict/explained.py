@@ -4,13 +4,16 @@ import math
 from collections.abc import Iterable, Iterator
 
 from unslow.app.fit.models import Found, as_quant
+from unslow.app.predict.calibrated import measured_case
 from unslow.app.predict.cases import Case, case_of
 from unslow.app.predict.places import Place
 from unslow.app.predict.request import Request
 from unslow.catalog.mixes import mixes_from_large_to_small
 from unslow.facts.blueprint import Blueprint
+from unslow.facts.calibration import Calibration
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
+from unslow.think.physics.interval import inverse
 from unslow.think.speed import outcome
 from unslow.think.speed.batching_curve import BatchPoint, batching_curve, ridge
 from unslow.think.speed.report import BatchShown, ExplainShown, QuantShown
@@ -20,32 +23,42 @@ _ALSO = ("Q4_0",)
 """Mixes that are no longer offered as a matter of course, and still compared."""
 
 
-def explained(found: Found, case: Case, place: Place, request: Request) -> ExplainShown:
-    """What more conversations and other quants would give."""
+def explained(
+    found: Found, case: Case, place: Place, request: Request, calibration: Calibration | None = None
+) -> ExplainShown:
+    """What more conversations and other quants would give; by a calibration, where it knows the speed of one."""
     curve = batching_curve(case.question, case.group)
+    known = _calibrated(found.blueprint, calibration, request)
+    factor = known / curve[0].together if known else 1.0
     return ExplainShown(
-        batching=tuple(_batch(point, case) for point in curve),
+        batching=tuple(_batch(point, case, factor) for point in curve),
         ridge_conversations=ridge(case.question),
-        quants=tuple(_quants(found, place, request)),
+        quants=tuple(_quants(found, place, request, calibration)),
     )
 
 
-def _batch(point: BatchPoint, case: Case) -> BatchShown:
+def _calibrated(plan: Blueprint, calibration: Calibration | None, request: Request) -> float | None:
+    """Tokens per second of one conversation by the calibration; None where it has no rates."""
+    measured = measured_case(plan, calibration, request) if calibration else None
+    return inverse(measured.decode.seconds).mid if measured else None
+
+
+def _batch(point: BatchPoint, case: Case, factor: float) -> BatchShown:
     return BatchShown(
         conversations=point.conversations,
-        tokens_per_s=point.together,
-        each_tokens_per_s=point.each,
+        tokens_per_s=point.together * factor,
+        each_tokens_per_s=point.each * factor,
         fits=case.holds(point.conversations),
     )
 
 
-def _quants(found: Found, place: Place, request: Request) -> Iterator[QuantShown]:
+def _quants(found: Found, place: Place, request: Request, calibration: Calibration | None) -> Iterator[QuantShown]:
     """The usual mixes from the largest to the smallest, and the model's own."""
     names = [*(mix.name for mix in mixes_from_large_to_small()), *_ALSO]
     plans = [(name, found.blueprint if name == found.quant else _plan(found, name)) for name in names]
     if found.quant not in names:
         plans.append((found.quant, found.blueprint))
-    shown = [_quant(name, plan, place, request) for name, plan in plans if plan is not None]
+    shown = [_quant(name, plan, place, request, calibration) for name, plan in plans if plan is not None]
     return _apart(sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes), found.quant)
 
 
@@ -65,7 +78,9 @@ def _plan(found: Found, name: str) -> Blueprint | None:
         return None
 
 
-def _quant(name: str, plan: Blueprint, place: Place, request: Request) -> QuantShown | None:
+def _quant(
+    name: str, plan: Blueprint, place: Place, request: Request, calibration: Calibration | None
+) -> QuantShown | None:
     other = case_of(Found(name, plan, name, "", 0), place, request)
     if isinstance(other, Unknown):
         return None
@@ -79,7 +94,7 @@ def _quant(name: str, plan: Blueprint, place: Place, request: Request) -> QuantS
         fits=None if other.fit is None else other.fit.left() >= 0,
         gpu_layers=None if placement.gpu_layers >= placement.all_layers else placement.gpu_layers,
         experts_on_cpu=placement.experts_on_cpu,
-        tokens_per_s=outcome.decode(other.question, other.group).rate.mid,
+        tokens_per_s=_calibrated(plan, calibration, request) or outcome.decode(other.question, other.group).rate.mid,
     )
 
 

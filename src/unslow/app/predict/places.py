@@ -8,7 +8,7 @@ from unslow.app.fit.rooms import here
 from unslow.app.predict.request import Request
 from unslow.catalog.device import Device
 from unslow.catalog.device_names import devices_meant, find_cpu, find_written, near_devices, parse_device_name
-from unslow.catalog.devices import find_device
+from unslow.catalog.devices import all_devices, find_device
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Gpu, Machine
 from unslow.facts.merge import overlaid
@@ -28,6 +28,8 @@ _MAKERS = {
     "cuda": ("NVIDIA",), "rocm": ("AMD",), "hip": ("AMD",), "metal": ("Apple",), "mlx": ("Apple",), "sycl": ("Intel",),
 }  # fmt: skip
 _NAMES_SHOWN = 6
+_SHARE_OF_UNIFIED = 0.5
+"""Of a memory that a GPU shares with processors, what these alone can draw: about so on M1 Max and Strix Halo."""
 
 
 class Place(NamedTuple):
@@ -51,6 +53,8 @@ def find_place(system: System, request: Request) -> Place | Unknown:
     kinds = list(dict.fromkeys(name.casefold() for name in names))
     if len(kinds) > 1:
         return Unknown(f"{', '.join(names)}: the speed of unlike devices together is not predicted", "name one of them")
+    if request.gpus and len(names) not in (1, request.gpus):
+        raise UserError(f"{len(names)} devices and --gpus {request.gpus} contradict each other", "leave out --gpus")
     gpus = request.gpus or len(names)
     if kinds[0] in _HERE:
         return _this_machine(system, request, wants_gpu=kinds[0] == "auto")
@@ -65,13 +69,16 @@ def named_place(name: str, gpus: int, request: Request) -> Place | Unknown:
         if SIZE_ALONE.fullmatch(name):
             return Unknown(f"{name} tells how much a device holds, not how fast it is", "name the device: RTX 4090")
         raise _unnamed(name)
+    if device.kind == "asic":
+        return Unknown(f"the {device.name} runs software of its own, which is not predicted{_published(device)}", _HINT)
+    rooms, notes = _rooms(name, device, gpus, request)
+    device = next((d for d in all_devices() if rooms and d.name == rooms[0].name), device)  # of several sizes, that one
     if not device.memory_bytes_per_s:
         return Unknown(f"the bandwidth of the {device.name} is not known", _HINT)
     _check_backend(device, request)
-    if device.kind == "asic":
-        return Unknown(f"the {device.name} does not run what is predicted here: {_published(device)}", _HINT)
     host, assumed = _host(request, None)
-    rooms, notes = _rooms(name, device, gpus, request)
+    if assumed and device.unified:
+        host = host._replace(bytes_per_s=_SHARE_OF_UNIFIED * device.memory_bytes_per_s)
     ram = Room("host", request.ram_bytes) if request.ram_bytes else None
     return Place(device, gpus, rooms, host, ram, notes, host_is_assumed=assumed)
 
@@ -82,13 +89,20 @@ def _unnamed(name: str) -> UserError:
     if devices_meant(words):
         names = ", ".join(d.name for d in devices_meant(words)[:_NAMES_SHOWN])
         return UserError(f"{name!r} could be devices of different speeds", f"say which: {names}")
-    near = [d.name for d in near_devices(words)[:_NAMES_SHOWN]]
+    near = [d.name for d in near_devices(words)[:_NAMES_SHOWN]] or _others_with(words)
     hint = f"did you mean {' or '.join(near)}?" if near else _HINT
     return UserError(f"the catalogue has no device {name!r}", hint)
 
 
+def _others_with(words: frozenset[str]) -> list[str]:
+    """Processors and other chips that have one of the words."""
+    return [d.name for d in all_devices() if d.kind != "gpu" and words & parse_device_name(d.name).words][:_NAMES_SHOWN]
+
+
 def _check_backend(device: Device, request: Request) -> None:
     """UserError where the software does not run on such a device."""
+    if request.runtime == "vllm" and device.vendor == "Apple":
+        raise UserError(f"vLLM does not run on the GPU of an {device.name}", "leave out --runtime: llama.cpp does")
     makers = _MAKERS.get(request.backend, ())
     if makers and device.kind != "cpu" and device.vendor not in makers:
         raise UserError(f"--backend {request.backend} does not run on the {device.name}", "leave it out")
@@ -101,7 +115,7 @@ def _check_backend(device: Device, request: Request) -> None:
 
 def _published(device: Device) -> str:
     results = [f"{r.model} at {r.tokens_per_s:,.0f} tok/s ({r.said_by})" for r in device.results[:2]]
-    return f"published are {' and '.join(results)}" if results else "nothing is published of it"
+    return f"; published are {' and '.join(results)}" if results else ""
 
 
 def _rooms(name: str, device: Device, gpus: int, request: Request) -> tuple[tuple[Room, ...], tuple[str, ...]]:

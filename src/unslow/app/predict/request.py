@@ -14,7 +14,12 @@ BACKENDS = {
     "sycl": "vulkan", "cpu": "cpu",
 }  # fmt: skip
 SPLITS = ("layer", "row", "tensor")
-_RUNTIME_WORDS = {"llamacpp": "llama.cpp", "llamaserver": "llama.cpp", "hf": "transformers"}
+_BUILT_ON_LLAMA_CPP = ("llamacpp", "llamaserver", "llamacli", "llamafile", "lmstudio", "koboldcpp", "jan", "gpt4all")
+_RUNTIME_WORDS = {**dict.fromkeys(_BUILT_ON_LLAMA_CPP, "llama.cpp"), "ollama": "ollama", "vllm": "vllm",
+                  "hf": "transformers", "transformers": "transformers"}  # fmt: skip
+_WRITTEN = {"depth": "context"}
+"""Flags that people know by another name than this program does."""
+_LLAMA_CPP_ALONE = ("gpu_layers", "cpu_moe")
 _CACHE_WORDS = {"q8": "q8_0", "q4": "q4_0", "q5": "q5_0", "fp16": "f16", "fp32": "f32"}
 _LIMITS = {
     "gpus": (1, 64), "depth": (0, 2**27), "gpu_layers": (0, 10_000), "cpu_moe": (0, 10_000), "batch": (1, 4096),
@@ -59,7 +64,9 @@ class Request(NamedTuple):
         if str(known.get("gpu_layers", "")).strip().lower() in {"auto", "all"}:
             known["gpu_layers"] = _LIMITS["gpu_layers"][1] if known["gpu_layers"] == "all" else None
         lists = {k: tuple(v) for k, v in known.items() if isinstance(v, list)}
-        counts = {k: parsed_count(k, v) for k, v in known.items() if k in _LIMITS and isinstance(v, str)}
+        counts = {k: parsed_count(_flag(k), v) for k, v in known.items() if k in _LIMITS and isinstance(v, str)}
+        if "draft_tokens" in known and not known.get("draft"):
+            raise UserError("--draft-tokens without a draft model", "name it: --draft qwen3-0.6b")
         given = {**known, **lists, **counts}
         if "ram_bandwidth" in given:
             given["ram_bandwidth"] = parsed_speed(str(given["ram_bandwidth"]))
@@ -69,10 +76,10 @@ class Request(NamedTuple):
 
     def spelled(self) -> Self:
         """With the words that people use for runtimes and types as this program has them."""
-        plain = re.sub(r"[^a-z]", "", self.runtime.lower())
+        plain = re.sub(r"[^a-z0-9]", "", self.runtime.lower())
         kind = self.kv_type.lower()
         return self._replace(
-            runtime=_RUNTIME_WORDS.get(plain, plain or self.runtime),
+            runtime=_RUNTIME_WORDS.get(plain, self.runtime),
             kv_type=_CACHE_WORDS.get(kind, kind),
             backend=self.backend.lower(),
             split=self.split.lower(),
@@ -83,13 +90,15 @@ class Request(NamedTuple):
         for name, (low, high) in _LIMITS.items():
             value = getattr(self, name)
             if value is not None and not low <= value <= high:
-                raise UserError(f"--{name.replace('_', '-')} {value} can't be", f"it is from {low} to {high:,}")
+                raise UserError(f"--{_flag(name)} {value} can't be", f"it is from {low} to {high:,}")
         _one_of("runtime", self.runtime, tuple(RUNTIMES))
         _one_of("split", self.split, SPLITS)
         if self.backend:
             _one_of("backend", self.backend, tuple(BACKENDS))
         known = CACHE_TYPES if self.is_llama_cpp else OTHER_CACHE_TYPES
         _one_of("kv-type", self.kv_type, known)
+        if not self.is_llama_cpp and (given := [n for n in _LLAMA_CPP_ALONE if getattr(self, n) is not None]):
+            raise UserError(f"--{_flag(given[0])} is a setting of llama.cpp, not of {self.runtime}", "leave it out")
         self._check_draft()
         return self
 
@@ -105,6 +114,10 @@ class Request(NamedTuple):
     def is_llama_cpp(self) -> bool:
         """Whether llama.cpp does the work."""
         return not RUNTIMES[self.runtime]
+
+
+def _flag(name: str) -> str:
+    return _WRITTEN.get(name, name).replace("_", "-")
 
 
 def _one_of(name: str, value: str, known: tuple[str, ...]) -> None:

@@ -1,6 +1,6 @@
 """How fast the memories of a case are read, and by which backend."""
 
-from unslow.catalog.backends import Learned, learned
+from unslow.catalog.backends import backends
 from unslow.catalog.devices import find_device
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
@@ -93,10 +93,6 @@ def backend_name(case: Case) -> str:
     return next(found, {"AMD": "rocm", "Apple": "metal"}.get(vendor, "cuda"))
 
 
-def _backend(figures: Learned) -> Backend:
-    return Backend(figures.efficiency, figures.layer_overhead_s, figures.spread)
-
-
 def shares_of(case: Case, count: int) -> list[float]:
     """What part of the weights each GPU holds: as allocated, where the buffers are as many, else equal parts."""
     held = [float(b.bytes) for b in buffers_of(case, "model", on_gpu=True)]
@@ -108,9 +104,10 @@ def host_side(case: Case, read_bytes: float, layers: float) -> Side | None:
     """The CPU and its memory."""
     if read_bytes <= 0:
         return None
-    figures = learned("cpu")
+    cpu = backends()["cpu"]
     rate, spread = _host_bandwidth(case)
-    return Side(read_bytes, rate, layers, _backend(figures), spread * figures.spread)
+    backend = Backend(cpu.efficiency, cpu.layer_overhead_s, cpu.spread)
+    return Side(read_bytes, rate, layers, backend, spread * cpu.spread)
 
 
 def _host_bandwidth(case: Case) -> tuple[float, float]:

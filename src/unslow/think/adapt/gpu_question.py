@@ -14,14 +14,14 @@ from unslow.think.adapt.vram import gpus_used
 from unslow.think.physics.chip import Chip, Setting
 from unslow.think.physics.decode import Device
 from unslow.think.physics.kinds import kind_of
-from unslow.think.physics.kv_cache import element_bytes
+from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
 from unslow.think.physics.placement import Placement, Shape
-from unslow.think.physics.terms import Term, by_part
+from unslow.think.physics.terms import by_part, least
+from unslow.think.speed.builds import is_numbered, year_of
 from unslow.think.speed.chips import gpu_chip
 from unslow.think.speed.group import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
 from unslow.think.speed.load import model_load
 from unslow.think.speed.question import Question, step_terms
-from unslow.think.speed.rows import year_of
 from unslow.think.speed.totals import Totals, layer_totals
 from unslow.think.speed.types import class_of, class_of_model
 
@@ -29,7 +29,6 @@ RECENT_YEAR = 2026.5
 """Where the version of a runtime says nothing: people diagnose what they run today."""
 _BITS_OF_A_WEIGHT = 4.85  # Q4_K_M, where nothing tells the quant
 _FLOPS_PER_BYTE = 50.0  # of a GPU that the catalogue does not have
-_BUILD = re.compile(r"\bb\d{4,5}\b")
 
 
 def gpu_device(case: Case, shape: Shape, placement: Placement, depth: float) -> Device | None:
@@ -46,11 +45,7 @@ def gpu_device(case: Case, shape: Shape, placement: Placement, depth: float) -> 
     )
     terms = [term for term in step_terms(question) if term.seconds]
     seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items()}
-    return Device(seconds, _least_s(terms), _spread(question, off))
-
-
-def _least_s(terms: list[Term]) -> float:
-    return sum(float(term.seconds) for term in terms if not term.factors)
+    return Device(seconds, float(least(terms)), _spread(question, off))
 
 
 def _spread(question: Question, off: float) -> float:
@@ -99,14 +94,21 @@ def _type_name(case: Case) -> str:
 
 
 def _chip(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Chip, float]:
-    """One chip for all: layers are computed one after the other, so the times of unlike GPUs add up."""
-    rates = [device_bandwidth(g) for g in gpus]
+    """One chip for all, and how far off its bandwidth may be: layers take turns, so the times of unlike GPUs add up."""
+    found = [_chip_of(gpu) for gpu in gpus]
     shares = shares_of(case, len(gpus))
-    together = 1 / sum(share / rate for share, (rate, _) in zip(shares, rates, strict=True))
-    known = find_device(gpus[0].name.value_or(""), int(gpus[0].vram_total_bytes.value_or(0)))
-    flops = together * _FLOPS_PER_BYTE
-    chip = gpu_chip(known) if known else Chip(together, flops, flops)
-    return chip._replace(bytes_per_s=together), max(spread for _, spread in rates)
+    rates = {
+        name: 1 / sum(share / getattr(chip, name) for share, (chip, _) in zip(shares, found, strict=True))
+        for name in ("bytes_per_s", "flops_per_s", "matrix_flops_per_s")
+    }
+    return found[0][0]._replace(**rates), max(spread for _, spread in found)
+
+
+def _chip_of(gpu: Gpu) -> tuple[Chip, float]:
+    rate, spread = device_bandwidth(gpu)
+    known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    flops = rate * _FLOPS_PER_BYTE
+    return (gpu_chip(known) if known else Chip(rate, flops, flops))._replace(bytes_per_s=rate), spread
 
 
 def _setting(case: Case, gpu: Gpu) -> Setting:
@@ -118,7 +120,7 @@ def _setting(case: Case, gpu: Gpu) -> Setting:
         device=known.name if known else "",
         types=class_of_model(plan) if plan else class_of(case.model.quant.value_or("Q4_K_M")),
         fused=case.runtime.flash_attention.value_or(default=True),
-        packed_cache=_element_bytes(case) < 2,  # noqa: PLR2004  bytes of 16 bits
+        packed_cache=_element_bytes(case) < F16_BYTES,
     )
 
 
@@ -129,4 +131,4 @@ def _element_bytes(case: Case) -> float:
 
 def _year(case: Case) -> float:
     version = case.runtime.version.value_or("")
-    return year_of(version) if _BUILD.search(version) else RECENT_YEAR
+    return year_of(version) if is_numbered(version) else RECENT_YEAR

@@ -13,6 +13,8 @@ from unslow.think.claims.verdicts import Finding, best, cannot_tell, judged
 
 _ROUNDED = 1.03
 _MUCH_LESS = 0.75
+_TIMES_FROM = 10
+"""From here on a claim is so many times the truth, below a percentage of it."""
 _BEFORE, _AFTER, _BESIDE = 60, 30, 40
 """Letters: how far from the number what it belongs to may stand."""
 
@@ -42,7 +44,7 @@ def _against(claim: Amount, label: str, truth: float, how: str) -> Finding:
     lines = (
         f"{label}: {w.bandwidth(truth)} {how}",
         f"claimed {w.bandwidth(claim.low)}",
-        f"that is {w.share(part)} of it" if part < 10 else f"that is {w.digits(part)} times as much",  # noqa: PLR2004
+        f"that is {w.share(part)} of it" if part < _TIMES_FROM else f"that is {w.digits(part)} times as much",
     )
     found = Finding("possible", f"it has {w.bandwidth(truth)}", lines, subject, nearness=truth)
     if part > BOOST * _ROUNDED:

@@ -23,7 +23,7 @@ LONGEST_TEXT = 200_000
 _MOST_CLAIMS = 2000
 
 
-def nothing_expected(model: str, quant: str, device: str, count: int, context: int) -> Interval | None:  # noqa: ARG001
+def nothing_expected(*_: object) -> Interval | None:
     """For where nobody predicts."""
     return None
 

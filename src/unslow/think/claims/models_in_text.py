@@ -15,6 +15,7 @@ _BREAK = re.compile(r"[;=]|[.,:](?=\s)|\s(?:on|at|vs|versus|with|for|and|or)\s")
 _COUNTED = re.compile(r"\s?(?:total|active|activated|parameters|params|weights)\b")
 _ACTIVE = re.compile(r"[\s\-_.]?a(\d{1,3}(?:\.\d)?)b\b|[^.;]{0,20}?\b(\d{1,3}(?:\.\d)?)b\sactive")
 _BESIDE = 40
+_FEW = 2
 _MOST_WORDS = 8
 _BILLION = {"b": 1e9, "m": 1e6, "t": 1e12}
 _SMALLEST, _LARGEST = 5e6, 5e12  # parameters: "2M" is no model, nor is an i9-9900T
@@ -126,7 +127,7 @@ def is_plain(shape: Shape) -> bool:
 
 def extremes(models: Sequence[WellKnown]) -> list[WellKnown]:
     """The usual one first; then those with the fewest and most parameters, and with the smallest and largest cache."""
-    if len(models) <= 2:  # noqa: PLR2004
+    if len(models) <= _FEW:
         return list(models)
     usual = next((m for m in models if m.name.lower().startswith("llama")), models[0])
     by_size, by_cache = sorted(models, key=lambda m: m.parameters), sorted(models, key=lambda m: _cache(m.shape))

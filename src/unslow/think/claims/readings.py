@@ -15,6 +15,7 @@ from unslow.think.memory.llama_cpp.cache import layer_caches
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.settings import Settings
 
+_MATRIX = 2
 _LOOKED_UP = ("token_embd.weight", "per_layer_token_embd.weight")
 _SMALLER = ("Q3_K_M", "IQ2_M", "IQ1_S")
 _LARGER = ("Q4_K_M", "BF16", "Q8_0", "Q6_K", "Q5_K_M", "Q3_K_M", "IQ2_M")
@@ -85,27 +86,37 @@ def _known(name: str) -> WellKnown:
     return next(model_at(stem) for stem, names in all_names().items() if names[0] == name)
 
 
+class _Stored(NamedTuple):
+    """How the weights may be stored: a mix, in which a scheme packs the matrices in so many bits."""
+
+    mix: str
+    bits: float
+    label: str
+    assumed: bool = False
+    """Whether nobody named it."""
+
+
 def readings(model: ModelSaid, quant: QuantSaid | None, *, any_quant: bool = False) -> list[Reading]:
     """Every reading of what was said, the usual first; with no quant, the usual one and then smaller ones.
 
     With `any_quant` a quant that is not named may as well be a larger one, and none of them is a guess.
     """
     if any_quant and quant is None:
-        return [r for mix in _LARGER for r in _of_models(model, mix, 0.0, mix, False)]  # noqa: FBT003
-    return [r for said in _quants(quant) for r in _of_models(model, *said)]
+        return [r for mix in _LARGER for r in _of_models(model, _Stored(mix, 0.0, mix))]
+    return [r for stored in _stored(quant) for r in _of_models(model, stored)]
 
 
-def _quants(quant: QuantSaid | None) -> Iterator[tuple[str, float, str, bool]]:
-    """Mix, bits of a scheme, label, whether nobody named it."""
+def _stored(quant: QuantSaid | None) -> Iterator[_Stored]:
     if quant is None:
-        yield from ((mix, 0.0, mix, True) for mix in (USUAL, *_SMALLER))
+        yield from (_Stored(mix, 0.0, mix, assumed=True) for mix in (USUAL, *_SMALLER))
     elif quant.mixes:
-        yield from ((mix, 0.0, mix, False) for mix in quant.mixes)
+        yield from (_Stored(mix, 0.0, mix) for mix in quant.mixes)
     else:
-        yield "BF16", quant.bits, quant.label, False
+        yield _Stored("BF16", quant.bits, quant.label)
 
 
-def _of_models(model: ModelSaid, mix: str, bits: float, label: str, assumed: bool) -> Iterator[Reading]:  # noqa: FBT001
+def _of_models(model: ModelSaid, stored: _Stored) -> Iterator[Reading]:
+    mix, bits, label, assumed = stored
     if not model.models:
         yield _by_size(model, mix, bits, label)._replace(assumed=assumed)
     for known in model.models:
@@ -148,7 +159,7 @@ def _exact(name: str, mix: str, bits: float, label: str) -> Reading:
 
 def _bytes(tensor: Tensor, bits: float) -> float:
     """As it is in the plan, or in so many bits where it is one of the matrices that schemes pack."""
-    if not bits or len(tensor.shape) < 2 or tensor.name in (*_LOOKED_UP, "output.weight"):  # noqa: PLR2004
+    if not bits or len(tensor.shape) < _MATRIX or tensor.name in (*_LOOKED_UP, "output.weight"):
         return tensor.bytes
     return math.prod(tensor.shape) * bits / 8
 

@@ -53,11 +53,10 @@ def _blocks(text: str) -> Iterator[tuple[str, str]]:
 
 def _cells(block: str) -> Iterator[str]:
     table = [_row(line) for line in block.splitlines() if not _RULE.match(line)]
-    if len(table) < 2:  # noqa: PLR2004 (a head and a row)
-        yield from (" ".join(row)[:LONGEST_SENTENCE] for row in table)
-        return
-    heads = table[0]
-    for row in table[1:]:
+    heads, *rows = table or [[]]
+    if heads and not rows:
+        yield " ".join(heads)[:LONGEST_SENTENCE]
+    for row in rows:
         numbers = [n for n, cell in enumerate(row) if n and re.search(r"\d|thousands", cell)]
         subject = ", ".join(cell for n, cell in enumerate(row) if n not in numbers or not n)
         for n in numbers:

@@ -1,6 +1,8 @@
 """Numbers as they stand in a line of arithmetic."""
 
-from unslow.facts.units import GB, GIB, MB, MIB
+from unslow.facts.units import GB, GIB, KIB, MB, MIB
+
+_TERABYTES_FROM = 1e13  # of chips with memory of their own
 
 
 def rate(tokens_per_s: float) -> str:
@@ -36,7 +38,7 @@ def both(count: float) -> str:
 
 def bandwidth(bytes_per_s: float) -> str:
     """GB/s, or TB/s from ten on."""
-    if bytes_per_s >= 1e13:  # noqa: PLR2004 (chips with memory of their own)
+    if bytes_per_s >= _TERABYTES_FROM:
         return f"{digits(bytes_per_s / 1e12)} TB/s"
     return f"{digits(bytes_per_s / GB)} GB/s"
 
@@ -48,4 +50,4 @@ def share(part: float) -> str:
 
 def tokens(count: int) -> str:
     """A length of context."""
-    return f"{count // 1024}K" if count >= 1024 and count % 1024 == 0 else f"{count:,}"  # noqa: PLR2004 (binary K)
+    return f"{count // KIB}K" if count >= KIB and count % KIB == 0 else f"{count:,}"

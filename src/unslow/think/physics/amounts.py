@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from unslow.think.physics.terms import Number
+    from unslow.think.physics.numbers import Number
 
 NOTHING: Mapping[str, Number] = MappingProxyType({})
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from unslow.think.physics.terms import Factor, Term
+from unslow.think.physics.numbers import at_most
+from unslow.think.physics.terms import Factor, Factors, Term
 
 if TYPE_CHECKING:
     from unslow.think.physics.chip import Chip
-    from unslow.think.physics.terms import Number
+    from unslow.think.physics.numbers import Number
 
 FEW = 8
 """As many as llama.cpp multiplies one by one (MMVQ_MAX_BATCH_SIZE)."""
-Factors = tuple[Factor, ...]
 
 
 def batched_product_terms(
@@ -34,9 +34,7 @@ def batched_product_terms(
 
 def share_of_few(tokens: Number) -> Number:
     """1 where the tokens are few, 0 where they are many."""
-    if isinstance(tokens, (int, float)):
-        return 1.0 if tokens <= FEW else 0.0
-    return (tokens <= FEW).astype("float64")
+    return at_most(tokens, FEW)
 
 
 def ridge_tokens(bytes_per_weight: Number, chip: Chip) -> Number:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from unslow.catalog.quants import quants
 from unslow.facts.calibration import Calibration, Demand, Rates, TypeRate
+from unslow.think.physics.decode import Part
 from unslow.think.physics.interval import Interval, around
 
 LEAST_SPREAD = 1.08
@@ -26,14 +27,6 @@ CACHED_GAIN = 1.5
 DISTURBED = 1.15
 """Another program held processors while the machine was measured."""
 SPREAD_OF_PREFILL = 1.15
-
-
-class Part(NamedTuple):
-    """A share of the time, and how far off it may be, as a factor."""
-
-    name: str
-    seconds: float
-    spread: float
 
 
 class Calibrated(NamedTuple):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from unslow.think.physics.numbers import larger, smaller
+
 if TYPE_CHECKING:
-    from unslow.think.physics.terms import Number
+    from unslow.think.physics.numbers import Number
 
 FIRST_YEAR, LAST_YEAR = 2023.0, 2027.0
 """Between these, builds were measured: before and after, progress is not carried on."""
@@ -26,7 +28,7 @@ class Chip(NamedTuple):
     threads: Number = 0.0
     """Of a CPU, those that compute."""
     cache_bytes: Number = 0.0
-    """Of its last-level cache."""
+    """Of a GPU's last cache."""
 
 
 class Setting(NamedTuple):
@@ -48,12 +50,12 @@ class Setting(NamedTuple):
     """Whether keys and values are quantised, and unpacked for every token."""
     slow_host: bool = False
     """Whether the computer around a GPU is a single-board one."""
+    beside_gpu: bool = False
+    """Whether a CPU computes what a GPU had no room for: then weights are not rearranged for it."""
     graphs: bool = True
     """Whether launches are recorded and replayed (CUDA graphs)."""
 
 
 def progress(year: Number) -> Number:
     """The power of a backend's progress: years before the middle of the measurements."""
-    from unslow.think.physics.terms import larger, smaller  # noqa: PLC0415
-
     return MIDDLE_YEAR - smaller(larger(year, FIRST_YEAR), LAST_YEAR)

@@ -8,9 +8,9 @@ The CPU's side is a share of the bandwidth that was measured on the machine, whi
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from unslow.think.physics.decoding import REFERENCE_WIDTH
 from unslow.think.physics.interval import Interval, around
 
-REFERENCE_WIDTH = 4096
 NARROW_SHARE = 0.44
 """Part of a layer's overhead that does not depend on width: 36 of 78 us, a 576- against a 4096-wide model (H200)."""
 
@@ -64,14 +64,14 @@ class Part(NamedTuple):
     spread: float
 
 
-def layer_overhead_s(backend: Backend, width: float) -> float:
+def _overhead_s(backend: Backend, width: float) -> float:
     """What one layer costs beyond its bytes."""
     return backend.layer_overhead_s * (NARROW_SHARE + (1 - NARROW_SHARE) * width / REFERENCE_WIDTH)
 
 
 def _host_parts(side: Side, width: float) -> list[Part]:
     reads = side.bytes / (side.backend.efficiency * side.bytes_per_s)
-    overhead = side.layers * layer_overhead_s(side.backend, width)
+    overhead = side.layers * _overhead_s(side.backend, width)
     return [Part("host memory reads", reads, side.spread), Part("host layer overhead", overhead, side.backend.spread)]
 
 

@@ -16,17 +16,17 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from unslow.think.physics.batching import batched_product_terms, share_of_few
+from unslow.think.physics.cache import reading_bytes_per_s
 from unslow.think.physics.chip import Chip, Setting, progress
 from unslow.think.physics.kinds import class_of_kind
-from unslow.think.physics.terms import Factor, Term
+from unslow.think.physics.terms import Factor, Factors, Term
 
 if TYPE_CHECKING:
     from unslow.think.physics.amounts import Amounts
-    from unslow.think.physics.terms import Number
+    from unslow.think.physics.numbers import Number
 
 REFERENCE_WIDTH = 4096
 READS, COMPUTE, LAUNCHES, ROUND_TRIP = "device memory reads", "compute", "kernel launches", "round trip"
-Factors = tuple[Factor, ...]
 
 
 def decode_terms(amounts: Amounts, chip: Chip, setting: Setting, year: Number) -> Iterator[Term]:
@@ -35,13 +35,14 @@ def decode_terms(amounts: Amounts, chip: Chip, setting: Setting, year: Number) -
     yield from product_terms(amounts, chip, setting, year)
     yield from launch_terms(amounts, setting, year)
     yield Term(ROUND_TRIP, 1.0, (Factor(f"step/{setting.backend}"), *own("step", setting), *_overhead(setting, year)))
+    yield Term(ROUND_TRIP, amounts.tokens - 1, (Factor(f"conversation/{setting.backend}"),))
 
 
 def read_terms(amounts: Amounts, chip: Chip, setting: Setting) -> Iterator[Term]:
     """Reading weights, keys and values, and states."""
     waste = (*deviating("waste", setting), *_runtime("waste", setting))
-    weights = (amounts.dense_bytes + amounts.expert_bytes) / chip.bytes_per_s
-    yield Term(READS, weights)
+    read = amounts.dense_bytes + amounts.expert_bytes
+    yield Term(READS, read / reading_bytes_per_s(read, chip))
     yield Term(READS, amounts.dense_bytes / chip.bytes_per_s, waste)
     experts = (Factor(f"expert waste/{setting.backend}"), *waste[1:], *own("expert waste", setting))
     yield Term(READS, amounts.expert_bytes / chip.bytes_per_s, experts)

@@ -28,7 +28,8 @@ def host_decode_terms(amounts: Amounts, chip: Chip, setting: Setting) -> Iterato
     yield Term(HOST_READS, read / chip.bytes_per_s)
     yield Term(HOST_READS, read / chip.bytes_per_s, deviating("waste", setting))
     for kind, weights in by_kind(amounts, setting).items():
-        product = (*deviating("product", setting), *kind_factors(kind, "cpu"))
+        apart = (Factor(f"beside gpu/cpu/{kind}"),) if setting.beside_gpu else ()
+        product = (*deviating("product", setting), *kind_factors(kind, "cpu"), *apart)
         yield Term(HOST_COMPUTE, weights * amounts.tokens / chip.flops_per_s, product)
     yield Term(HOST_LAYERS, amounts.layers * chip.threads, (Factor("barrier/cpu"),))
     yield Term(HOST_LAYERS, amounts.layers, (Factor("layer/cpu"),))

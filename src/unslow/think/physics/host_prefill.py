@@ -12,8 +12,8 @@ from unslow.think.physics.terms import Factor, Term
 
 if TYPE_CHECKING:
     from unslow.think.physics.chip import Chip, Setting
+    from unslow.think.physics.numbers import Number
     from unslow.think.physics.prefill import Prompt
-    from unslow.think.physics.terms import Number
 
 
 def host_prefill_terms(prompt: Prompt, chip: Chip, setting: Setting) -> Iterator[Term]:

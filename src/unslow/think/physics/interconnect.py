@@ -9,7 +9,7 @@ from unslow.think.physics.decoding import REFERENCE_WIDTH
 from unslow.think.physics.terms import Factor, Term
 
 if TYPE_CHECKING:
-    from unslow.think.physics.terms import Number
+    from unslow.think.physics.numbers import Number
 
 LINK = "link"
 LAYER, ROW, TENSOR = "layer", "row", "tensor"

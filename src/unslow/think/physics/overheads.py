@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from unslow.think.physics.terms import Number
+    from unslow.think.physics.numbers import Number
 
 LAUNCHED_ONE_BY_ONE = "launches one by one"
 _SHARPNESS = 3.0

@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from unslow.think.physics.chip import Chip, Setting, progress
 from unslow.think.physics.decoding import COMPUTE, LAUNCHES, READS, deviating, own
 from unslow.think.physics.interconnect import LAYER, LINK
-from unslow.think.physics.terms import Factor, Term
+from unslow.think.physics.kv_cache import F16_BYTES
+from unslow.think.physics.numbers import logarithm
+from unslow.think.physics.terms import Factor, Factors, Term
 
 if TYPE_CHECKING:
     from unslow.think.physics.amounts import Amounts
-    from unslow.think.physics.terms import Number
+    from unslow.think.physics.numbers import Number
 
-Factors = tuple[Factor, ...]
-_F16_BYTES = 2
 _ACTIVATIONS = 20
 """Numbers of two bytes that a token writes and reads in each layer, for each of its width, about."""
 PICO = 1e-12
@@ -46,29 +46,26 @@ class Prompt(NamedTuple):
     """How many GPUs work at once on micro-batches of one prompt."""
     peers: bool = True
 
+    @property
+    def parts(self) -> Number:
+        """Into how many parts every matrix is split."""
+        return 1.0 if self.split == LAYER else self.gpus
+
 
 def prefill_terms(prompt: Prompt, chip: Chip, setting: Setting, year: Number) -> Iterator[Term]:
     """What a prompt token costs."""
-    shared = _shared(prompt, setting, year)
+    pipeline = Factor("pipeline", logarithm(prompt.pipelined))
+    shared = (Factor(f"prompt progress/{setting.backend}", progress(year)), pipeline)
     yield from _product_terms(prompt, chip, setting, shared)
-    yield from _micro_batch_terms(prompt, chip, setting, year)
+    yield from _read_terms(prompt, chip, setting, shared)
+    yield from _launch_terms(prompt, setting, shared)
     yield from _attention_terms(prompt, chip, setting, shared)
     yield from _link_terms(prompt)
 
 
-def _shared(prompt: Prompt, setting: Setting, year: Number) -> Factors:
-    """What makes all arithmetic faster or slower."""
-    return Factor(f"prompt progress/{setting.backend}", progress(year)), _pipeline(prompt)
-
-
-def _pipeline(prompt: Prompt) -> Factor:
-    return Factor("pipeline", logarithm(prompt.pipelined))
-
-
 def _product_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors) -> Iterator[Term]:
-    parts = prompt.gpus if prompt.split != LAYER else 1.0
     types = (*_type_factors(setting), *shared)
-    dense, experts = 2 * prompt.token_weights / parts, 2 * prompt.token_expert_weights / parts
+    dense, experts = 2 * prompt.token_weights / prompt.parts, 2 * prompt.token_expert_weights / prompt.parts
     used = (*deviating("prompt", setting), *types)
     yield Term(COMPUTE, dense / chip.matrix_flops_per_s, used)
     yield Term(COMPUTE, experts / chip.matrix_flops_per_s, (*used, Factor(f"prompt experts/{setting.backend}")))
@@ -83,23 +80,24 @@ def _type_factors(setting: Setting) -> Factors:
     return Factor(f"prompt types/{types}"), Factor(f"prompt types/{backend}/{types}"), *own(f"prompt {types}", setting)
 
 
-def _micro_batch_terms(prompt: Prompt, chip: Chip, setting: Setting, year: Number) -> Iterator[Term]:
-    """What all tokens of a micro-batch share."""
-    backend, each = setting.backend, prompt.micro_batch
-    parts = prompt.gpus if prompt.split != LAYER else 1.0
-    amounts, pipeline = prompt.amounts, _pipeline(prompt)
-    progressed = (Factor(f"prompt progress/{backend}", progress(year)), pipeline)
-    read = (amounts.dense_bytes + amounts.expert_bytes) / chip.bytes_per_s / each / parts
-    yield Term(READS, read, (pipeline,))
+def _read_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors) -> Iterator[Term]:
+    """Weights, which all tokens of a micro-batch share: read, and unpacked; and each token's own activations."""
+    amounts, (_, pipeline) = prompt.amounts, shared
+    each = chip.bytes_per_s * prompt.micro_batch * prompt.parts
+    yield Term(READS, (amounts.dense_bytes + amounts.expert_bytes) / each, (pipeline,))
     if prompt.is_quantised:
-        unpacked = 2 * _F16_BYTES * (amounts.dense_weights + amounts.expert_weights)
-        yield Term(READS, unpacked / chip.bytes_per_s / each / parts, (Factor(f"unpacking/{backend}"), *progressed))
+        unpacked = 2 * F16_BYTES * (amounts.dense_weights + amounts.expert_weights)
+        yield Term(READS, unpacked / each, (Factor(f"unpacking/{setting.backend}"), *shared))
     activations = amounts.layers * amounts.width * _ACTIVATIONS / chip.bytes_per_s
-    yield Term(READS, activations, (Factor(f"activations/{backend}"), pipeline))
+    yield Term(READS, activations, (Factor(f"activations/{setting.backend}"), pipeline))
+
+
+def _launch_terms(prompt: Prompt, setting: Setting, shared: Factors) -> Iterator[Term]:
+    """Launches, which all tokens of a micro-batch share too."""
     host = (Factor("slow host prompt"),) if setting.slow_host else ()
-    for kind, count in _counts(amounts):
-        factors = (Factor(f"prompt {kind}/{backend}"), *own(f"prompt {kind}", setting), *progressed, *host)
-        yield Term(LAUNCHES, count / each, factors)
+    for kind, count in _counts(prompt.amounts):
+        factors = (Factor(f"prompt {kind}/{setting.backend}"), *own(f"prompt {kind}", setting), *shared, *host)
+        yield Term(LAUNCHES, count / prompt.micro_batch, factors)
 
 
 def _counts(amounts: Amounts) -> tuple[tuple[str, Number], ...]:
@@ -127,17 +125,6 @@ def _link_terms(prompt: Prompt) -> Iterator[Term]:
 def pipelined(gpus: Number, micro_batches: Number) -> Number:
     """How many GPUs work at once on so many micro-batches that go from one to the next."""
     return micro_batches * gpus / (micro_batches + gpus - 1)
-
-
-def logarithm(x: Number) -> Number:
-    """The natural logarithm, of a number or of an array."""
-    if isinstance(x, (int, float)):
-        import math  # noqa: PLC0415
-
-        return math.log(x)
-    import numpy as np  # noqa: PLC0415
-
-    return np.log(x)
 
 
 def _is_known(watts: Number) -> bool:

@@ -6,16 +6,14 @@ themselves. Numbers may be arrays: a million configurations are priced like one.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
+
+from unslow.think.physics.numbers import exponential
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from numpy import float64
-    from numpy.typing import NDArray
-
-    Number = float | NDArray[float64]
+    from unslow.think.physics.numbers import Number
 
 
 class Factor(NamedTuple):
@@ -25,12 +23,15 @@ class Factor(NamedTuple):
     power: Number = 1.0
 
 
+Factors = tuple[Factor, ...]
+
+
 class Term(NamedTuple):
     """One cost: the part of the budget it belongs to, its seconds where every factor is one, and the factors."""
 
     part: str
     seconds: Number
-    factors: tuple[Factor, ...] = ()
+    factors: Factors = ()
 
 
 def priced(term: Term, learned: Mapping[str, float]) -> Number:
@@ -49,32 +50,14 @@ def total(terms: Iterable[Term], learned: Mapping[str, float]) -> Number:
     return seconds
 
 
+def least(terms: Iterable[Term]) -> Number:
+    """The seconds that nothing can be faster than: of the terms that nothing learned is in."""
+    return total((term for term in terms if not term.factors), {})
+
+
 def by_part(terms: Iterable[Term], learned: Mapping[str, float]) -> dict[str, Number]:
     """The seconds of each part of the budget, in the order of the terms."""
     parts: dict[str, Number] = {}
     for term in terms:
         parts[term.part] = parts.get(term.part, 0.0) + priced(term, learned)
     return parts
-
-
-def exponential(x: Number) -> Number:
-    """The exponential of a number or of an array."""
-    if isinstance(x, (int, float)):
-        return math.exp(x)
-    import numpy as np  # noqa: PLC0415  only where arrays are
-
-    return np.exp(x)
-
-
-def smaller(a: Number, b: Number) -> Number:
-    """The smaller of two, of numbers or of arrays."""
-    if isinstance(a, (int, float)) and isinstance(b, (int, float)):
-        return min(a, b)
-    import numpy as np  # noqa: PLC0415
-
-    return np.minimum(a, b)
-
-
-def larger(a: Number, b: Number) -> Number:
-    """The larger of two, of numbers or of arrays."""
-    return -smaller(-a, -b)

@@ -15,27 +15,27 @@ USUAL_FAMILY = "ddr5"
 
 def question_of(asked: Asked) -> Question:
     """The question of a row."""
-    setting = asked.setting
-    if setting.backend == "cpu":
-        chip = cpu_chip(asked.device, asked.threads)
-        return Question(
-            None, chip, setting, asked.year, asked.depth, asked.element_bytes, asked.conversations,
-            host=Host(totals(asked.load), chip, setting),
-        )  # fmt: skip
-    host = placed_on_host(asked.load, asked.gpu_layers, asked.experts_on_cpu, USUAL_HOST, setting)
-    return Question(
-        on_gpu(asked.load, asked.gpu_layers, asked.experts_on_cpu),
-        gpu_chip(asked.device),
-        setting,
-        asked.year,
-        asked.depth,
-        asked.element_bytes,
-        asked.conversations,
-        float(asked.gpus),
-        asked.split,
-        has_peers(asked.device) or asked.split == LAYER,
-        host,
+    return _on_cpu(asked) if asked.setting.backend == "cpu" else _on_gpus(asked)
+
+
+def _on_cpu(asked: Asked) -> Question:
+    chip = cpu_chip(asked.device, asked.threads)
+    return _common(asked, chip)._replace(host=Host(totals(asked.load), chip, asked.setting))
+
+
+def _on_gpus(asked: Asked) -> Question:
+    placed = (asked.load, asked.gpu_layers, asked.experts_on_cpu)
+    return _common(asked, gpu_chip(asked.device))._replace(
+        totals=on_gpu(*placed),
+        gpus=float(asked.gpus),
+        split=asked.split,
+        peers=has_peers(asked.device) or asked.split == LAYER,
+        host=placed_on_host(*placed, USUAL_HOST, asked.setting),
     )
+
+
+def _common(asked: Asked, chip: Chip) -> Question:
+    return Question(None, chip, asked.setting, asked.year, asked.depth, asked.element_bytes, tokens=asked.conversations)
 
 
 def on_gpu(load: ModelLoad, gpu_layers: int | None, experts_on_cpu: int = 0) -> Totals:
@@ -64,7 +64,7 @@ def placed_on_host(
     part = layer_totals(load, experts, with_output=False)
     both = whole.and_also(part)
     crossings = 2.0 * len(experts) + (1.0 if first else 0.0)
-    return Host(both, chip, setting._replace(backend="cpu", family=family, device=""), crossings)
+    return Host(both, chip, setting._replace(backend="cpu", family=family, device="", beside_gpu=True), crossings)
 
 
 def _first_layer(load: ModelLoad, count: int) -> int:

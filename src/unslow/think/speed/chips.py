@@ -12,7 +12,6 @@ CORE_FLOPS_PER_S = 5e10
 _BYTES_PER_S_OF_A_CORE = 8e9
 """A platform has about as many cores as its memory can feed: 64 for 460 GB/s, 8 for 60."""
 _FEWEST_CORES = 4.0
-SINGLE_BOARDS = ("raspberry pi", "rk3588", "orion")
 
 
 def gpu_chip(device: Device) -> Chip:

@@ -37,8 +37,6 @@ class LayerLoad(NamedTuple):
     """Multiply-adds of attention for each token of depth."""
     state_bytes: float = 0.0
     """Of a memory that is read and written whole."""
-    products: int = 0
-    """Matrices that a token meets; each is at least one kernel."""
 
 
 class ModelLoad(NamedTuple):
@@ -51,7 +49,6 @@ class ModelLoad(NamedTuple):
     table_bytes: float
     """Of tables of which a token reads one row: next to nothing."""
     width: int
-    vocabulary: int
     experts: int = 0
     experts_used: int = 0
 
@@ -93,7 +90,6 @@ def model_load(plan: Blueprint) -> ModelLoad:
         output_kind=kind_of(output.type) if output else "",
         table_bytes=tables,
         width=hyper.width,
-        vocabulary=hyper.vocabulary,
         experts=plan.count("expert_count"),
         experts_used=max(hyper.experts_used, default=0),
     )
@@ -115,7 +111,6 @@ def _layer(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:
         window=hyper.window if hyper.windowed[layer] else 0,
         score_products=_score_products(hyper, layer) if keys else 0,
         state_bytes=_F32_BYTES * hyper.state_elements(layer) if hyper.recurrent[layer] else 0,
-        products=sum(len(t.shape) >= _MATRIX for t in tensors),
     )
 
 

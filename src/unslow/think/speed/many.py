@@ -1,10 +1,10 @@
-"""Predictions for many rows at once: those that are looked up alike are priced as arrays."""
+"""Predictions for many rows at once: what they share is understood once, and those looked up alike priced together."""
 
 import math
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from itertools import repeat
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from unslow.facts.errors import UserError
 from unslow.facts.units import GIB
 from unslow.facts.values import Unknown
-from unslow.think.physics.terms import Term, priced
 from unslow.think.speed.bases import (
     DEEPEST,
     DEPTH,
@@ -27,12 +26,9 @@ from unslow.think.speed.bases import (
     spilled_base,
 )
 from unslow.think.speed.group import DEEP_FROM
-from unslow.think.speed.outcome import prompt_token_seconds, step_seconds
 from unslow.think.speed.placing import block_of
-from unslow.think.speed.question import Question, prompt_terms, step_terms
-from unslow.think.speed.stacked import Indices, stacked
-
-Floats: TypeAlias = NDArray[np.float64]
+from unslow.think.speed.stacked import Floats, Indices
+from unslow.think.speed.together import Part, rates
 
 
 class Predictions(NamedTuple):
@@ -43,14 +39,6 @@ class Predictions(NamedTuple):
     high: Floats
     basis: list[str]
     reasons: list[str]
-
-
-class _Part(NamedTuple):
-    """Rows of one base, with the scale of their weights."""
-
-    base: Base
-    rows: Indices
-    scales: Floats
 
 
 class _Table(NamedTuple):
@@ -108,7 +96,7 @@ def _predicted(columns: Cells, names: Iterable[Cells], depths: Floats, gibs: Flo
     count = len(depths)
     empty = np.full(count, "", dtype=object)
     table = _Table(depths, gibs, empty, empty.copy())
-    buckets: dict[Hashable, list[_Part]] = defaultdict(list)
+    buckets: dict[Hashable, list[Part]] = defaultdict(list)
     for cells, rows in _by_names(names).items():
         known = dict(zip(columns, cells, strict=True))
         whole = tuple([known.get(name, "") for name in NAMES])
@@ -116,7 +104,7 @@ def _predicted(columns: Cells, names: Iterable[Cells], depths: Floats, gibs: Flo
             buckets[part.base.lookup].append(part)
     speeds = np.full((3, count), np.nan)
     for parts in buckets.values():
-        speeds[:, np.concatenate([part.rows for part in parts])] = _priced(parts, table)
+        speeds[:, np.concatenate([part.rows for part in parts])] = rates(parts, depths)
     low, mid, high = speeds
     return Predictions(low, mid, high, table.basis.tolist(), table.reasons.tolist())
 
@@ -128,7 +116,7 @@ def _by_names(names: Iterable[Cells]) -> dict[Cells, list[int]]:
     return found
 
 
-def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[_Part]:
+def _parts(cells: Cells, rows: Indices, table: _Table) -> Iterator[Part]:
     """The rows of the same names by what lies where; those that can't be are refused."""
     base = base_of(cells)
     if isinstance(base, Unknown):
@@ -164,65 +152,8 @@ def _scales(base: Base, gibs: Floats) -> Floats:
     return np.where(gibs == 0, 1.0, scales * possible)
 
 
-def _part(base: Base, rows: Indices, scales: Floats, table: _Table) -> _Part:
+def _part(base: Base, rows: Indices, scales: Floats, table: _Table) -> Part:
     shallow, deep = base.basis
     is_deep = table.depths[rows] >= DEEP_FROM
     table.basis[rows[is_deep]], table.basis[rows[~is_deep]] = deep, shallow
-    return _Part(base, rows, scales)
-
-
-def _priced(parts: Sequence[_Part], table: _Table) -> tuple[Floats, Floats, Floats]:
-    """The three speeds of each row."""
-    bases = [part.base for part in parts]
-    index = np.repeat(np.arange(len(parts)), [len(part.rows) for part in parts])
-    depths = table.depths[np.concatenate([part.rows for part in parts])]
-    scales = np.concatenate([part.scales for part in parts])
-    asks = [base.asked for base in bases]
-    tokens = _taken([a.tokens for a in asks], index)
-    is_prompt = asks[0].kind == "pp"
-    question = _scaled(stacked([base.question for base in bases], index), scales)
-    question = question._replace(depth=depths if is_prompt else depths + tokens / 2)
-    with np.errstate(all="ignore"):
-        micro_batch = _taken([a.micro_batch for a in asks], index)
-        made = 1.0 if is_prompt else question.tokens
-        seconds = prompt_token_seconds(question, tokens, micro_batch) if is_prompt else step_seconds(question)
-        terms = prompt_terms(question, tokens, micro_batch) if is_prompt else step_terms(question)
-        mid = np.broadcast_to(np.asarray(made / seconds, dtype=np.float64), index.shape)
-        return _interval(mid, _ceiling(terms, made), bases, index, depths)
-
-
-def _taken(values: Sequence[float], index: Indices) -> Floats:
-    return np.asarray(values, dtype=np.float64)[index]
-
-
-def _scaled(question: Question, scales: Floats) -> Question:
-    """With the weights as large as the files are."""
-    if (scales == 1).all():
-        return question
-    totals, host = question.totals, question.host
-    return question._replace(
-        totals=totals.scaled(scales) if totals else None,
-        host=host._replace(totals=host.totals.scaled(scales)) if host else None,
-    )
-
-
-def _ceiling(terms: Iterable[Term], made: Any) -> Any:
-    """What bandwidth alone would allow: the terms that nothing learned is in."""
-    least = sum(priced(term, {}) for term in terms if not term.factors)
-    return np.divide(made, least)
-
-
-def _interval(
-    mid: Floats, ceiling: Any, bases: Sequence[Base], index: Indices, depths: Floats
-) -> tuple[Floats, Floats, Floats]:
-    """The interval that was learned, wider where less is known, and never above the ceiling."""
-    is_deep = depths >= DEEP_FROM
-    wider = _taken([base.trust.wider for base in bases], index)
-    down = np.where(is_deep, *(_taken([s.low for s in spreads], index) for spreads in _spreads(bases)))
-    up = np.where(is_deep, *(_taken([s.high for s in spreads], index) for spreads in _spreads(bases)))
-    top = np.maximum(mid, np.minimum(mid * up**wider, ceiling))
-    return mid * down**wider, mid, top
-
-
-def _spreads(bases: Sequence[Base]) -> tuple[list[Any], list[Any]]:
-    return [base.deep for base in bases], [base.shallow for base in bases]
+    return Part(base, rows, scales)

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from unslow.catalog.learned_speed import Spread, learned_speed, spread_of
 from unslow.think.physics.interval import Interval
 from unslow.think.physics.overheads import EAGER, LAUNCHED_ONE_BY_ONE, PLAIN, launch_s, overlapped
-from unslow.think.physics.terms import Term, by_part, priced, total
+from unslow.think.physics.terms import Term, by_part, least, total
 from unslow.think.speed.question import USUAL_MICRO_BATCH, Question, prompt_terms, step_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from unslow.think.physics.terms import Number
+    from unslow.think.physics.numbers import Number
 
 
 class Outcome(NamedTuple):
@@ -56,8 +56,8 @@ def _outcome(
     factors = learned_speed().factors if learned is None else learned
     alone = float(total(terms, factors))
     seconds = float(overlapped(alone, launches)) if launches else alone
-    least = sum(float(priced(term, {})) for term in terms if not term.factors)
-    ceiling = tokens / least if least else float("inf")
+    shortest = float(least(terms))
+    ceiling = tokens / shortest if shortest else float("inf")
     rate = tokens / seconds
     parts = {name: float(s) for name, s in by_part(terms, factors).items() if s}
     if launches:

@@ -11,12 +11,15 @@ from unslow.think.physics.decoding import decode_terms
 from unslow.think.physics.host_decoding import host_decode_terms
 from unslow.think.physics.host_prefill import host_prefill_terms, lent_weights_terms
 from unslow.think.physics.interconnect import LAYER, ROW, layer_split_terms, offload_terms, tensor_split_terms
+from unslow.think.physics.kinds import HALF
+from unslow.think.physics.kv_cache import F16_BYTES
+from unslow.think.physics.numbers import larger, smaller
 from unslow.think.physics.prefill import Prompt, pipelined, prefill_terms
-from unslow.think.physics.terms import larger, smaller
-from unslow.think.speed.totals import F16_BYTES, Totals
+from unslow.think.speed.totals import Totals
 
 if TYPE_CHECKING:
-    from unslow.think.physics.terms import Number, Term
+    from unslow.think.physics.numbers import Number
+    from unslow.think.physics.terms import Term
 
 USUAL_MICRO_BATCH = 512
 USUAL_LINK = 12e9
@@ -111,7 +114,7 @@ def _prompt(q: Question, totals: Totals, tokens: Number, each: Number) -> Prompt
             attention_products=own.attention_products + lent.attention_products,
         )
     return own._replace(
-        is_quantised=q.setting.types != "f16", gpus=q.gpus, split=q.split, pipelined=at_once, peers=q.peers
+        is_quantised=q.setting.types != HALF, gpus=q.gpus, split=q.split, pipelined=at_once, peers=q.peers
     )
 
 

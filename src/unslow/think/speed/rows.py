@@ -11,6 +11,8 @@ from unslow.catalog.models import WellKnown
 from unslow.facts.values import Unknown
 from unslow.think.physics.chip import Setting
 from unslow.think.physics.interconnect import LAYER, ROW, TENSOR
+from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
+from unslow.think.speed.builds import year_of
 from unslow.think.speed.load import ModelLoad
 from unslow.think.speed.named_models import named_load, named_model
 from unslow.think.speed.types import class_of
@@ -24,24 +26,14 @@ _BACKENDS = {
 _BY_VENDOR = {"NVIDIA": "cuda", "Apple": "metal", "AMD": "vulkan", "Intel": "vulkan"}
 _RUNTIMES = ("vllm", "exllama", "mlx", "mlc", "transformers", "tensorrt", "sglang")
 _TEST = re.compile(r"(tg|pp)\s?(\d+)?")
-_DATE = re.compile(r"(20\d\d)(?:-(\d\d))?")
-_BUILD = re.compile(r"\bb(\d{4,5})\b")
-_BUILDS = (
-    (1300, 2023.75), (1700, 2024.0), (2300, 2024.15), (3000, 2024.4), (3600, 2024.65), (4200, 2024.9), (4800, 2025.15),
-    (5300, 2025.35), (5863, 2025.53), (6500, 2025.7), (7300, 2025.93), (7941, 2026.1), (8382, 2026.25), (9187, 2026.4),
-    (10586, 2026.8),
-)  # fmt: skip
-"""Builds of llama.cpp by when they were made: releases as they are dated in the table itself."""
-USUAL_YEAR = 2025.5
-"""Where nothing says when a build was made."""
 _SPLITS_ROWS_UNTIL = 2024.05
 """llama.cpp split every matrix by rows until January 2024 (pull request 4766), whole layers since."""
 _TENSOR_SPLIT = re.compile(r"sm tensor|sm row|split-mode (?:tensor|row|graph)|tensor parallel|\btp ?[=:]? ?\d")
 _SINGLE_BOARD = re.compile(r"host: (?:raspberry )?pi\b|\bpi (?:cm)?[45]|pi cm5|pi 500")
 _MICRO_BATCH = re.compile(r"\bub=(\d+)")
 _EXPERTS_ON_CPU = re.compile(r"n-?cpu-?moe\D{0,3}(\d+)|\bcmoe\b|cpu-moe")
-_CACHE_BYTES = {"q8_0": 1.0625, "q8": 1.0625, "fp8": 1.0, "fp8_e4m3": 1.0, "q4_0": 0.5625, "kv4": 0.5625, "f32": 4.0}
-HALF_BYTES = 2.0
+_CACHE_TYPES = {"q8": "q8_0", "kv4": "q4_0", "fp8": "i8", "fp8_e4m3": "i8"}
+"""Types of a cache as people write them, by one of ggml that is as large."""
 _USUAL_TEST = 128.0
 
 
@@ -134,28 +126,6 @@ def number(text: str | None, default: float = 0.0) -> float:
 
 
 @lru_cache(maxsize=4096)
-def year_of(text: str) -> float:
-    """When a build was made, in years, by a date or by its number."""
-    date = _DATE.search(text)
-    if date and date[2]:
-        return int(date[1]) + (int(date[2]) - 0.5) / 12
-    build = _BUILD.search(text)
-    if build:
-        return _between(float(build[1]))
-    return int(date[1]) + 0.5 if date else USUAL_YEAR
-
-
-def _between(build: float) -> float:
-    """By the releases before and after it."""
-    earlier = [b for b in _BUILDS if b[0] <= build]
-    later = [b for b in _BUILDS if b[0] > build]
-    if not earlier or not later:
-        return (later or earlier)[0 if later else -1][1]
-    (low, start), (high, end) = earlier[-1], later[0]
-    return start + (end - start) * (build - low) / (high - low)
-
-
-@lru_cache(maxsize=4096)
 def _device(text: str, *, is_cpu: bool) -> Device | Unknown:
     """One device; several unlike ones are none."""
     found = find_cpu(text) if is_cpu else None
@@ -189,13 +159,14 @@ def _setting(row: Row, device: Device, backend: str, quant: str) -> Setting:
         types=class_of(quant),
         runtime=next((r for r in _RUNTIMES if r in runtime), ""),
         fused=row.get("flash_attn", "").strip() in {"1", "1.0", "true", "on"},
-        packed_cache=_element_bytes(row) < HALF_BYTES,
+        packed_cache=_element_bytes(row) < F16_BYTES,
         slow_host=bool(_SINGLE_BOARD.search(note) or _SINGLE_BOARD.search(row.get("hardware", "").lower())),
     )
 
 
 def _element_bytes(row: Row) -> float:
-    return _CACHE_BYTES.get(row.get("kv_type", "").split("/")[0].lower(), HALF_BYTES)
+    written = row.get("kv_type", "").split("/")[0].lower()
+    return element_bytes(_CACHE_TYPES.get(written, written))
 
 
 def _micro_batch(row: Row) -> float:

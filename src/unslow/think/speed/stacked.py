@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Indices = NDArray[np.intp]
+Floats = NDArray[np.float64]
 
 
 def stacked(values: Sequence[Any], index: Indices) -> Any:
@@ -32,7 +33,7 @@ def outline(value: Any) -> Any:
     return tuple(outline(part) for part in value) if isinstance(value, tuple) else value is None
 
 
-def _numbers(values: Sequence[float], index: Indices) -> float | NDArray[np.float64]:
+def _numbers(values: Sequence[float], index: Indices) -> float | Floats:
     first = values[0]
     if all(value == first for value in values):
         return float(first)

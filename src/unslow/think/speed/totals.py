@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.think.physics.amounts import Amounts
-from unslow.think.physics.terms import larger, smaller
+from unslow.think.physics.kv_cache import F16_BYTES
+from unslow.think.physics.numbers import larger, smaller
 from unslow.think.speed.load import NOTHING
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from unslow.think.physics.terms import Number
+    from unslow.think.physics.numbers import Number
     from unslow.think.speed.load import LayerLoad, ModelLoad
 
-F16_BYTES = 2.0
+
+_NO_SUMS = frozenset({"experts", "experts_used", "width", "window", "kinds", "expert_kinds"})
+"""Of a model as a whole, or by kind."""
 
 
 class Totals(NamedTuple):
@@ -89,20 +92,15 @@ class Totals(NamedTuple):
 
     def share(self, part: float) -> Totals:
         """So much of it, all layers alike."""
-        kept = {"experts", "experts_used", "width", "window", "kinds", "expert_kinds"}
         return self._replace(
-            **{name: getattr(self, name) * part for name in self._fields if name not in kept},
+            **{name: getattr(self, name) * part for name in self._fields if name not in _NO_SUMS},
             kinds={kind: weights * part for kind, weights in self.kinds.items()},
             expert_kinds={kind: weights * part for kind, weights in self.expert_kinds.items()},
         )
 
     def and_also(self, part: Totals) -> Totals:
         """With another part of the same model in the same memory."""
-        both = {
-            name: getattr(self, name) + getattr(part, name)
-            for name in self._fields
-            if name not in {"kinds", "expert_kinds", "experts", "experts_used", "width", "window"}
-        }
+        both = {name: getattr(self, name) + getattr(part, name) for name in self._fields if name not in _NO_SUMS}
         return self._replace(
             **both,
             kinds=added(self.kinds, part.kinds),

@@ -1,11 +1,10 @@
-"""Classes of types that are unpacked alike: what was learned of one is used for all of its class."""
+"""The class of types that a quant or a model is mostly made of: what is unpacked alike is learned together."""
 
 import re
 
 from unslow.facts.blueprint import Blueprint
+from unslow.think.physics.kinds import BYTES, HALF, NIBBLES, SUPER_BLOCKS, TABLES, class_of_kind, kind_of
 
-HALF, BYTES, NIBBLES, SUPER_BLOCKS, TABLES = "f16", "q8", "q4", "k", "iq"
-"""16 bits, 8 bits, 4 or 5 bits with a scale, super-blocks of 256, and codes that are looked up in tables."""
 _HALVES = re.compile(r"b?f(?:p)?(?:16|32)\b|bfloat16|float16|half")
 _BYTES = re.compile(r"q8|int8|fp8|w8|8-?bit|mxfp8|8bpw")
 _SUPER_BLOCKS = re.compile(r"q[2-6]_k")
@@ -31,6 +30,6 @@ def class_of_model(plan: Blueprint) -> str:
     """The class that most of a model's bytes are of."""
     sums: dict[str, int] = {}
     for tensor in plan.tensors:
-        kind = class_of(tensor.type)
-        sums[kind] = sums.get(kind, 0) + tensor.bytes
+        class_ = class_of_kind(kind_of(tensor.type))
+        sums[class_] = sums.get(class_, 0) + tensor.bytes
     return max(sums, key=sums.__getitem__, default=NIBBLES)

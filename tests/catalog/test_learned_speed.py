@@ -1,0 +1,54 @@
+"""What was learned of speeds: the file itself, and how it is written."""
+
+import math
+
+import pytest
+
+from unslow.catalog import entry
+from unslow.catalog.learned_speed import LearnedSpeed, Spread, as_toml, learned_speed, spread_of
+
+GROUPS = ("dense gpu", "deep context", "moe", "several gpus", "partial offload", "prefill", "cpu only")
+
+
+def test_what_is_written_is_read_again() -> None:
+    one = LearnedSpeed(
+        made_by='a "test"',
+        measurements="2 configurations on 1 devices",
+        factors={"step/cuda": -8.5, 'launch/cuda/ada/RTX "4090"': 0.25, "waste/cuda": 0.0},
+        spreads={"moe": Spread(0.9, 1.25, 12, 3, 0.07), "moe/cuda": Spread(1.0, 1.0)},
+        chips={"cuda": ["ada", "hopper"], "cpu": []},
+    )
+    assert entry(as_toml(one), LearnedSpeed, "a test") == one
+
+
+def test_the_file_is_as_it_is_written() -> None:
+    assert entry(as_toml(learned_speed()), LearnedSpeed, "again") == learned_speed()
+
+
+def test_every_spread_holds_the_prediction_itself() -> None:
+    for name, spread in learned_speed().spreads.items():
+        assert 0 < spread.low <= 1 <= spread.high, name
+        assert spread.configurations >= spread.devices >= 1, name
+        assert 0 <= spread.median_error < 1, name
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_every_group_has_a_spread(group: str) -> None:
+    whole = learned_speed().spreads[group]
+    assert spread_of(group, "a backend that nobody measured") == whole
+    for name, spread in learned_speed().spreads.items():
+        kind, _, backend = name.partition("/")
+        if kind == group and backend:
+            assert spread_of(group, backend) == spread
+            assert spread.configurations <= whole.configurations
+
+
+def test_factors_are_logarithms_of_what_can_be() -> None:
+    """From a tenth of a nanosecond (for each number that is sent on) to a thousandfold."""
+    for name, log in learned_speed().factors.items():
+        assert math.log(1e-11) < log < math.log(1e3), name
+
+
+def test_families_are_named_for_every_backend_on_gpus() -> None:
+    assert {"cuda", "rocm", "metal", "vulkan"} <= learned_speed().chips.keys()
+    assert all(learned_speed().chips.values())

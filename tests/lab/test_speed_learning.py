@@ -1,0 +1,138 @@
+"""Learning factors: the solver finds what is there, and rows that teach something wrong are left out."""
+
+import math
+
+import pytest
+from lab.speed.priors import BACKENDS, all_factors, prior_of
+from lab.speed.solver import fitted, predicted
+from lab.speed.table import DATA, TOLERANCE, TRUSTED, Measured, is_flagged, measured, read_rows, terms_of
+
+from unslow.facts.values import Unknown
+from unslow.think.physics.terms import Factor, Term, least, total
+from unslow.think.speed.rows import asked, number
+
+TRUE = {"waste/cuda": math.log(0.2), "step/cuda": math.log(4e-4), "layer/cuda": math.log(2e-5)}
+OWN = "own waste/cuda/hopper/H200 SXM"
+SURE = 1000.0
+"""A weight beside which what is plausible does not count."""
+
+
+def synthetic(gigabytes: float, layers: float, logs: dict[str, float], *more: str, weight: float = SURE) -> Measured:
+    """A row whose time follows from these factors."""
+    read = gigabytes / 1000
+    terms = (
+        Term("reads", read),
+        Term("reads", read, (Factor("waste/cuda"), *map(Factor, more))),
+        Term("launches", layers, (Factor("layer/cuda"),)),
+        Term("round trip", 1.0, (Factor("step/cuda"),)),
+    )
+    return Measured("a", "dense gpu", "cuda", "hopper", terms, float(total(terms, logs)), weight, True, "made up")
+
+
+def rows(logs: dict[str, float], *more: str, weight: float = SURE) -> list[Measured]:
+    sizes = ((0.1, 12), (0.5, 24), (1, 16), (4, 32), (8, 36), (16, 40), (40, 80), (2, 60))
+    return [synthetic(gb, layers, logs, *more, weight=weight) for gb, layers in sizes]
+
+
+def test_factors_are_found_again() -> None:
+    found = fitted(rows(TRUE))
+    assert found.keys() == TRUE.keys()
+    assert found == pytest.approx(TRUE, abs=0.02)
+    assert predicted(rows(TRUE), found) == pytest.approx([m.seconds for m in rows(TRUE)], rel=1e-3)
+
+
+def test_a_row_that_is_far_off_pulls_little() -> None:
+    lying = synthetic(4, 32, TRUE)
+    found = fitted([*rows(TRUE), lying._replace(seconds=20 * lying.seconds)])
+    assert predicted([lying], found)[0] == pytest.approx(lying.seconds, rel=0.03)
+
+
+def test_a_solution_nearby_leads_to_the_same() -> None:
+    first = fitted(rows(TRUE))
+    assert fitted(rows(TRUE), start=first) == pytest.approx(first, abs=0.01)
+
+
+def test_without_rows_that_say_so_a_factor_is_what_is_plausible() -> None:
+    (alone,) = rows(TRUE, weight=1e-6)[:1]
+    found = fitted([alone])
+    assert found == pytest.approx({name: prior_of(name).mean for name in TRUE}, abs=0.01)
+
+
+def test_what_is_held_stays_and_what_is_a_devices_own_moves() -> None:
+    deviating = rows(TRUE | {OWN: 0.8}, OWN, weight=1.0)
+    found = fitted(deviating, held=TRUE)
+    assert {name: found[name] for name in TRUE} == pytest.approx(TRUE, abs=0.05)
+    assert found[OWN] == pytest.approx(0.8, abs=0.15)
+    assert fitted(deviating)[OWN] == pytest.approx(0.0, abs=0.1)  # before, a device is not given one
+
+
+def test_every_factor_that_may_be_asked_for_is_plausible() -> None:
+    for name in all_factors():
+        assert prior_of(name).width > 0
+        assert math.isfinite(prior_of(name).mean)
+    assert {f"step/{backend}" for backend in (*BACKENDS, "cpu")} <= set(all_factors())
+
+
+ROW = {
+    "hardware": "RTX 3090", "model": "llama 8B Q4_K - Medium", "quant": "Q4_K_M", "test": "tg128", "n_gpus": "1",
+    "backend": "CUDA", "params_b": "8.03", "model_size_gib": "4.58", "tok_s": "130", "source": "ggml-org/llama.cpp",
+    "note": "", "kv_type": "", "runtime": "llama.cpp",
+}  # fmt: skip
+
+
+def test_a_row_is_understood() -> None:
+    (found,) = measured([ROW])
+    assert (found.device, found.group, found.backend, found.is_trusted) == ("RTX 3090", "dense gpu", "cuda", True)
+    assert found.seconds == pytest.approx(1 / 130)
+
+
+def test_repetitions_count_once() -> None:
+    (found,) = measured([ROW | {"tok_s": speed} for speed in ("120", "130", "150")])
+    assert found.seconds == pytest.approx(1 / 130)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"tok_s": "400"},  # 1.8 TB/s, on a card with half of that
+        {"tok_s": ""},
+        {"note": "SLOW SETUP: one channel"},
+        {"note": "via RPC"},
+        {"test": "tg128 (speculative)"},
+        {"kv_type": "turboquant"},
+        {"model": "nobody knows", "params_b": ""},
+        {"hardware": "Abacus 3000"},
+        {"batch": "conc=8"},
+        {"model": "Llama 3.3 70B", "params_b": "70.6", "model_size_gib": "39.6", "tok_s": "2"},  # larger than the card
+    ],
+)
+def test_rows_that_measured_something_else_are_left_out(change: dict[str, str]) -> None:
+    assert measured([ROW | change]) == []
+
+
+def test_others_count_less_than_those_we_trust() -> None:
+    trusted, other, chat = (measured([ROW | x])[0] for x in ({}, {"source": "a forum"}, {"test": "tg(chat)"}))
+    assert trusted.weight > other.weight > chat.weight > 0
+    assert not other.is_trusted
+
+
+BEYOND = {("Apple M3 Max 64GB", "Qwen3.6-27B mlx-lm mxfp4")}
+"""Without the size of its file, MXFP4 is taken for llama.cpp's mix of that name, which stores dense weights in Q8_0."""
+
+
+def test_no_trusted_measurement_beats_its_ceiling() -> None:
+    """Of generated tokens: what a prompt takes at least is arithmetic, of which nobody is sure how much there is."""
+    table = [row for row in read_rows(DATA / "measurements.csv") if row["source"].startswith(TRUSTED)]
+    shares = [(row, share) for row in table if (share := share_of_ceiling(row))]
+    beyond = {(row["hardware"], row["model"]) for row, share in shares if share > 1}
+    assert len(shares) > 1000
+    assert beyond <= BEYOND, beyond - BEYOND
+    assert measured([row for row, share in shares if share > 1 / TOLERANCE]) == []
+
+
+def share_of_ceiling(row: dict[str, str]) -> float:
+    """The speed of a row over what bandwidth alone allows; 0 where it is not looked at."""
+    found = asked(row)
+    if isinstance(found, Unknown) or is_flagged(row):
+        return 0.0
+    return number(row["tok_s"]) * float(least(terms_of(found)))

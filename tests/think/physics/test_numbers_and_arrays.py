@@ -1,0 +1,37 @@
+"""Numbers and arrays are computed alike, and a number needs no NumPy."""
+
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unslow.think.physics.numbers import at_most, exponential, larger, logarithm, smaller
+
+numbers = st.floats(-100, 100)
+
+
+@given(numbers, numbers)
+def test_of_two(a, b):
+    pair = np.array([a, b])
+    assert (smaller(a, b), larger(a, b)) == (min(a, b), max(a, b))
+    assert smaller(pair, b).tolist() == [min(a, b), b]
+    assert larger(a, pair).tolist() == [a, max(a, b)]
+    assert at_most(a, b) == float(a <= b)
+    assert at_most(pair, b).tolist() == [float(a <= b), 1.0]
+
+
+@given(numbers)
+def test_of_one(x):
+    assert exponential(x) == math.exp(x)
+    assert logarithm(math.exp(x)) == pytest.approx(x, abs=1e-9)
+    assert exponential(np.array([x, 0.0])) == pytest.approx([math.exp(x), 1.0])
+    assert logarithm(np.array([1.0, math.e])) == pytest.approx([0.0, 1.0])
+
+
+def test_one_prediction_does_not_load_numpy():
+    code = "import sys, unslow.think.speed.outcome, unslow.think.predict; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
