@@ -140,6 +140,8 @@ def main() -> None:
     parser.add_argument("--csv", type=Path, help="where to write the table with predictions of left-out devices")
     parser.add_argument("--quick", action="store_true", help="only the fit, no device left out")
     args = parser.parse_args()
+    if args.quick and (args.write or args.csv):
+        parser.error("without leaving devices out there are no honest intervals to write")
     own = own_rows()
     rows = [*measured(read_rows(DATA / "measurements.csv")), *(m for m in own if m.group != PREFILL)]
     print(len(rows), "configurations,", len({m.device for m in rows}), "devices")

@@ -22,7 +22,7 @@ _MIDDLES = {
     "prompt": (1.5, 0.7), "energy": (3.0, 0.3), "prompt experts": (2.0, 0.7), "unpacking": (0.5, 0.5),
     "activations": (1.0, 0.7), "prompt layer": (100 * MICRO, 0.7), "prompt expert layer": (200 * MICRO, 0.7),
     "prompt state layer": (500 * MICRO, 0.7), "prompt attention": (2.0, 0.7), "prompt crossing": (1e-10, 0.7),
-    "prompt gather": (2e-9, 1.0), "prompt gather each": (200 * MICRO, 1.0),
+    "prompt gather": (6e-10, 1.2), "prompt gather each": (100 * MICRO, 1.0),
     "prompt copy": (1.2, 0.3), "prompt copy experts": (0.8, 0.4),
     "packed cache": (80.0, 0.7), "batched layer": (30 * MICRO, 0.7),
     "conversation": (30 * MICRO, 0.7), "batched": (0.35, 0.5), "tiles": (1.5, 0.5), "batch": (2.0, 0.7),
@@ -35,7 +35,7 @@ _CPU = {
 _SHIFTS = {
     "unfused": (0.0, 0.3), "types": (0.0, 0.7), "launch": (0.0, 0.4),
     "progress": (0.0, 0.1), "launch progress": (0.1, 0.1),
-    "slow host": (0.5, 0.5), "no peers": (0.3, 0.5), "prompt types": (0.0, 0.4),
+    "slow host": (0.5, 0.5), "no peers": (0.3, 0.5), "linked": (-1.4, 0.3), "prompt types": (0.0, 0.4),
     "unfused prompt": (0.5, 0.5), "prompt progress": (0.1, 0.15), "pipeline": (-0.9, 0.2),
     "no peers prompt": (0.3, 0.5), "slow host prompt": (0.5, 0.5),
 }  # fmt: skip
@@ -68,9 +68,9 @@ def prior_of(name: str) -> Prior:
 BACKENDS = ("cuda", "rocm", "metal", "vulkan")
 _NAMELESS = frozenset({
     "crossing waste", "slow host", "no peers", "pipeline", "no peers prompt", "slow host prompt", "prompt crossing",
-    "prompt gather", "prompt gather each",
+    "linked",
 })  # fmt: skip
-_BY_SPLIT = frozenset({"gather", "gather each", "gather wide"})
+_BY_SPLIT = frozenset({"gather", "gather each", "gather wide", "prompt gather", "prompt gather each"})
 _ONLY_CPU = frozenset({"barrier", "expert barrier"})
 _NOT_BY_BACKEND = frozenset({"types", "launch", "prompt types"})
 

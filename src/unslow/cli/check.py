@@ -9,7 +9,7 @@ examples:
   unslow check "Llama 3 8B at 32K context needs 16 GB of KV cache"
   unslow check "70B Q4 fits in 24 GB"
   unslow check "-ngl 33 for a 70B puts everything on the GPU"
-  unslow check --file README.md --json
+  unslow check --file notes.md --json
 
 exit status: 0 possible, 1 impossible or unlikely, 2 could not run, 3 cannot tell
 """

@@ -5,7 +5,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unslow.catalog.learned_speed import learned_speed
-from unslow.think.physics.interconnect import LINK, ROW, TENSOR, layer_split_terms, offload_terms, tensor_split_terms
+from unslow.think.physics.interconnect import (
+    LINK,
+    ROW,
+    TENSOR,
+    layer_split_terms,
+    offload_terms,
+    tensor_split_terms,
+    ways_between,
+)
 from unslow.think.physics.terms import total
 
 FACTORS = learned_speed().factors
@@ -16,8 +24,10 @@ def by_layers(count, weights_s=0.01):
     return total(layer_split_terms(float(count), "cuda", weights_s), FACTORS)
 
 
-def by_tensors(count, split=TENSOR, layers=32.0, width=4096.0, *, peers=True):
-    return total(tensor_split_terms(float(count), layers, width, split, peers=peers), FACTORS)
+def by_tensors(count, split=TENSOR, layers=32.0, width=4096.0, *, peers=True, linked=False):
+    return total(
+        tensor_split_terms(float(count), layers, width, split, ways_between(peers=peers, linked=linked)), FACTORS
+    )
 
 
 def test_one_gpu_has_nobody_to_send_to():
@@ -44,6 +54,10 @@ def test_gpus_that_can_not_talk_directly_wait_longer(split):
     assert by_tensors(4, split, peers=False) > by_tensors(4, split)
 
 
+def test_gpus_with_links_of_their_own_wait_less():
+    assert by_tensors(8, linked=True) < 0.5 * by_tensors(8)
+
+
 def test_every_crossing_to_the_host_costs_the_same():
     one, ten = (total(offload_terms(n, "cuda"), FACTORS) for n in (1.0, 10.0))
     assert ten == pytest.approx(10 * one)
@@ -51,5 +65,5 @@ def test_every_crossing_to_the_host_costs_the_same():
 
 
 def test_all_of_it_is_the_link():
-    terms = [*layer_split_terms(2.0, "cuda", 1.0), *tensor_split_terms(2.0, 32.0, 4096.0, ROW, peers=False)]
+    terms = [*layer_split_terms(2.0, "cuda", 1.0), *tensor_split_terms(2.0, 32.0, 4096.0, ROW, ())]
     assert {term.part for term in (*terms, *offload_terms(1.0, "cuda"))} == {LINK}

@@ -1,7 +1,6 @@
 """Answers one case: finds the model and the place, and puts the question."""
 
 import math
-from collections.abc import Iterator
 from typing import NamedTuple
 
 from unslow import __version__
@@ -11,15 +10,14 @@ from unslow.app.fit.names import find_well_known
 from unslow.app.predict.basis import basis_of
 from unslow.app.predict.calibrated import Measured, find_match, measured_case
 from unslow.app.predict.cases import Case, case_of
-from unslow.app.predict.drafting import USUAL_ACCEPTANCE, beside, drafted, find_draft
+from unslow.app.predict.drafting import beside, drafted, find_draft
 from unslow.app.predict.explained import explained
+from unslow.app.predict.notes import notes_on, notes_on_calibration
 from unslow.app.predict.places import Place, find_place
 from unslow.app.predict.request import Request
-from unslow.facts.units import GB
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.blueprints.made_up import made_up
-from unslow.think.calibrate import Match
 from unslow.think.physics.interval import Interval, inverse
 from unslow.think.speed import outcome
 from unslow.think.speed.named_models import mix_of
@@ -37,7 +35,6 @@ from unslow.think.speed.report import (
 )
 from unslow.think.speed.trust import widened
 from unslow.think.speed.walls import walls
-
 
 _MIX_BY_BITS = {2: "Q2_K", 3: "Q3_K_M", 4: "Q4_K_M", 5: "Q5_K_M", 6: "Q6_K", 8: "Q8_0"}
 
@@ -74,16 +71,8 @@ def answer(system: System, request: Request) -> PredictionReport:
         speculative=drafted(case, draft, place, request) if draft else None,
         explain=explained(found, case, place, request, match.usable) if request.explain else None,
         basis=speeds.basis,
-        notes=(*_notes(found, place, case, request), *_on_calibration(match, measured, request)),
+        notes=(*notes_on(found, place, case, request), *notes_on_calibration(match, measured, request)),
     )
-
-
-def _on_calibration(match: Match, measured: Measured | None, request: Request) -> Iterator[str]:
-    """Why it is not used, or how far it goes."""
-    if match.stale:
-        yield f"the calibration of this machine is not used: {match.stale}"
-    if measured and request.explain:
-        yield "one conversation was calibrated: the curve of several is the usual one, moved to begin there"
 
 
 def _find_model(system: System, request: Request) -> Found:
@@ -187,27 +176,3 @@ def _prompt(speeds: _Speeds, request: Request) -> PromptShown:
         tokens_per_s=_rate(speeds.prefill),
         time_to_first_token_s=_rate(first),
     )
-
-
-def _notes(found: Found, place: Place, case: Case, request: Request) -> tuple[str, ...]:
-    """What was assumed, and what makes the interval wide."""
-    notes = [*found.notes, *place.notes, *(f"{why}: the interval is wider" for why in case.trust.reasons)]
-    if case.question.host and case.question.totals and place.host_is_assumed:
-        speed = float(place.host.bytes_per_s) / GB
-        notes.append(f"the host's memory is taken to deliver {speed:.0f} GB/s: --ram-bandwidth says it better")
-    if case.fits is False and not case.placement.chosen:
-        notes.append("this placement does not fit the memory: the speed is what it would be if it did")
-    if case.placement.chosen and not request.explain:
-        notes.append("what does not fit the GPU sets the speed: --explain shows how fast smaller quants are")
-    trained = found.blueprint.count("context_length", 0)
-    if trained and request.depth > trained:
-        notes.append(f"the model was trained for contexts of {trained:,} tokens: beyond them it may write nonsense")
-    if place.gpus > 1 and not request.is_llama_cpp and request.split == "layer":
-        notes.append("the GPUs are taken to work as a pipeline: what vLLM calls tensor parallel is --split tensor")
-    if request.draft and request.acceptance is None:
-        notes.append(f"no acceptance was given: {USUAL_ACCEPTANCE:.0%} of the drafted tokens are taken to be right")
-    if request.split != "layer" and place.gpus == 1:
-        notes.append("--split has no effect: there is one GPU")
-    if request.cpu_moe and not case.asked.load.is_sparse:
-        notes.append("--cpu-moe has no effect: the model has no experts")
-    return tuple(dict.fromkeys(notes))

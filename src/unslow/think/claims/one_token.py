@@ -116,7 +116,7 @@ def _limit(ceiling: Ceiling, steps: int) -> str:
     if steps > 1:
         each = w.digits(ceiling.tokens_per_s)
         return f"ceiling {w.rate(ceiling.tokens_per_s * steps)}, with {steps} tokens in each of {each} steps"
-    if ceiling.host_bytes:
+    if ceiling.host_bytes and ceiling.resident_tokens_per_s > ceiling.tokens_per_s:
         return f"ceiling {w.rate(ceiling.tokens_per_s)} ({w.digits(ceiling.resident_tokens_per_s)} if it all fitted)"
     return f"ceiling {w.rate(ceiling.tokens_per_s)}"
 

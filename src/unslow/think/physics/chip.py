@@ -50,6 +50,8 @@ class Setting(NamedTuple):
     """Whether keys and values are quantised, and unpacked for every token."""
     slow_host: bool = False
     """Whether the computer around a GPU is a single-board one."""
+    linked: bool = False
+    """Whether several GPUs have links of their own (NVLink on a board)."""
     beside_gpu: bool = False
     """Whether a CPU computes what a GPU had no room for: then weights are not rearranged for it."""
     graphs: bool = True

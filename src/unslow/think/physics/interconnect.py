@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from unslow.think.physics.decoding import REFERENCE_WIDTH
-from unslow.think.physics.terms import Factor, Term
+from unslow.think.physics.terms import Factor, Factors, Term
 
 if TYPE_CHECKING:
     from unslow.think.physics.numbers import Number
@@ -22,13 +22,17 @@ def layer_split_terms(gpus: Number, backend: str, weights_s: Number) -> Iterator
     yield Term(LINK, (gpus - 1) / gpus * weights_s, (Factor("crossing waste"),))
 
 
-def tensor_split_terms(gpus: Number, layers: Number, width: Number, split: str, *, peers: bool) -> Iterator[Term]:
-    """A part of each layer on each GPU: all wait for all, twice a layer; worse where GPUs can't talk directly."""
-    apart = () if peers else (Factor("no peers"),)
+def tensor_split_terms(gpus: Number, layers: Number, width: Number, split: str, ways: Factors) -> Iterator[Term]:
+    """A part of each layer on each GPU: all wait for all, twice a layer, by the ways that they have."""
     others = layers * (gpus - 1)
-    yield Term(LINK, layers, (Factor(f"gather/{split}"), *apart))
-    yield Term(LINK, others, (Factor(f"gather each/{split}"), *apart))
-    yield Term(LINK, others * width / REFERENCE_WIDTH, (Factor(f"gather wide/{split}"), *apart))
+    yield Term(LINK, layers, (Factor(f"gather/{split}"), *ways))
+    yield Term(LINK, others, (Factor(f"gather each/{split}"), *ways))
+    yield Term(LINK, others * width / REFERENCE_WIDTH, (Factor(f"gather wide/{split}"), *ways))
+
+
+def ways_between(*, peers: bool, linked: bool) -> Factors:
+    """What makes gathering slower or faster: GPUs that can't talk directly, or that have links of their own."""
+    return (Factor("linked"),) if linked else () if peers else (Factor("no peers"),)
 
 
 def offload_terms(crossings: Number, backend: str) -> Iterator[Term]:

@@ -60,7 +60,7 @@ def prefill_terms(prompt: Prompt, chip: Chip, setting: Setting, year: Number) ->
     yield from _read_terms(prompt, chip, setting, shared)
     yield from _launch_terms(prompt, setting, shared)
     yield from _attention_terms(prompt, chip, setting, shared)
-    yield from _link_terms(prompt)
+    yield from _link_terms(prompt, setting)
 
 
 def _product_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors) -> Iterator[Term]:
@@ -110,16 +110,17 @@ def _attention_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Facto
     yield Term(COMPUTE, seconds, (*deviating("prompt attention", setting), *unfused, *shared))
 
 
-def _link_terms(prompt: Prompt) -> Iterator[Term]:
+def _link_terms(prompt: Prompt, setting: Setting) -> Iterator[Term]:
     """Sending a token's state on to the next GPU, or gathering it from all in every layer."""
     width, others = prompt.amounts.width, prompt.gpus - 1
     if prompt.split == LAYER:
         yield Term(LINK, others * width, (Factor("prompt crossing"),))
         return
-    apart = () if prompt.peers else (Factor("no peers prompt"),)
-    layers = prompt.amounts.layers
-    yield Term(LINK, layers * width * others, (Factor("prompt gather"), *apart))
-    yield Term(LINK, layers * others / prompt.micro_batch, (Factor("prompt gather each"), *apart))
+    linked = (Factor("linked"),) if setting.linked else ()
+    ways = linked or (() if prompt.peers else (Factor("no peers prompt"),))
+    layers, split = prompt.amounts.layers, prompt.split
+    yield Term(LINK, layers * width * others, (Factor(f"prompt gather/{split}"), *ways))
+    yield Term(LINK, layers * others / prompt.micro_batch, (Factor(f"prompt gather each/{split}"), *ways))
 
 
 def pipelined(gpus: Number, micro_batches: Number) -> Number:

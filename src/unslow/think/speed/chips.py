@@ -46,3 +46,8 @@ def host_chip(bytes_per_s: float, threads: float) -> Chip:
 def has_peers(device: Device) -> bool:
     """Whether such GPUs read each other's memory directly: GeForce cards since Ampere may not."""
     return not (device.vendor == "NVIDIA" and device.name.startswith(("RTX 3", "RTX 4090", "RTX 40", "RTX 50")))
+
+
+def has_links(device: Device) -> bool:
+    """Whether several of them are joined on a board by links of their own."""
+    return bool(device.link_bytes_per_s) and "SXM" in device.name

@@ -23,6 +23,7 @@ _PLAIN = frozenset({"llama", "qwen2", "qwen3", "phi3", "gemma3", "mistral3", "ne
 """Architectures whose dense models stand for others of their size."""
 _SAME_NAME, _SAME_SIZE, _LABEL, _NEAR = 0.2, 0.05, 0.35, 0.12
 """How far parameters may be off: with a name that says it all, within an architecture, as a label, of a stand-in."""
+_FOR_EXPERTS = "MXFP4_MOE"
 _BENCH_WORDS = 2
 _BILLION = 1e9
 _MIX = {
@@ -96,7 +97,10 @@ def _by_architecture() -> dict[str, list[WellKnown]]:
 
 def named_load(model: WellKnown, quant: str, gib: float = 0.0) -> ModelLoad:
     """What a token asks of a model in a quant, all weights scaled to the size that its file has, where that is said."""
-    load = _plain_load(model.name, mix_of(quant))
+    mix = mix_of(quant)
+    if mix == _FOR_EXPERTS and not model.shape.experts:
+        mix = "Q4_0"  # as many bits; that mix leaves a dense model in 8
+    load = _plain_load(model.name, mix)
     return load.scaled(gib * GIB / load.file_bytes) if gib else load
 
 
@@ -108,8 +112,17 @@ def mix_of(quant: str) -> str:
     try:
         find_mix(text)
     except UserError:
-        return "F16" if "16" in text else "Q8_0" if "8" in text else "Q4_K_M"
+        return _by_bits(text)
     return text
+
+
+def _by_bits(text: str) -> str:
+    """The plain mix with as many bits as a scheme's name says: W4A16 has 4."""
+    bits = re.search(r"W(\d{1,2})A|INT-?(\d)|(\d)-?BIT|FP(\d{1,2})|(\d)(?:\.\d+)?-?BPW", text)
+    number = next((int(group) for group in bits.groups() if group), 0) if bits else 0
+    if not number:
+        number = 16 if "16" in text else 8 if "8" in text else 4
+    return "F16" if number >= 16 else "Q8_0" if number == 8 else "Q6_K" if number == 6 else "Q4_K_M"  # noqa: PLR2004
 
 
 @lru_cache(maxsize=1024)

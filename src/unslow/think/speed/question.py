@@ -10,7 +10,14 @@ from unslow.think.physics.chip import Chip, Setting
 from unslow.think.physics.decoding import decode_terms
 from unslow.think.physics.host_decoding import host_decode_terms
 from unslow.think.physics.host_prefill import host_prefill_terms, lent_weights_terms
-from unslow.think.physics.interconnect import LAYER, ROW, layer_split_terms, offload_terms, tensor_split_terms
+from unslow.think.physics.interconnect import (
+    LAYER,
+    ROW,
+    layer_split_terms,
+    offload_terms,
+    tensor_split_terms,
+    ways_between,
+)
 from unslow.think.physics.kinds import HALF
 from unslow.think.physics.kv_cache import F16_BYTES
 from unslow.think.physics.numbers import larger, smaller
@@ -81,7 +88,8 @@ def _gpu_terms(q: Question, totals: Totals) -> Iterator[Term]:
     shared = amounts.shared(q.gpus)
     if q.split == ROW:  # attention is not split by rows
         shared = shared._replace(cache_bytes=amounts.cache_bytes)
-    gather = tensor_split_terms(q.gpus, amounts.layers, amounts.width, q.split, peers=q.peers)
+    ways = ways_between(peers=q.peers, linked=q.setting.linked)
+    gather = tensor_split_terms(q.gpus, amounts.layers, amounts.width, q.split, ways)
     return chain(decode_terms(shared, q.chip, q.setting, q.year), gather)
 
 

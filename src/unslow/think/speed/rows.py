@@ -13,6 +13,7 @@ from unslow.think.physics.chip import Setting
 from unslow.think.physics.interconnect import LAYER, ROW, TENSOR
 from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
 from unslow.think.speed.builds import year_of
+from unslow.think.speed.chips import has_links
 from unslow.think.speed.load import ModelLoad
 from unslow.think.speed.named_models import named_load, named_model
 from unslow.think.speed.types import class_of
@@ -26,6 +27,8 @@ _BACKENDS = {
 _BY_VENDOR = {"NVIDIA": "cuda", "Apple": "metal", "AMD": "vulkan", "Intel": "vulkan"}
 _RUNTIMES = ("vllm", "exllama", "mlx", "mlc", "transformers", "tensorrt", "sglang")
 _TEST = re.compile(r"(tg|pp)\s?(\d+)?")
+_FUSES_SINCE = 2025.65
+"""llama.cpp uses flash attention by default, where it can, since the end of August 2025."""
 _SPLITS_ROWS_UNTIL = 2024.05
 """llama.cpp split every matrix by rows until January 2024 (pull request 4766), whole layers since."""
 _TENSOR_SPLIT = re.compile(r"sm tensor|sm row|split-mode (?:tensor|row|graph)|tensor parallel|\btp ?[=:]? ?\d")
@@ -146,7 +149,8 @@ def _backend(row: Row, device: Device) -> str:
     named = [_BACKENDS[w] for w in words if w in _BACKENDS]
     if "cuda" in named and device.vendor == "NVIDIA":  # "Vulkan/CUDA": the quicker of two
         return "cuda"
-    return named[0] if named else _BY_VENDOR.get(device.vendor, "vulkan")
+    usual = "rocm" if device.family.startswith(("cdna", "gcn")) else _BY_VENDOR.get(device.vendor, "vulkan")
+    return named[0] if named else usual
 
 
 def _setting(row: Row, device: Device, backend: str, quant: str) -> Setting:
@@ -158,10 +162,20 @@ def _setting(row: Row, device: Device, backend: str, quant: str) -> Setting:
         device=device.name,
         types=class_of(quant),
         runtime=next((r for r in _RUNTIMES if r in runtime), ""),
-        fused=row.get("flash_attn", "").strip() in {"1", "1.0", "true", "on"},
+        fused=_is_fused(row),
         packed_cache=_element_bytes(row) < F16_BYTES,
+        linked=has_links(device),
         slow_host=bool(_SINGLE_BOARD.search(note) or _SINGLE_BOARD.search(row.get("hardware", "").lower())),
     )
+
+
+def _is_fused(row: Row) -> bool:
+    """As it is said; else as llama.cpp has it by default, which was off before it learned to decide."""
+    said = row.get("flash_attn", "").strip().lower()
+    if said:
+        return said in {"1", "1.0", "true", "on", "yes"}
+    built = row.get("date_or_build", "").strip()
+    return not built or year_of(built) >= _FUSES_SINCE
 
 
 def _element_bytes(row: Row) -> float:

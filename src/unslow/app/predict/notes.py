@@ -1,0 +1,55 @@
+"""What stands below a prediction: what was assumed, what has no effect, and what to ask next."""
+
+from collections.abc import Iterator
+
+from unslow.app.fit.models import Found
+from unslow.app.predict.calibrated import Measured
+from unslow.app.predict.cases import Case
+from unslow.app.predict.drafting import USUAL_ACCEPTANCE
+from unslow.app.predict.places import Place
+from unslow.app.predict.request import Request
+from unslow.facts.units import GB
+from unslow.think.calibrate import Match
+
+
+def notes_on(found: Found, place: Place, case: Case, request: Request) -> tuple[str, ...]:
+    """What was assumed, what makes the interval wide, and what was asked for in vain."""
+    wide = (f"{why}: the interval is wider" for why in case.trust.reasons)
+    assumed = _assumed(place, case, request)
+    notes = (*found.notes, *place.notes, *wide, *assumed, *_on_placement(found, case, request))
+    return tuple(dict.fromkeys((*notes, *_without_effect(place, case, request))))
+
+
+def _assumed(place: Place, case: Case, request: Request) -> Iterator[str]:
+    if case.question.host and case.question.totals and place.host_is_assumed:
+        speed = float(place.host.bytes_per_s) / GB
+        yield f"the host's memory is taken to deliver {speed:.0f} GB/s: --ram-bandwidth says it better"
+    if place.gpus > 1 and not request.is_llama_cpp and request.split == "layer":
+        yield "the GPUs are taken to work as a pipeline: what vLLM calls tensor parallel is --split tensor"
+    if request.draft and request.acceptance is None:
+        yield f"no acceptance was given: {USUAL_ACCEPTANCE:.0%} of the drafted tokens are taken to be right"
+
+
+def _on_placement(found: Found, case: Case, request: Request) -> Iterator[str]:
+    if case.fits is False and not case.placement.chosen:
+        yield "this placement does not fit the memory: the speed is what it would be if it did"
+    if case.placement.chosen and not request.explain:
+        yield "what does not fit the GPU sets the speed: --explain shows how fast smaller quants are"
+    trained = found.blueprint.count("context_length", 0)
+    if trained and request.depth > trained:
+        yield f"the model was trained for contexts of {trained:,} tokens: beyond them it may write nonsense"
+
+
+def _without_effect(place: Place, case: Case, request: Request) -> Iterator[str]:
+    if request.split != "layer" and place.gpus == 1:
+        yield "--split has no effect: there is one GPU"
+    if request.cpu_moe and not case.asked.load.is_sparse:
+        yield "--cpu-moe has no effect: the model has no experts"
+
+
+def notes_on_calibration(match: Match, measured: Measured | None, request: Request) -> Iterator[str]:
+    """Why it is not used, or how far it goes."""
+    if match.stale:
+        yield f"the calibration of this machine is not used: {match.stale}"
+    if measured and request.explain:
+        yield "one conversation was calibrated: the curve of several is the usual one, moved to begin there"
