@@ -65,7 +65,9 @@ def _check_input(text: str, longest: int) -> None:
 
 @lru_cache(maxsize=1024)
 def expected_speed(model: str, quant: str, device: str, count: int, context: int) -> Interval | None:
-    """What the predictor expects of one stream; None where it abstains."""
+    """What the predictor expects of one stream; None where it abstains, and of several GPUs split nobody knows how."""
+    if count > 1:
+        return None
     try:
         found = expected(model, quant, device, gpus=count, context=context)
     except UserError:

@@ -15,7 +15,7 @@ from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
 from unslow.think.physics.chip import Setting
 from unslow.think.speed.ask import question_of
-from unslow.think.speed.chips import cpu_chip
+from unslow.think.speed.chips import cpu_chip, has_links
 from unslow.think.speed.group import group_of
 from unslow.think.speed.load import model_load
 from unslow.think.speed.question import Host, Question
@@ -189,6 +189,7 @@ def _setting(plan: Blueprint, device: Device, request: Request, backend: str) ->
         runtime=RUNTIMES[request.runtime],
         fused=request.flash_attention,
         packed_cache=element_bytes(request.kv_type) < HALF_BYTES,
+        linked=has_links(device),
         graphs=request.graphs,
     )
 
