@@ -8,7 +8,7 @@ from unslow.app.fit.chosen_scheme import Chosen, chosen_scheme
 from unslow.app.fit.models import Found, find_gguf_model
 from unslow.app.fit.names import find_well_known
 from unslow.app.predict.basis import basis_of
-from unslow.app.predict.calibrated import Measured, find_match, measured_case
+from unslow.app.predict.calibrated import Measured, can_calibrate, find_match, measured_case
 from unslow.app.predict.cases import Case, case_of
 from unslow.app.predict.drafting import beside, drafted, find_draft
 from unslow.app.predict.explained import explained
@@ -71,7 +71,10 @@ def answer(system: System, request: Request) -> PredictionReport:
         speculative=drafted(case, draft, place, request) if draft else None,
         explain=explained(found, case, place, request, match.usable) if request.explain else None,
         basis=speeds.basis,
-        notes=(*notes_on(found, place, case, request), *notes_on_calibration(match, measured, request)),
+        notes=(
+            *notes_on(found, place, case, request),
+            *notes_on_calibration(match, measured, request, can_calibrate=can_calibrate(place, case, request)),
+        ),
     )
 
 

@@ -23,9 +23,14 @@ class Measured(NamedTuple):
     basis: str
 
 
+def can_calibrate(place: Place, case: Case, request: Request) -> bool:
+    """Whether a calibration could say it better: this machine's processors do all the work, for one conversation."""
+    return place.machine is not None and case.asked.backend == "cpu" and request.batch <= 1 and request.is_llama_cpp
+
+
 def find_match(system: System, place: Place, case: Case, request: Request) -> Match:
     """The calibration of this machine's processors, if they do all the work; with a reason if it is stale."""
-    if place.machine is None or case.asked.backend != "cpu" or request.batch > 1 or not request.is_llama_cpp:
+    if place.machine is None or not can_calibrate(place, case, request):
         return Match(None)
     runtime = Runtime(threads=reported(request.threads, "--threads")) if request.threads else Runtime()
     return matching(read_calibrations(system), place.machine, runtime, system.now())

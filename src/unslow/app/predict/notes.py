@@ -47,8 +47,12 @@ def _without_effect(place: Place, case: Case, request: Request) -> Iterator[str]
         yield "--cpu-moe has no effect: the model has no experts"
 
 
-def notes_on_calibration(match: Match, measured: Measured | None, request: Request) -> Iterator[str]:
-    """Why it is not used, or how far it goes."""
+def notes_on_calibration(
+    match: Match, measured: Measured | None, request: Request, *, can_calibrate: bool
+) -> Iterator[str]:
+    """Why it is not used, how far it goes, or that there could be one."""
+    if can_calibrate and match.calibration is None:
+        yield "processors differ: `unslow calibrate` measures these in a minute, and makes this several times sharper"
     if match.stale:
         yield f"the calibration of this machine is not used: {match.stale}"
     if measured and request.explain:
