@@ -74,7 +74,7 @@ def between(path: Path, texts: Mapping[str, str]) -> str:
 
 def shown_errors() -> str:
     """How far off predictions are on devices that were left out, by group and backend."""
-    head = f"{'':26}{'configurations':>15}{'devices':>9}{'median error':>14}{'80 % interval':>17}{'width':>7}"
+    head = f"{'group/backend':26}{'configurations':>15}{'devices':>9}{'median error':>14}{'interval':>17}{'width':>7}"
     rows = [
         f"{name:26}{s.configurations:15}{s.devices:9}{s.median_error:14.1%}{f'{s.low:.2f} to {s.high:.2f}':>17}"
         f"{s.high / s.low:7.2f}"
@@ -93,7 +93,7 @@ def shown_h200() -> str:
     for number in ("", "_2"):
         said = tomllib.loads((data / f"h200_speed_predictions{number}.toml").read_text("utf-8"))["predictions"]
         lines = compared(list(figures(data / f"h200_speed_measured{number}.jsonl")), said)
-        blocks.append("\n".join([f"{'':50} {'predicted':>9} {'measured':>9}", *lines]))
+        blocks.append("\n".join([f"{'run':50} {'predicted':>9} {'measured':>9}", *lines]))
     return "\n\n".join(blocks)
 
 
