@@ -30,6 +30,11 @@ class Cpu(Facts, frozen=True, kw_only=True):
     throttled_s: Fact[Amount] = NOT_LOOKED
     throttled_periods: Fact[Count] = NOT_LOOKED
     periods: Fact[Count] = NOT_LOOKED
+    temperature_c: Fact[Degrees] = NOT_LOOKED
+    package_throttles: Fact[Count] = NOT_LOOKED
+    """How often the package was too hot since the machine started."""
+    thermal_pressure: Fact[str] = NOT_LOOKED
+    """What macOS calls it: Nominal, Moderate, Heavy, Trapping or Sleeping."""
 
 
 class BusyProcess(Facts, frozen=True, kw_only=True):
@@ -55,10 +60,19 @@ class Memory(Facts, frozen=True, kw_only=True):
     """System memory."""
 
     total_bytes: Fact[Bytes] = NOT_LOOKED
+    kind: Fact[str] = NOT_LOOKED
+    """As people write it: "DDR4-3200", "LPDDR5X"."""
+    channels: Fact[Count] = NOT_LOOKED
     available_bytes: Fact[Bytes] = NOT_LOOKED
     swap_total_bytes: Fact[Bytes] = NOT_LOOKED
     swap_used_bytes: Fact[Bytes] = NOT_LOOKED
+    swapped_in_bytes: Fact[Bytes] = NOT_LOOKED
+    swapped_out_bytes: Fact[Bytes] = NOT_LOOKED
     limit_bytes: Fact[Bytes] = NOT_LOOKED
+    wired_bytes: Fact[Bytes] = NOT_LOOKED
+    wired_limit_bytes: Fact[Bytes] = NOT_LOOKED
+    compressed_bytes: Fact[Bytes] = NOT_LOOKED
+    pressure: Fact[Literal["normal", "warn", "critical"]] = NOT_LOOKED
     numa_nodes: Fact[Count] = NOT_LOOKED
     read_bytes_per_s: Fact[Amount] = NOT_LOOKED
     read_one_core_bytes_per_s: Fact[Amount] = NOT_LOOKED
@@ -81,6 +95,8 @@ class GpuProcess(Facts, frozen=True, kw_only=True):
     pid: Count
     name: Fact[str] = NOT_LOOKED
     vram_bytes: Fact[Bytes] = NOT_LOOKED
+    gtt_bytes: Fact[Bytes] = NOT_LOOKED
+    shared_bytes: Fact[Bytes] = NOT_LOOKED
 
 
 class Gpu(Facts, frozen=True, kw_only=True):
@@ -89,13 +105,24 @@ class Gpu(Facts, frozen=True, kw_only=True):
     index: Count
     vendor: Fact[str] = NOT_LOOKED
     name: Fact[str] = NOT_LOOKED
+    kind: Fact[Literal["integrated", "discrete"]] = NOT_LOOKED
     driver: Fact[str] = NOT_LOOKED
     bus_id: Fact[str] = NOT_LOOKED
     compute_capability: Fact[str] = NOT_LOOKED
+    architecture: Fact[str] = NOT_LOOKED
+    """What a backend is built for where it is not a compute capability: "gfx1100", "Metal 3"."""
+    cores: Fact[Count] = NOT_LOOKED
+    """GPU cores, as Apple counts them."""
     vram_total_bytes: Fact[Bytes] = NOT_LOOKED
     vram_used_bytes: Fact[Bytes] = NOT_LOOKED
     vram_free_bytes: Fact[Bytes] = NOT_LOOKED
     vram_reserved_bytes: Fact[Bytes] = NOT_LOOKED
+    gtt_total_bytes: Fact[Bytes] = NOT_LOOKED
+    """System memory that an AMD GPU may reach through its own tables."""
+    gtt_used_bytes: Fact[Bytes] = NOT_LOOKED
+    shared_total_bytes: Fact[Bytes] = NOT_LOOKED
+    """System memory that Windows lends to the GPU."""
+    shared_used_bytes: Fact[Bytes] = NOT_LOOKED
     memory_bus_bits: Fact[Count] = NOT_LOOKED
     busy: Fact[Fraction] = NOT_LOOKED
     memory_busy: Fact[Fraction] = NOT_LOOKED
@@ -130,7 +157,10 @@ class System(Facts, frozen=True, kw_only=True):
     """The operating system around the runtime."""
 
     name: Fact[str] = NOT_LOOKED
+    version: Fact[str] = NOT_LOOKED
     kernel: Fact[str] = NOT_LOOKED
+    kfd_access: Fact[bool] = NOT_LOOKED
+    """Whether this user may open /dev/kfd, without which ROCm sees no GPU."""
     container: Fact[str] = NOT_LOOKED
     wsl: Fact[bool] = NOT_LOOKED
     hypervisor: Fact[str] = NOT_LOOKED

@@ -48,4 +48,8 @@ class Run(Facts, frozen=True, kw_only=True):
     busiest_others: Fact[list[BusyProcess]] = NOT_LOOKED
     waiting_for_cpu_s_per_token: Fact[Amount] = NOT_LOOKED
     cpu_throttled_fraction: Fact[Fraction] = NOT_LOOKED
+    thinking_tokens: Fact[Count] = NOT_LOOKED
+    answer_tokens: Fact[Count] = NOT_LOOKED
+    queue_s: Fact[Amount] = NOT_LOOKED
+    """How long a request waits before it is read."""
     gpus: Fact[tuple[GpuUnderLoad, ...]] = NOT_LOOKED

@@ -3,7 +3,7 @@
 from typing import Literal
 
 from unslow.facts.machine import Facts
-from unslow.facts.values import NOT_LOOKED, Amount, Bytes, Count, Fact
+from unslow.facts.values import NOT_LOOKED, Amount, Bytes, Count, Fact, Fraction
 
 
 class Buffer(Facts, frozen=True, kw_only=True):
@@ -22,6 +22,10 @@ class SeenDevice(Facts, frozen=True, kw_only=True):
     description: str = ""
     total_bytes: Fact[Bytes] = NOT_LOOKED
     free_bytes: Fact[Bytes] = NOT_LOOKED
+    library: str = ""
+    """The backend that offers it, such as CUDA, ROCm, Vulkan, Metal or cpu."""
+    integrated: Fact[bool] = NOT_LOOKED
+    compute_capability: Fact[str] = NOT_LOOKED
 
 
 class AllocationFailure(Facts, frozen=True, kw_only=True):
@@ -31,6 +35,22 @@ class AllocationFailure(Facts, frozen=True, kw_only=True):
     what: Literal["weights", "kv_cache", "compute_buffer", "unknown"]
     asked_bytes: Fact[Bytes] = NOT_LOOKED
     message: str
+
+
+class PastLoad(Facts, frozen=True, kw_only=True):
+    """One of several loads that a log tells of, in their order."""
+
+    at: str = ""
+    model: Fact[str] = NOT_LOOKED
+    context_length: Fact[Count] = NOT_LOOKED
+    gpu_layers: Fact[Count] = NOT_LOOKED
+    layers: Fact[Count] = NOT_LOOKED
+    free_bytes: Fact[Bytes] = NOT_LOOKED
+    """What was free on the GPUs before it, all together."""
+    asked_bytes: Fact[Bytes] = NOT_LOOKED
+    """What the runtime reckoned that the whole model would take on GPUs."""
+    seconds: Fact[Amount] = NOT_LOOKED
+    source: str
 
 
 class Runtime(Facts, frozen=True, kw_only=True):
@@ -45,6 +65,8 @@ class Runtime(Facts, frozen=True, kw_only=True):
     environment: Fact[dict[str, str]] = NOT_LOOKED
     log_path: Fact[str] = NOT_LOOKED
     log_level: Fact[Count] = NOT_LOOKED
+    container: Fact[str] = NOT_LOOKED
+    """What it runs in: docker, podman, kubernetes, ..."""
 
     # what it was told
     gpu_layers_set: Fact[int] = NOT_LOOKED
@@ -53,6 +75,36 @@ class Runtime(Facts, frozen=True, kw_only=True):
     fit_margin_bytes: Fact[Bytes] = NOT_LOOKED
     tensor_overrides: Fact[list[str]] = NOT_LOOKED
     device_set: Fact[str] = NOT_LOOKED
+    kv_offload: Fact[bool] = NOT_LOOKED
+    split_mode: Fact[str] = NOT_LOOKED
+    """none, layer, row or tensor."""
+    tensor_split: Fact[list[float]] = NOT_LOOKED
+    main_gpu: Fact[Count] = NOT_LOOKED
+    tensor_parallel: Fact[Count] = NOT_LOOKED
+    pipeline_parallel: Fact[Count] = NOT_LOOKED
+    load_mode: Fact[str] = NOT_LOOKED
+    """mmap, none, mlock, mmap+mlock, dio or auto."""
+    numa: Fact[str] = NOT_LOOKED
+    op_offload: Fact[bool] = NOT_LOOKED
+    eager: Fact[bool] = NOT_LOOKED
+    """CUDA graphs or compilation switched off."""
+    gpu_memory_fraction: Fact[Fraction] = NOT_LOOKED
+    cpu_offload_bytes: Fact[Bytes] = NOT_LOOKED
+    weights_type: Fact[str] = NOT_LOOKED
+    """The type that the weights are computed in, such as bfloat16 or float32."""
+    quantization: Fact[str] = NOT_LOOKED
+    """How the runtime was told to read the weights, such as awq or gptq_marlin."""
+    max_sequences: Fact[Count] = NOT_LOOKED
+    max_batched_tokens: Fact[Count] = NOT_LOOKED
+    keep_alive_s: Fact[float] = NOT_LOOKED
+    """How long a model stays loaded after a request; below nought for ever."""
+    max_loaded_models: Fact[Count] = NOT_LOOKED
+    speculative: Fact[str] = NOT_LOOKED
+    """The way of drafting, or the draft model."""
+    prompt_cache: Fact[bool] = NOT_LOOKED
+    top_k: Fact[int] = NOT_LOOKED
+    grammar: Fact[str] = NOT_LOOKED
+    """What constrains the answer: a grammar, a schema, "json"."""
 
     # what it decided
     context_length: Fact[Count] = NOT_LOOKED
@@ -70,6 +122,18 @@ class Runtime(Facts, frozen=True, kw_only=True):
     layers: Fact[Count] = NOT_LOOKED
     overflowing_layers: Fact[Count] = NOT_LOOKED
     graph_splits: Fact[Count] = NOT_LOOKED
+    attention: Fact[str] = NOT_LOOKED
+    """The kernel of attention where the runtime names one, such as FLASH_ATTN, sdpa or eager."""
+    kernel: Fact[str] = NOT_LOOKED
+    """The kernel of the quantised weights where the runtime names one, such as marlin."""
+    device_used: Fact[str] = NOT_LOOKED
+    """The device that it chose, where it says that it chose."""
+    output_on_gpu: Fact[bool] = NOT_LOOKED
+    build_features: Fact[list[str]] = NOT_LOOKED
+    """Instruction sets that the build uses, of the line `system_info`."""
+    build_architectures: Fact[list[str]] = NOT_LOOKED
+    """GPU architectures that the build was compiled for."""
+    build_type: Fact[str] = NOT_LOOKED
 
     # what it allocated, and on what
     backends: Fact[list[str]] = NOT_LOOKED
@@ -77,6 +141,15 @@ class Runtime(Facts, frozen=True, kw_only=True):
     buffers: Fact[list[Buffer]] = NOT_LOOKED
     kv_bytes: Fact[Bytes] = NOT_LOOKED
     kv_cells: Fact[Count] = NOT_LOOKED
+    asked_bytes: Fact[Bytes] = NOT_LOOKED
+    """What it reckoned that everything would take on GPUs."""
+    available_bytes: Fact[Bytes] = NOT_LOOKED
+    """What it found free on the GPUs, all together."""
+    size_bytes: Fact[Bytes] = NOT_LOOKED
+    """What the loaded model takes by its own account, and how much of that is on GPUs: planned, not seen."""
+    size_vram_bytes: Fact[Bytes] = NOT_LOOKED
+    vram_share: Fact[Fraction] = NOT_LOOKED
+    """The same as a share, such as `48%/52% CPU/GPU` of `ollama ps`."""
     state: Fact[Literal["loaded", "loading", "failed", "asleep"]] = NOT_LOOKED
     allocation_failure: Fact[AllocationFailure] = NOT_LOOKED
     load_error: Fact[str] = NOT_LOOKED
@@ -84,6 +157,17 @@ class Runtime(Facts, frozen=True, kw_only=True):
     resident_bytes: Fact[Bytes] = NOT_LOOKED
 
     # what it has done so far
+    loads: Fact[list[PastLoad]] = NOT_LOOKED
+    warnings: Fact[list[str]] = NOT_LOOKED
+    """Lines in which it complains, a few of each kind, masked."""
+    prompts_reprocessed: Fact[Count] = NOT_LOOKED
+    """How often it says that a whole prompt was read again."""
+    preemptions: Fact[Count] = NOT_LOOKED
+    running_requests: Fact[Count] = NOT_LOOKED
+    kv_usage: Fact[Fraction] = NOT_LOOKED
+    kv_capacity_tokens: Fact[Count] = NOT_LOOKED
+    prefix_hit_rate: Fact[Fraction] = NOT_LOOKED
+    draft_acceptance: Fact[Fraction] = NOT_LOOKED
     busy_slots: Fact[Count] = NOT_LOOKED
     deferred_requests: Fact[Count] = NOT_LOOKED
     longest_sequence: Fact[Count] = NOT_LOOKED

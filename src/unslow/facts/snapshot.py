@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from unslow.facts.account import Account
 from unslow.facts.calibration import Calibration
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Facts, Machine
@@ -25,12 +26,31 @@ class ProbeOutcome(Facts, frozen=True, kw_only=True):
     error: str = ""
 
 
+class Statement(Facts, frozen=True, kw_only=True):
+    """What one source says in a contradiction."""
+
+    says: str
+    source: str
+
+
+class Contradiction(Facts, frozen=True, kw_only=True):
+    """Sources that can't all be right: asked for, reported, allocated, seen on the device."""
+
+    about: str
+    """The fact, such as `context_length`."""
+    statements: tuple[Statement, ...]
+    meaning: str = ""
+    """What usually lies behind it; empty where nothing in particular does."""
+
+
 class Subject(Facts, frozen=True, kw_only=True):
-    """One runtime with one model, and what was measured on them."""
+    """One runtime with one model, what was measured on them, and what a person tells of them."""
 
     runtime: Runtime = Runtime()
     model: Model = Model()
     run: Run = Run()
+    account: Account = Account()
+    contradictions: tuple[Contradiction, ...] = ()
 
 
 class Wish(Facts, frozen=True, kw_only=True):
@@ -63,6 +83,8 @@ class Snapshot(Facts, frozen=True, kw_only=True):
                 runtime=subject.runtime,
                 model=subject.model,
                 run=subject.run,
+                account=subject.account,
+                contradictions=subject.contradictions,
                 wish=self.wish,
                 calibrations=self.calibrations,
                 taken_at=self.taken_at,
@@ -76,6 +98,8 @@ class Case(Facts, frozen=True, kw_only=True):
     runtime: Runtime = Runtime()
     model: Model = Model()
     run: Run = Run()
+    account: Account = Account()
+    contradictions: tuple[Contradiction, ...] = ()
     wish: Wish = Wish()
     calibrations: tuple[Calibration, ...] = ()
     taken_at: str = ""

@@ -22,6 +22,7 @@ class Origin(StrEnum):
     REPORTED = "reported"
     DATASHEET = "datasheet"
     ESTIMATED = "estimated"
+    TOLD = "told"
 
 
 class Absence(StrEnum):
@@ -91,6 +92,11 @@ def reported(value: T, source: str) -> Known[T]:
 def estimated(value: T, source: str) -> Known[T]:
     """A value worked out from others."""
     return Known(value, Origin.ESTIMATED, source)
+
+
+def told(value: T, source: str) -> Known[T]:
+    """A value that a person gave in words."""
+    return Known(value, Origin.TOLD, source)
 
 
 def not_found(why: str, how_to_get: str = "") -> Unknown:

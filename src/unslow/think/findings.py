@@ -9,7 +9,7 @@ from unslow.think.causes._cause import Found, Remedy
 from unslow.think.predict import DECODE, Prediction, predict
 from unslow.think.report import Cost, Evidence, Finding, Fix
 
-_TRUST = {Origin.MEASURED: 0.95, Origin.REPORTED: 0.9, Origin.DATASHEET: 0.8, Origin.ESTIMATED: 0.6}
+_TRUST = {Origin.MEASURED: 0.95, Origin.REPORTED: 0.9, Origin.DATASHEET: 0.8, Origin.TOLD: 0.7, Origin.ESTIMATED: 0.6}
 WORTH_TRYING = 1.03
 """A remedy that is predicted to gain less is not offered."""
 

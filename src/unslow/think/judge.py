@@ -11,11 +11,21 @@ from unslow.think.adapt.vram import available_vram_bytes, gpus_of, runtime_sees_
 from unslow.think.adapt.work import Cure
 from unslow.think.budget import decode_budget, slow_phase
 from unslow.think.causes import all_causes
-from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, missing_need
+from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, Suspected, missing_need
 from unslow.think.checklist import checklist
 from unslow.think.findings import priced_findings
 from unslow.think.predict import DECODE, Prediction, measured_rate, predict
-from unslow.think.report import BudgetPart, Expected, Range, Report, RuledOut, SubjectReport, Untold, Verdict
+from unslow.think.report import (
+    BudgetPart,
+    Contradicted,
+    Expected,
+    Range,
+    Report,
+    RuledOut,
+    SubjectReport,
+    Untold,
+    Verdict,
+)
 from unslow.think.summary import summary
 from unslow.think.verdict import contradicts, verdict_on
 
@@ -67,6 +77,7 @@ def judge(case: Case) -> SubjectReport:
         ),
         cannot_tell=_untold(answers),
         checklist=checklist(case, best if isinstance(best, Prediction) else None),
+        contradictions=_contradictions(case),
         notes=_notes(case),
     )
     return summary(case, report)
@@ -79,6 +90,13 @@ def _notes(case: Case) -> tuple[str, ...]:
     return (f"This is the embedded engine on a made-up model: it shows what the CPU and the memory give.{gpu}",)
 
 
+def _contradictions(case: Case) -> tuple[Contradicted, ...]:
+    return tuple(
+        Contradicted(about=c.about, meaning=c.meaning, says=tuple(f"{s.says} [{s.source}]" for s in c.statements))
+        for c in case.contradictions
+    )
+
+
 Answers = dict[str, Found | Absent | CannotTell]
 
 
@@ -88,7 +106,7 @@ def _absent(answers: Answers) -> tuple[RuledOut, ...]:
 
 def _untold(answers: Answers) -> tuple[Untold, ...]:
     return tuple(
-        Untold(cause=n, missing=a.missing, because=a.why, how_to_get=a.how_to_get)
+        Untold(cause=n, missing=a.missing, because=a.why, how_to_get=a.how_to_get, suspected=bool(a.suspected))
         for n, a in answers.items()
         if isinstance(a, CannotTell)
     )
@@ -101,9 +119,12 @@ def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
     if lacking:
         return lacking
     try:
-        return cause.check(case)
+        answer = cause.check(case)
     except MissingFactError as error:
         return CannotTell(error.path or error.unknown.why, error.unknown.why, error.unknown.how_to_get)
+    if isinstance(answer, Suspected):
+        return CannotTell(answer.missing, answer.because, answer.how_to_get, answer.because)
+    return answer
 
 
 def _all_cures(case: Case, found: dict[str, Found]) -> Cure | None:

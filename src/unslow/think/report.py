@@ -98,6 +98,24 @@ class Untold(Shown, frozen=True, kw_only=True):
     missing: str
     because: str
     how_to_get: str
+    suspected: bool = False
+    """Whether something speaks for it; `because` then says what."""
+
+
+class Contradicted(Shown, frozen=True, kw_only=True):
+    """Sources that can't all be right, each with what it says."""
+
+    about: str
+    says: tuple[str, ...]
+    meaning: str = ""
+
+
+class Question(Shown, frozen=True, kw_only=True):
+    """A command whose output would settle what is open, ready to copy, and for which causes."""
+
+    command: str
+    why: str
+    settles: tuple[str, ...] = ()
 
 
 class ChecklistItem(Shown, frozen=True, kw_only=True):
@@ -127,6 +145,8 @@ class SubjectReport(Shown, frozen=True, kw_only=True):
     ruled_out: tuple[RuledOut, ...] = ()
     cannot_tell: tuple[Untold, ...] = ()
     checklist: tuple[ChecklistItem, ...] = ()
+    contradictions: tuple[Contradicted, ...] = ()
+    ask_next: tuple[Question, ...] = ()
     notes: tuple[str, ...] = ()
 
 

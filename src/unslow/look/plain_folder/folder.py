@@ -12,17 +12,17 @@ from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import Fact, Known, Unknown, failed, first_known, reported
+from unslow.look.llama_server.answers import subject_of
+from unslow.look.llama_server.arguments import parse_settings
+from unslow.look.llama_server.http import Answers
+from unslow.look.llama_server.log_file import read_log
+from unslow.look.llama_server.process import parse_status
+from unslow.look.llama_server.settle import settled
+from unslow.look.llama_server.told import told
 from unslow.look.logs import free, lscpu
 from unslow.look.logs.llama_cpp import LlamaLog, run_of_log
 from unslow.look.plain_folder.gpus import gpus_under_load
 from unslow.look.plain_folder.run_file import RunFile, parse_run_file, run_of_file
-from unslow.look.runtimes.llama_cpp.answers import subject_of
-from unslow.look.runtimes.llama_cpp.arguments import parse_settings
-from unslow.look.runtimes.llama_cpp.http import Answers
-from unslow.look.runtimes.llama_cpp.log_file import read_log
-from unslow.look.runtimes.llama_cpp.process import parse_status
-from unslow.look.runtimes.llama_cpp.settle import settled
-from unslow.look.runtimes.llama_cpp.told import told
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.live import LiveSystem
 

@@ -39,12 +39,21 @@ class Absent(NamedTuple):
     because: str
 
 
+class Suspected(NamedTuple):
+    """Something speaks for the cause, and the fact that would decide it is missing."""
+
+    because: str
+    missing: str
+    how_to_get: str
+
+
 class CannotTell(NamedTuple):
-    """A fact that decides is missing, and how to get it."""
+    """A fact that decides is missing, and how to get it; `suspected` says what speaks for the cause all the same."""
 
     missing: str
     why: str
     how_to_get: str
+    suspected: str = ""
 
 
 Need = str | tuple[str, ...]
@@ -59,7 +68,7 @@ class Cause(NamedTuple):
     title: str
     phase: Phase
     needs: tuple[Need, ...]
-    check: Callable[[Case], Found | Absent]
+    check: Callable[[Case], Found | Absent | Suspected]
     explains: tuple[str, ...] = ()
     gpu_only: bool = False
 

@@ -1,11 +1,11 @@
 """llama.cpp's server: how it is found, how its settings are read, how it spells each knob."""
 
+from unslow.look.llama_server.log_file import read_log
+from unslow.look.llama_server.measuring import headers, key_of, unused_slot
+from unslow.look.llama_server.process import FoundServer, find, find_one
+from unslow.look.llama_server.server import read_server
 from unslow.look.runtimes.llama_cpp.elsewhere import read_embedded, read_url, with_log
 from unslow.look.runtimes.llama_cpp.knobs import changed_command, spell
-from unslow.look.runtimes.llama_cpp.log_file import read_log
-from unslow.look.runtimes.llama_cpp.measuring import headers, key_of, unused_slot
-from unslow.look.runtimes.llama_cpp.process import FoundServer, find, find_one
-from unslow.look.runtimes.llama_cpp.server import read_server
 
 __all__ = [
     "FoundServer",

@@ -7,9 +7,9 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown, reported
-from unslow.look.runtimes.llama_cpp.log_file import read_log
-from unslow.look.runtimes.llama_cpp.server import read_server, with_file
-from unslow.look.runtimes.llama_cpp.settle import settled
+from unslow.look.llama_server.log_file import read_log
+from unslow.look.llama_server.server import read_server, with_file
+from unslow.look.llama_server.settle import settled
 from unslow.look.system import LookError, System
 
 

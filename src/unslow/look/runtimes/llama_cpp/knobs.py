@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.look.runtimes.llama_cpp.arguments import FLAGS, spelled_flags
+from unslow.look.llama_server.arguments import FLAGS, spelled_flags
 
 _NAMES: dict[Knob, tuple[str, ...]] = {
     Knob.GPU_LAYERS: ("gpu_layers",),

@@ -2,7 +2,7 @@ import pytest
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
-from unslow.look.runtimes.llama_cpp.measuring import key_of, parse_unused_slot
+from unslow.look.llama_server.measuring import key_of, parse_unused_slot
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Origin, Unknown
-from unslow.look.runtimes.llama_cpp.answers import (
+from unslow.look.llama_server.answers import (
     parse_health,
     parse_metrics,
     parse_models,
@@ -13,7 +13,7 @@ from unslow.look.runtimes.llama_cpp.answers import (
     parse_props,
     parse_slots,
 )
-from unslow.look.runtimes.llama_cpp.http import read_answers
+from unslow.look.llama_server.http import read_answers
 from unslow.look.system import Answer, LookError
 
 FOLDER = Path(__file__).parents[2] / "machines" / "h200_llama_server_gpu_layers_set_too_low"

@@ -1,9 +1,9 @@
 """The log of a running server: where it is, and its two ends where it is long."""
 
 from unslow.facts.values import Fact, Unknown, not_found, reported
+from unslow.look.llama_server.arguments import Setting
+from unslow.look.llama_server.process import FoundServer, absolute
 from unslow.look.logs.llama_cpp import LlamaLog, parse_head_and_tail, parse_log
-from unslow.look.runtimes.llama_cpp.arguments import Setting
-from unslow.look.runtimes.llama_cpp.process import FoundServer, absolute
 from unslow.look.system import LookError, System, unknown
 
 HEAD_BYTES = 8 * 1024**2

@@ -10,15 +10,15 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, not_found, reported
+from unslow.look.llama_server.answers import subject_of
+from unslow.look.llama_server.arguments import Setting
+from unslow.look.llama_server.http import Answers, read_answers
+from unslow.look.llama_server.log_file import read_own_log
+from unslow.look.llama_server.process import FoundServer, absolute
+from unslow.look.llama_server.settle import settled
+from unslow.look.llama_server.told import told
 from unslow.look.logs.llama_cpp import LlamaLog
 from unslow.look.models.gguf import model_facts, read_gguf
-from unslow.look.runtimes.llama_cpp.answers import subject_of
-from unslow.look.runtimes.llama_cpp.arguments import Setting
-from unslow.look.runtimes.llama_cpp.http import Answers, read_answers
-from unslow.look.runtimes.llama_cpp.log_file import read_own_log
-from unslow.look.runtimes.llama_cpp.process import FoundServer, absolute
-from unslow.look.runtimes.llama_cpp.settle import settled
-from unslow.look.runtimes.llama_cpp.told import told
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 

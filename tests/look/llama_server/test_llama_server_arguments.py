@@ -2,8 +2,8 @@ import pytest
 
 from unslow.facts.units import MIB
 from unslow.facts.values import Absence, Origin
-from unslow.look.runtimes.llama_cpp.arguments import parse_settings
-from unslow.look.runtimes.llama_cpp.told import ALL_LAYERS, told
+from unslow.look.llama_server.arguments import parse_settings
+from unslow.look.llama_server.told import ALL_LAYERS, told
 
 
 def given(line: str, environment: dict[str, str] | None = None):

@@ -4,7 +4,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Origin, estimated, failed, not_found, reported
-from unslow.look.runtimes.llama_cpp.settle import exact, settled
+from unslow.look.llama_server.settle import exact, settled
 
 
 def test_the_log_decides_the_command_line_asks_and_the_server_is_current():

@@ -2,8 +2,8 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Unknown, reported
+from unslow.look.llama_server.process import absolute, is_llama_server, parse_status
 from unslow.look.runtimes.llama_cpp import find
-from unslow.look.runtimes.llama_cpp.process import absolute, is_llama_server, parse_status
 from unslow.look.system import LookError
 
 STATUS = "Name:\tllama-server\nPid:\t42\nPPid:\t1\nVmRSS:\t 3248856 kB\nThreads:\t37\nCpus_allowed_list:\t0-3,8\n"

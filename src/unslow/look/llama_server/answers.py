@@ -10,8 +10,8 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, estimated, failed, first_known, not_found, not_supported, reported
+from unslow.look.llama_server.http import LOADING, Answers
 from unslow.look.logs.llama_cpp.model import parse_file_type
-from unslow.look.runtimes.llama_cpp.http import LOADING, Answers
 
 _MOST_COUNT = 2**53
 _MOST_LINES = 5000

@@ -6,7 +6,7 @@ from typing import Any
 from unslow.facts.runtime import Runtime
 from unslow.facts.units import MIB
 from unslow.facts.values import Fact, estimated, failed, not_found, reported
-from unslow.look.runtimes.llama_cpp.arguments import COMMAND, ENVIRONMENT, FLAGS, OFF, ON, Setting
+from unslow.look.llama_server.arguments import COMMAND, ENVIRONMENT, FLAGS, OFF, ON, Setting
 
 ALL_LAYERS = 9999
 """What `-ngl all` stands for: more layers than any model has."""

@@ -3,7 +3,7 @@
 from typing import Any
 
 from unslow.facts.runtime import Runtime
-from unslow.look.runtimes.llama_cpp.arguments import parse_settings
+from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.system import LookError, System
 
 OK = 200

@@ -6,7 +6,7 @@ from typing import Any, Literal, NamedTuple
 from unslow.facts.units import KIB
 from unslow.facts.values import Fact, Known, Unknown, failed, not_found, reported
 from unslow.look.kernel.cpu_lists import parse_cpu_list
-from unslow.look.runtimes.llama_cpp.arguments import Setting, parse_settings
+from unslow.look.llama_server.arguments import Setting, parse_settings
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.door import read_text
 

@@ -1,0 +1,114 @@
+"""What a person tells in words: kept apart from what a program printed, because a verdict rests on evidence."""
+
+from enum import StrEnum
+from typing import Literal
+
+from unslow.facts.machine import Facts
+from unslow.facts.values import NOT_LOOKED, Amount, Fact
+
+Metric = Literal["decode", "prefill", "load", "first_token", "total", "unknown"]
+
+
+class Topic(StrEnum):
+    """What a remark is about, or what differs between two speeds."""
+
+    # what changed, or differs
+    VERSION = "version"
+    DRIVER = "driver"
+    SYSTEM = "system"
+    CLIENT = "client"
+    BUILD = "build"
+    QUANT_TYPE = "quant_type"
+    KV_TYPE = "kv_type"
+    KERNEL = "kernel"
+    FLASH_ATTENTION = "flash_attention"
+    GRAPHS = "graphs"
+    GRAMMAR = "grammar"
+    SAMPLER = "sampler"
+    LOGPROBS = "logprobs"
+    THREADS = "threads"
+    NUMA = "numa"
+    CPU_QUOTA = "cpu_quota"
+    BATCH = "batch"
+    CONTEXT = "context"
+    DEPTH = "depth"
+    CACHE = "cache"
+    GPU_COUNT = "gpu_count"
+    SPLIT_MODE = "split_mode"
+    TENSOR_PARALLEL = "tensor_parallel"
+    DEVICE = "device"
+    DRAFT = "draft"
+    EXPERTS = "experts"
+    LOAD_MODE = "load_mode"
+    CONCURRENCY = "concurrency"
+    CLOCKS = "clocks"
+    LINK = "link"
+    DISK = "disk"
+    THINKING = "thinking"
+
+    # what was seen
+    GPU_UNUSED = "gpu_unused"
+    GPU_ABSENT = "gpu_absent"
+    GPU_LIBRARY_MISSING = "gpu_library_missing"
+    GPU_NOT_SUPPORTED = "gpu_not_supported"
+    GPU_LOST = "gpu_lost"
+    WRONG_GPU = "wrong_gpu"
+    SHARED_MEMORY_USED = "shared_memory_used"
+    VRAM_FREE = "vram_free"
+    VRAM_FULL = "vram_full"
+    OTHER_VRAM_USER = "other_vram_user"
+    SWAPPING = "swapping"
+    DISK_BUSY = "disk_busy"
+    NODE_IMBALANCE = "node_imbalance"
+    CPU_BUSY = "cpu_busy"
+    GPU_IDLE = "gpu_idle"
+    THROTTLED = "throttled"
+    CPU_CLOCK_LOW = "cpu_clock_low"
+    GPU_CLOCK_LOW = "gpu_clock_low"
+    CPU_ONLY_BUILD = "cpu_only_build"
+    MISSING_INSTRUCTIONS = "missing_instructions"
+    PROMPT_AGAIN = "prompt_again"
+    RELOADS = "reloads"
+    CONSTANT_DELAY = "constant_delay"
+    LOCALHOST_URL = "localhost_url"
+    SERVER_FAST = "server_fast"
+    QUEUED = "queued"
+    CACHE_FULL = "cache_full"
+    SATURATED = "saturated"
+    NO_GAIN = "no_gain"
+    SAME_FOR_OTHERS = "same_for_others"
+
+
+class Remark(Facts, frozen=True, kw_only=True):
+    """One thing that somebody says they saw; `denied` where they say that it is not so."""
+
+    topic: Topic
+    text: str
+    source: str
+    denied: bool = False
+
+
+class Comparison(Facts, frozen=True, kw_only=True):
+    """Two speeds of the same thing, and what differs on the slow side; times are turned into rates."""
+
+    metric: Metric
+    slow: Amount
+    fast: Amount
+    differs: tuple[Topic, ...] = ()
+    text: str = ""
+    source: str
+
+
+class Account(Facts, frozen=True, kw_only=True):
+    """One report in words."""
+
+    remarks: Fact[tuple[Remark, ...]] = NOT_LOOKED
+    comparisons: Fact[tuple[Comparison, ...]] = NOT_LOOKED
+    slow_metric: Fact[Metric] = NOT_LOOKED
+    """Which phase the complaint is about."""
+    slowdown: Fact[Amount] = NOT_LOOKED
+    """How many times slower than before, or than it should be, in their words."""
+    version_before: Fact[str] = NOT_LOOKED
+    """The last version that was well."""
+    version_since: Fact[str] = NOT_LOOKED
+    """The first version that was not."""

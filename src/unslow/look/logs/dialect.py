@@ -1,0 +1,64 @@
+"""What a dialect is: a way of reading text that some program writes.
+
+A *line dialect* is fed the lines that hold one of its needles, in order, and may never see the others: that is what
+lets a log of gigabytes stream in constant memory. A *text dialect* reads a table or a block whole, from a text of
+bounded size. Both leave a `Seen`: facts, each with the file and line it comes from.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from unslow.facts.machine import Facts, Machine
+from unslow.facts.snapshot import Subject
+
+
+class Seen(Facts, frozen=True, kw_only=True):
+    """What one dialect made of a text; `lines` is how many lines it recognised."""
+
+    machine: Machine = Machine()
+    subject: Subject = Subject()
+    lines: int = 0
+
+
+class LineReader(Protocol):
+    """One pass over one text. Bounded: a made-up log of any size costs the same memory."""
+
+    def take(self, line: str, where: str) -> bool:
+        """Read a line without colours, at most `LONGEST_LINE` characters; whether it was recognised."""
+        ...
+
+    def skip(self, needle: str, count: int) -> None:
+        """So many more lines with this needle were there and are not shown, because they repeat what was."""
+        ...
+
+    def seen(self, source: str) -> Seen:
+        """What it all adds up to."""
+        ...
+
+
+class LineDialect(NamedTuple):
+    """A way to read a log line by line."""
+
+    needles: tuple[str, ...]
+    """Every line that matters holds one of these, case and all; short and common words cost speed."""
+    start: "type[LineReader]"
+
+
+class Text(NamedTuple):
+    """Lines of a text with the number of the first, so that facts can say where they stand."""
+
+    lines: Sequence[str]
+    source: str
+    first: int = 1
+
+    def where(self, index: int) -> str:
+        """The place of a line of this text."""
+        return f"{self.source}:{self.first + index}"
+
+
+class TextDialect(Protocol):
+    """A function that reads blocks: tables, commands' outputs."""
+
+    def __call__(self, text: Text) -> Seen:
+        """What the text holds of this dialect; an empty `Seen` where it holds nothing of it."""
+        ...
