@@ -1,0 +1,166 @@
+"""Ollama's answers: /api/version, /api/ps and, for what is loaded, /api/show. None of them loads a model."""
+
+import re
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.units import MIB
+from unslow.facts.values import Fact, Known, Unknown, estimated, failed, first_known, reported
+from unslow.look.json_fields import at, count, objects, text, word
+from unslow.look.logs.ollama_options import option_facts
+from unslow.look.openai_api.server import OK, Server
+from unslow.look.system import LookError, unknown
+
+GREETING = b"Ollama is running"
+MOST_MODELS = 32
+_FROM = re.compile(r"^FROM\s+(\S.{0,2000})$", re.MULTILINE)
+_PARAMETER = re.compile(r"^(\w{2,30})\s+\"?([\w.-]{1,40})\"?\s*$", re.MULTILINE)
+_SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([KMBT])")
+_POWERS = {"K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
+_LAYER_COUNTS = {
+    "layers": "block_count",
+    "context_trained": "context_length",
+    "width": "embedding_length",
+    "heads": "attention.head_count",
+    "kv_heads": "attention.head_count_kv",
+    "key_length": "attention.key_length",
+    "value_length": "attention.value_length",
+    "experts": "expert_count",
+    "experts_used": "expert_used_count",
+    "expert_width": "expert_feed_forward_length",
+    "vocabulary": "vocab_size",
+}
+
+_MODEL_FIELDS = (*_LAYER_COUNTS, "name", "path", "architecture", "quant", "parameters")
+
+
+class Loaded(NamedTuple):
+    """One model that the server has loaded, as its answers tell it."""
+
+    name: str
+    subject: Subject
+    asked: Runtime
+    """What its Modelfile sets."""
+
+
+def is_ollama(server: Server) -> bool:
+    """Whether Ollama answers there; others imitate parts of its API, not its greeting."""
+    answer = server.ask("/")
+    return answer.status == OK and answer.body.strip().startswith(GREETING)
+
+
+def read_version(server: Server) -> Fact[str]:
+    """The version of the server."""
+    try:
+        return text(server.json("/api/version"), f"{server.url}/api/version", "version")
+    except LookError as error:
+        return unknown(error)
+
+
+def read_loaded(server: Server) -> list[Loaded]:
+    """The models that are loaded now; LookError where the server does not tell."""
+    source = f"{server.url}/api/ps"
+    models = objects(server.json("/api/ps"), "models", most=MOST_MODELS)
+    return [_loaded(server, model, source) for model in models]
+
+
+def _loaded(server: Server, model: Any, source: str) -> Loaded:
+    name = word(model, "name") or word(model, "model")
+    try:
+        shown = server.json("/api/show", "POST", {"model": name})
+    except LookError:
+        shown = {}
+    subject = parse_loaded(model, source)
+    described, asked = parse_shown(shown, f"{server.url}/api/show")
+    merged = {field: first_known(getattr(described, field), getattr(subject.model, field)) for field in _MODEL_FIELDS}
+    return Loaded(name, Subject(runtime=subject.runtime, model=Model(**merged)), asked)
+
+
+def parse_loaded(model: Any, source: str) -> Subject:
+    """One entry of /api/ps: bytes that were planned, and the context of one request."""
+    size, vram = count(model, source, "size"), count(model, source, "size_vram")
+    context = count(model, source, "context_length")
+    runtime = Runtime(
+        state=reported("loaded", source),
+        size_bytes=size,
+        size_vram_bytes=vram,
+        vram_share=_share(size, vram, source),
+        context_per_slot=context if context.value_or(0) else failed(f"{source} tells no context: it is before 0.9.6"),
+    )
+    described = Model(
+        name=first_known(text(model, source, "name"), text(model, source, "model")),
+        architecture=text(model, source, "details", "family"),
+        quant=_quant(model, source),
+        parameters=_parameters(word(model, "details", "parameter_size"), source),
+    )
+    return Subject(runtime=runtime, model=described)
+
+
+def _share(size: Fact[int], vram: Fact[int], source: str) -> Fact[float]:
+    whole, part = size.value_or(0), vram.value_or(0)
+    if not whole or part > whole or isinstance(vram, Unknown):
+        return failed(f"{source} tells no share of a size")
+    return estimated(part / whole, f"{source}: size_vram / size, planned")
+
+
+def with_doubt(subject: Subject, warnings: list[str]) -> Subject:
+    """Without the share, where Ollama had no sizes to go by: then it names those of the file as all on the GPU."""
+    size, vram, weights = subject.runtime.size_bytes, subject.runtime.size_vram_bytes, subject.model.weights_bytes
+    plain = isinstance(weights, Known) and isinstance(size, Known) and 0 <= size.value - weights.value < 64 * MIB
+    said = any("no per-device buffer sizes were parsed" in warning for warning in warnings)
+    if not said and not (plain and size == vram):
+        return subject
+    why = failed("Ollama found no sizes in the log of its llama-server and names the size of the file instead")
+    doubted: dict[str, Any] = dict.fromkeys(("vram_share", "size_bytes", "size_vram_bytes"), why)
+    return msgspec.structs.replace(subject, runtime=msgspec.structs.replace(subject.runtime, **doubted))
+
+
+def parse_shown(shown: Any, source: str) -> tuple[Model, Runtime]:
+    """What a model is by /api/show, and what its Modelfile sets."""
+    info = at(shown, "model_info")
+    kind = word(info, "general.architecture")
+    facts: dict[str, Any] = {name: count(info, source, f"{kind}.{key}") for name, key in _LAYER_COUNTS.items()}
+    path = _FROM.search(_modelfile(shown))
+    model = Model(
+        **facts,
+        architecture=text(info, source, "general.architecture"),
+        quant=_quant(shown, source),
+        parameters=first_known(
+            count(info, source, "general.parameter_count"),
+            _parameters(word(shown, "details", "parameter_size"), source),
+        ),
+        path=_path(path[1].strip(), source) if path else failed(f"{source} names no file"),
+    )
+    options: dict[str, str] = dict(_PARAMETER.findall(_text(shown, "parameters")))
+    return model, Runtime(**option_facts(options, f"{source}: parameters"))
+
+
+def _modelfile(shown: Any) -> str:
+    """The Modelfile; its comments name other files."""
+    return "\n".join(line for line in _text(shown, "modelfile").splitlines() if not line.startswith("#"))
+
+
+def _text(shown: Any, name: str) -> str:
+    value = at(shown, name)
+    return value[:100_000] if isinstance(value, str) else ""
+
+
+def _path(path: str, source: str) -> Fact[str]:
+    absolute = path.startswith("/") or re.match(r"[A-Za-z]:[\\/]", path)
+    return reported(path, source) if absolute else failed(f"{source} names no file")
+
+
+def _quant(data: Any, source: str) -> Fact[str]:
+    kind = text(data, source, "details", "quantization_level")
+    return failed(f"{source} does not know it") if kind.value_or("") == "unknown" else kind
+
+
+def _parameters(size: str, source: str) -> Fact[int]:
+    found = _SIZE.fullmatch(size)
+    if not found:
+        return failed(f"{source} does not count them")
+    return estimated(round(float(found[1]) * _POWERS[found[2]]), source)

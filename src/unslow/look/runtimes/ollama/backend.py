@@ -1,0 +1,85 @@
+"""What makes Ollama use a GPU that it does not use: by the reason that it gave, else all that there is to try."""
+
+import re
+from collections.abc import Callable
+
+from unslow.facts.knob import Setting
+from unslow.facts.runtime import Runtime
+from unslow.look.runtimes.ollama.places import home_of, variable
+
+_INSTALL = "curl -fsSL https://ollama.com/install.sh | sh"
+_NVIDIA_CONTAINER = "docker run -d --gpus all -v ollama:/root/.ollama -p 11434:11434 --name ollama ollama/ollama"
+_AMD_CONTAINER = (
+    "docker run -d --device /dev/kfd --device /dev/dri -v ollama:/root/.ollama -p 11434:11434 --name ollama "
+    "ollama/ollama:rocm"
+)
+_GROUPS = "sudo usermod -a -G render,video ollama"
+_HIDES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
+_SIBLINGS = {"90": "9.0.0", "103": "10.3.0", "110": "11.0.0", "115": "11.5.1"}
+_VISIBLE = {"cuda": _HIDES[0], "rocm": _HIDES[2], "vulkan": _HIDES[3]}
+
+
+def spell_backend(_value: Setting, runtime: Runtime) -> list[str]:
+    """Commands for the reason that the log names."""
+    environment = runtime.environment.value_or({})
+    hidden = [name for name in _HIDES if environment.get(name, "x").strip() in ("", "-1")]
+    if hidden:
+        return variable(hidden[0], None, runtime)
+    reason = runtime.gpu_refused.value_or("")
+    return next((words(runtime) for pattern, words in _BY_REASON if re.search(pattern, reason)), _anything(runtime))
+
+
+def _anything(runtime: Runtime) -> list[str]:
+    home = home_of(runtime)
+    if home == "container":
+        return [_NVIDIA_CONTAINER, _AMD_CONTAINER]
+    return [_INSTALL, "nvidia-smi", "rocminfo"] if home == "linux" else ["install Ollama anew from https://ollama.com"]
+
+
+def _opened(runtime: Runtime) -> list[str]:
+    container = home_of(runtime) == "container"
+    return [_AMD_CONTAINER] if container else [_GROUPS, "sudo systemctl restart ollama"]
+
+
+def _other_target(runtime: Runtime) -> list[str]:
+    """A sibling that is supported, where its family has one; else the backend that every GPU has."""
+    found = re.search(r"gfx(90|103|110|115)[0-9a-f]\b", runtime.gpu_refused.value_or(""))
+    if not found:
+        return variable("OLLAMA_VULKAN", 1, runtime)
+    return variable("HSA_OVERRIDE_GFX_VERSION", _SIBLINGS[found[1]], runtime)
+
+
+def _integrated(runtime: Runtime) -> list[str]:
+    return variable("OLLAMA_IGPU_ENABLE", 1, runtime)
+
+
+def _newer_driver(_runtime: Runtime) -> list[str]:
+    return ["install a newer driver of the GPU, and start the machine again"]
+
+
+def _libraries(_runtime: Runtime) -> list[str]:
+    return [_INSTALL]
+
+
+_BY_REASON: tuple[tuple[str, Callable[[Runtime], list[str]]], ...] = (
+    (r"permission|/dev/kfd|kfd driver", _opened),
+    (r"driver.{0,20}too old|old CUDA driver", _newer_driver),
+    (r"iGPU|integrated GPU", _integrated),
+    (r"gfx\w+|amdgpu is not supported|no rocblas support", _other_target),
+    (r"no compatible rocm library|verify rocm library", _libraries),
+)
+
+
+def spell_device(value: Setting, runtime: Runtime) -> list[str]:
+    """A device by its name such as CUDA1, or by its number; None takes away what hides one."""
+    if value is None:
+        hidden = [name for name in _HIDES if name in runtime.environment.value_or({})]
+        return variable(hidden[0], None, runtime) if hidden else []
+    named = re.fullmatch(r"(CUDA|ROCm|Vulkan)?(\d{1,3})", str(value), re.IGNORECASE)
+    if not named:
+        return []
+    backend = (named[1] or "cuda").lower()
+    used = runtime.device_used.value_or("").lower()
+    if used.startswith("vulkan") and backend != "vulkan":
+        return variable("OLLAMA_VULKAN", 0, runtime)  # then only the other backend is left to choose from
+    return variable(_VISIBLE[backend], named[2], runtime)

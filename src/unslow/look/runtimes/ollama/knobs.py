@@ -1,0 +1,149 @@
+"""How Ollama spells each knob: an option of the model, or a variable of the server.
+
+An option holds for one chat (`/set parameter`), one request (`"options": {...}`) or one model (a Modelfile's
+PARAMETER); a variable for the whole server, which must be started again. In a client's shell it does nothing.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.runtime import Runtime
+from unslow.facts.units import MIB
+from unslow.look.runtimes.ollama.backend import spell_backend, spell_device
+from unslow.look.runtimes.ollama.places import is_at_least, option, variable
+
+Words = Callable[[Setting, Runtime], list[str]]
+_SMALLEST_BYTES = 2**24  # a number below is one of MiB already
+_USUAL_DRAFT = 4
+_CACHE_TYPES = ("f16", "q8_0", "q4_0")
+_SERVED_BY_LLAMA_SERVER = (0, 30)
+
+
+def spell(change: Change, runtime: Runtime) -> list[str]:
+    """What to type, from the quickest to the lasting; [] where Ollama has nothing for it."""
+    words = _WORDS.get(change.knob)
+    return words(change.value, runtime) if words else []
+
+
+def _option(name: str, value: Setting, _runtime: Runtime) -> list[str]:
+    return [] if value is None else option(name, value)
+
+
+def _variable(name: str, value: Setting, runtime: Runtime) -> list[str]:
+    return variable(name, value, runtime)
+
+
+def _passed_on(name: str, value: Setting, runtime: Runtime) -> list[str]:
+    """A variable of llama-server, which it inherits; nothing before 0.30."""
+    return variable(name, value, runtime) if is_at_least(runtime, _SERVED_BY_LLAMA_SERVER) else []
+
+
+def _context(value: Setting, runtime: Runtime) -> list[str]:
+    """Ollama means the tokens of one request and multiplies them by the requests that may run together."""
+    slots = max(1, runtime.slots.value_or(1))
+    tokens = value // slots if isinstance(value, int) else "N"
+    lasting = variable("OLLAMA_CONTEXT_LENGTH", tokens, runtime) if is_at_least(runtime, (0, 5, 13)) else []
+    return [*option("num_ctx", tokens), *lasting]
+
+
+def _layers(value: Setting, _runtime: Runtime) -> list[str]:
+    """Without a number Ollama fits as many as it can."""
+    return option("num_gpu", -1 if value is None else value)
+
+
+def _fit(value: Setting, runtime: Runtime) -> list[str]:
+    if value is False:
+        return _passed_on("LLAMA_ARG_FIT", "off", runtime)
+    stopped = "LLAMA_ARG_FIT" in runtime.environment.value_or({})
+    return [*option("num_gpu", -1), *(variable("LLAMA_ARG_FIT", None, runtime) if stopped else [])]
+
+
+def _margin(value: Setting, runtime: Runtime) -> list[str]:
+    """What is left free on each GPU: MiB for llama-server, bytes for Ollama's own reckoning before."""
+    if not isinstance(value, int | float):
+        return []
+    size = int(value) if value >= _SMALLEST_BYTES else int(value) * MIB
+    if is_at_least(runtime, _SERVED_BY_LLAMA_SERVER):
+        return variable("LLAMA_ARG_FIT_TARGET", size // MIB, runtime)
+    return variable("OLLAMA_GPU_OVERHEAD", size, runtime)
+
+
+def _cache_type(value: Setting, runtime: Runtime) -> list[str]:
+    """A quantised cache needs flash attention, which before 0.30 had to be asked for."""
+    asked = [] if is_at_least(runtime, _SERVED_BY_LLAMA_SERVER) else variable("OLLAMA_FLASH_ATTENTION", 1, runtime)[:1]
+    return [*asked, *variable("OLLAMA_KV_CACHE_TYPE", value if value in _CACHE_TYPES else "q8_0", runtime)]
+
+
+def _flash_attention(value: Setting, runtime: Runtime) -> list[str]:
+    on = value not in (False, "off", 0)
+    return variable("OLLAMA_FLASH_ATTENTION", int(on), runtime)
+
+
+def _split(value: Setting, runtime: Runtime) -> list[str]:
+    """Spread over all GPUs, or kept on one; other ways are llama-server's."""
+    if value in ("none", None):
+        return option("main_gpu", runtime.main_gpu.value_or(0))
+    if value == "layer":
+        return variable("OLLAMA_SCHED_SPREAD", 1, runtime)
+    return _passed_on("LLAMA_ARG_SPLIT_MODE", value, runtime)
+
+
+def _load_mode(value: Setting, _runtime: Runtime) -> list[str]:
+    return option("use_mmap", "false" if value == "none" else "true") if value in ("none", "mmap") else []
+
+
+def _drafting(value: Setting, runtime: Runtime) -> list[str]:
+    """Only of models that bring their draft along; without a value, the other way round than now."""
+    now = runtime.speculative.value_or("")
+    tokens = value if type(value) is int else _USUAL_DRAFT if value or (value is None and not now) else 0
+    return option("draft_num_predict", tokens)
+
+
+def _keep_alive(value: Setting, runtime: Runtime) -> list[str]:
+    stay = -1 if value is None else value
+    return [f'"keep_alive": {stay} in every request', *variable("OLLAMA_KEEP_ALIVE", stay, runtime)]
+
+
+def _quant(value: Setting, _runtime: Runtime) -> list[str]:
+    kind = f"with {value}" if value else "of a smaller quant"
+    return [f"ollama pull MODEL:TAG, where TAG is the one {kind} in the list at https://ollama.com/library"]
+
+
+def _again(_value: Setting, _runtime: Runtime) -> list[str]:
+    """Layers are placed when a model is loaded, and not again."""
+    return ["ollama stop MODEL", "ollama run MODEL"]
+
+
+def _version(value: Setting, runtime: Runtime) -> list[str]:
+    tag = str(value).removeprefix("v") if value else ""
+    if runtime.container.value_or(""):
+        return [f"docker pull ollama/ollama:{tag or 'latest'}"]
+    return [f"curl -fsSL https://ollama.com/install.sh | {f'OLLAMA_VERSION={tag} ' if tag else ''}sh"]
+
+
+_WORDS: dict[Knob, Words] = {
+    Knob.CONTEXT_LENGTH: _context,
+    Knob.GPU_LAYERS: _layers,
+    Knob.FIT: _fit,
+    Knob.FIT_MARGIN: _margin,
+    Knob.KV_CACHE_TYPE: _cache_type,
+    Knob.FLASH_ATTENTION: _flash_attention,
+    Knob.PARALLEL: partial(_variable, "OLLAMA_NUM_PARALLEL"),
+    Knob.BATCH: partial(_option, "num_batch"),
+    Knob.THREADS: partial(_option, "num_thread"),
+    Knob.SAMPLER: partial(_option, "top_k"),
+    Knob.SPLIT_MODE: _split,
+    Knob.TENSOR_SPLIT: partial(_passed_on, "LLAMA_ARG_TENSOR_SPLIT"),
+    Knob.EXPERTS_ON_CPU: partial(_passed_on, "LLAMA_ARG_N_CPU_MOE"),
+    Knob.KV_OFFLOAD: partial(_passed_on, "LLAMA_ARG_KV_OFFLOAD"),
+    Knob.NUMA: partial(_passed_on, "LLAMA_ARG_NUMA"),
+    Knob.LOAD_MODE: _load_mode,
+    Knob.SPECULATIVE: _drafting,
+    Knob.KEEP_ALIVE: _keep_alive,
+    Knob.QUANT: _quant,
+    Knob.DEVICE: spell_device,
+    Knob.GPU_BACKEND: spell_backend,
+    Knob.OTHER_PROCESS: _again,
+    Knob.VERSION: _version,
+}

@@ -1,0 +1,131 @@
+"""Ollama as subjects: one for each model that it has loaded."""
+
+from urllib.parse import urlsplit
+
+import msgspec
+
+from unslow.facts.merge import overlaid
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Fact, Known, Unknown, first_known, not_found, not_supported, reported
+from unslow.look.llama_server.server import with_file
+from unslow.look.openai_api.server import Server
+from unslow.look.processes import Process
+from unslow.look.runtimes.ollama.api import Loaded, is_ollama, read_loaded, read_version
+from unslow.look.runtimes.ollama.child import Seen, read_child
+from unslow.look.runtimes.ollama.logs import HOW_TO_GET, Log, read_log
+from unslow.look.runtimes.ollama.processes import Child, children_of, url_of
+from unslow.look.runtimes.ollama.settle import server_facts, settled
+from unslow.look.system import LookError, System, unknown
+from unslow.look.system.http import is_loopback
+
+NAME = "Ollama"
+_NOTHING_LOADED = not_found("no model is loaded", "ask it something, such as `ollama run MODEL hello`, and look again")
+_ELSEWHERE = not_supported("it runs on another machine", "run unslow there")
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """What answers at a URL, if it is Ollama; its API tells nothing of layers, cache types and devices."""
+    server = Server(system, url.rstrip("/"), api_key)
+    if not is_ollama(server):
+        return None
+    here = is_loopback(urlsplit(server.url).hostname or "")
+    known = Runtime(name=reported(NAME, server.url), url=reported(server.url, "given"), version=read_version(server))
+    whole = msgspec.structs.replace(known, **_untold(here=here))
+    loaded = read_loaded(server)
+    if not loaded:
+        return (_idle(whole),)
+    return tuple(_by_url(system, whole, each, here=here) for each in loaded)
+
+
+def _untold(*, here: bool) -> dict[str, Unknown]:
+    why = not_supported("Ollama's API does not tell it", HOW_TO_GET) if here else _ELSEWHERE
+    return dict.fromkeys(
+        ("gpu_layers", "layers", "buffers", "devices", "kv_type_k", "kv_type_v", "flash_attention"), why
+    )
+
+
+def _by_url(system: System, whole: Runtime, loaded: Loaded, *, here: bool) -> Subject:
+    subject = settled(whole, loaded, None, ())
+    return _described(system, subject, [""]) if here else subject
+
+
+def _described(system: System, subject: Subject, roots: list[str]) -> Subject:
+    """With the header of the file, under the name by which people know the model."""
+    described = with_file(system, subject, roots)
+    name = first_known(subject.model.name, described.model.name)
+    return msgspec.structs.replace(described, model=msgspec.structs.replace(described.model, name=name))
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """The server and every process that it started for a model, with its log and its answers."""
+    log = read_log(process)
+    whole = _of_process(process, log)
+    server = Server(process.system, whole.url.value_or(""), api_key)
+    try:
+        loaded, silent = read_loaded(server), None
+        whole = msgspec.structs.replace(whole, version=_version(server, whole))
+    except LookError as error:
+        loaded, silent = [], unknown(error)
+    children = [read_child(child, log) for child in children_of(process)]
+    subjects = [_subject(whole, each, seen) for each, seen in _matched(loaded, children)]
+    return tuple(subjects) or (_silent(whole, silent) if silent else _idle(whole),)
+
+
+def _of_process(process: Process, log: Log) -> Runtime:
+    """What is true of the server, whatever it has loaded; its variables are in its log where nobody may read them."""
+    told = server_facts(log, process.environment())
+    shown = Runtime(
+        name=reported(NAME, f"/proc/{process.pid}/comm"),
+        url=url_of(told.environment),
+        pid=reported(process.pid, "/proc"),
+        command=process.command(),
+        log_path=log.path,
+        container=process.container(),
+    )
+    return overlaid(told, shown)
+
+
+def _version(server: Server, whole: Runtime) -> Fact[str]:
+    version = read_version(server)
+    return version if isinstance(version, Known) else whole.version
+
+
+def _matched(loaded: list[Loaded], children: list[Seen]) -> list[tuple[Loaded | None, Seen | None]]:
+    """Each model with its process, by the file of both; what is left over stands alone."""
+    left, pairs = list(children), list[tuple[Loaded | None, Seen | None]]()
+    for each in loaded:
+        own = _child_of(each, left, alone=len(loaded) == len(children) == 1)
+        if own:
+            left.remove(own)
+        pairs.append((each, own))
+    return [*pairs, *((None, child) for child in left)]
+
+
+def _child_of(loaded: Loaded, children: list[Seen], *, alone: bool) -> Seen | None:
+    path = loaded.subject.model.path.value_or("").rpartition("/")[2]
+    by_file = [seen for seen in children if path and _file(seen.child) == path]
+    by_name = [seen for seen in children if seen.child.kind == "mlx" and seen.child.model == loaded.name]
+    return next(iter(by_file or by_name), children[0] if alone else None)
+
+
+def _file(child: Child) -> str:
+    return child.model.rpartition("/")[2]
+
+
+def _subject(whole: Runtime, loaded: Loaded | None, seen: Seen | None) -> Subject:
+    subject = settled(whole, loaded, seen, whole.warnings.value_or(()))
+    if seen is None:
+        return subject
+    roots = [f"/proc/{seen.child.process.pid}/root", ""]
+    return _described(seen.child.process.system, subject, roots)
+
+
+def _idle(whole: Runtime) -> Subject:
+    runtime = msgspec.structs.replace(whole, state=_NOTHING_LOADED)
+    return Subject(runtime=runtime, model=Model(name=_NOTHING_LOADED, path=_NOTHING_LOADED))
+
+
+def _silent(whole: Runtime, why: Unknown) -> Subject:
+    return Subject(runtime=msgspec.structs.replace(whole, state=why), model=Model(name=why, path=why))

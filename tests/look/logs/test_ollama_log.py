@@ -1,0 +1,291 @@
+"""Logs in the form of several versions of Ollama; their values are made up, their words are those of its source."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from unslow.facts.runtime import Runtime
+from unslow.facts.units import GIB, MIB
+from unslow.facts.values import Known, Origin
+from unslow.look.logs.dialect import Seen
+from unslow.look.logs.ollama import DIALECT, OllamaReader
+
+LOGS = Path(__file__).parent / "ollama"
+
+
+def read(text: str) -> Seen:
+    """The lines that hold a needle, as a stream shows them."""
+    reader = OllamaReader()
+    for number, line in enumerate(text.split("\n"), 1):
+        if any(needle in line for needle in DIALECT.needles):
+            reader.take(line, f"log:{number}")
+    return reader.seen("log")
+
+
+def recorded(name: str) -> Seen:
+    return read((LOGS / f"{name}.log").read_text(encoding="utf-8"))
+
+
+def test_a_log_of_today_tells_the_server_its_devices_and_the_one_it_took():
+    seen = recorded("v0.33_two_gpus")
+    runtime = seen.subject.runtime
+    assert runtime.name == Known("Ollama", Origin.REPORTED, "log:1")
+    assert runtime.version == Known("0.33.0", Origin.REPORTED, "log:2")
+    assert runtime.context_default == Known(32768, Origin.REPORTED, "log:7")
+    assert (runtime.keep_alive_s.need(), runtime.max_loaded_models.need()) == (-1, 2)
+    assert runtime.fit_margin_bytes.need() == 2 * GIB
+    environment = runtime.environment.need()
+    assert environment["OLLAMA_KV_CACHE_TYPE"] == "q8_0"
+    assert "OLLAMA_ORIGINS" not in environment
+    assert "OLLAMA_FLASH_ATTENTION" not in environment  # "false" is what an unset one prints
+    assert runtime.device_used == Known("Vulkan0", Origin.REPORTED, "log:8")
+    devices = {device.name: device for device in runtime.devices.need()}
+    assert set(devices) == {"Vulkan0", "CUDA0"}
+    assert devices["CUDA0"].description == "NVIDIA GeForce RTX 4070"
+    assert devices["CUDA0"].total_bytes.need() == 12 * GIB
+    assert (devices["CUDA0"].integrated.need(), devices["Vulkan0"].integrated.need()) == (False, True)
+    assert (devices["CUDA0"].library, devices["CUDA0"].compute_capability.need()) == ("CUDA", "8.9")
+    assert seen.machine.memory.total_bytes.need() == round(31.7 * GIB)
+    integrated, discrete = seen.machine.gpus.need()
+    assert (integrated.name.need(), integrated.kind.need()) == ("Intel(R) UHD Graphics", "integrated")
+    assert (discrete.name.need(), discrete.vendor.need()) == ("NVIDIA GeForce RTX 4070", "NVIDIA")
+    assert discrete.vram_total_bytes.need() == 12 * GIB
+
+
+def test_a_device_skipped_by_one_library_and_served_by_another_was_not_refused():
+    assert not isinstance(recorded("v0.33_two_gpus").subject.runtime.gpu_refused, Known)
+
+
+def test_the_child_s_command_line_is_for_all_slots_together():
+    runtime = recorded("v0.33_two_gpus").subject.runtime
+    assert runtime.context_length == Known(65536, Origin.REPORTED, "log:9")
+    assert (runtime.context_per_slot.need(), runtime.slots.need()) == (32768, 2)
+    assert (runtime.kv_type_k.need(), runtime.kv_type_v.need()) == ("q8_0", "q8_0")
+    assert (runtime.batch.need(), runtime.ubatch.need()) == (1024, 1024)
+    assert (runtime.split_mode.need(), runtime.main_gpu.need()) == ("none", 0)
+    assert not isinstance(runtime.flash_attention, Known)  # auto: llama.cpp says what came of it
+    assert not isinstance(runtime.gpu_layers_set, Known)
+    assert (runtime.gpu_layers.need(), runtime.layers.need()) == (33, 33)
+
+
+def test_a_load_tells_what_was_free_and_how_long_it_took_once():
+    seen = recorded("v0.33_two_gpus")
+    (load,) = seen.subject.runtime.loads.need()
+    assert load.at == "2026-09-02T16:52:34.597Z"
+    assert load.free_bytes.need() == round(15.1 * GIB)
+    assert load.seconds == Known(9.04, Origin.REPORTED, "log:14")
+    assert load.model.need().endswith("sha256-9ed150d4367e68df")
+    assert seen.subject.run.load_s.need() == 9.04
+    assert seen.subject.runtime.state.need() == "loaded"
+
+
+def test_requests_are_timed_where_they_were_answered():
+    run = recorded("v0.33_two_gpus").subject.run
+    assert run.request_s == Known((87.0, 28.436412014), Origin.REPORTED, "log:18")
+
+
+def test_complaints_are_kept():
+    warnings = recorded("v0.33_two_gpus").subject.runtime.warnings.need()
+    assert warnings == ["truncating input prompt"]
+
+
+def test_the_engine_before_llama_server_tells_its_load_in_its_own_words():
+    seen = recorded("v0.13_engine")
+    runtime, model = seen.subject.runtime, seen.subject.model
+    assert (runtime.gpu_layers.need(), runtime.layers.need(), runtime.output_on_gpu.need()) == (42, 43, False)
+    assert (runtime.context_length.need(), runtime.slots.need()) == (16384, 1)  # the request that commits
+    assert (runtime.kv_type_k.need(), runtime.flash_attention.need(), runtime.threads.need()) == ("q8_0", True, 8)
+    assert runtime.load_mode.need() == "none"
+    buffers = {(b.device, b.kind): (round(b.bytes / MIB), b.on_gpu) for b in runtime.buffers.need()}
+    assert buffers["CUDA0", "model"] == (3174, True)
+    assert buffers["CPU", "model"] == (6246, False)
+    assert buffers["CUDA0", "kv"] == (450, True)
+    assert runtime.size_bytes.need() == round(9.8 * GIB)
+    assert (model.architecture.need(), model.quant.need()) == ("gemma3n", "Q4_K_M")
+    assert runtime.build_architectures.need() == ["750", "800", "860", "890"]
+    assert "AVX2" in runtime.build_features.need()
+    assert len(runtime.loads.need()) == 1  # the runner that only looked for GPUs is none
+
+
+def test_the_plan_of_old_versions_and_several_loads():
+    seen = recorded("v0.5_reloads")
+    runtime = seen.subject.runtime
+    first, second = runtime.loads.need()
+    assert (first.gpu_layers.need(), first.layers.need(), first.context_length.need()) == (31, 33, 81920)
+    assert first.free_bytes == Known(round(22.7 * GIB), Origin.REPORTED, "log:6: memory.available")
+    assert first.asked_bytes.need() == round(23.5 * GIB)
+    assert (second.gpu_layers.need(), second.context_length.need(), second.seconds.need()) == (33, 8192, 4.02)
+    assert runtime.kv_bytes.need() == GIB
+    assert (runtime.size_vram_bytes.need(), runtime.size_bytes.need()) == (round(6.2 * GIB), round(6.2 * GIB))
+    assert (runtime.flash_attention.need(), runtime.kv_type_k.need()) == (True, "q8_0")
+    assert (runtime.slots.need(), runtime.context_per_slot.need(), runtime.threads.need()) == (4, 2048, 8)
+    assert not isinstance(runtime.gpu_layers_set, Known)
+    cpu = seen.machine.cpu
+    assert (cpu.physical_cores.need(), cpu.efficiency_cores.need(), cpu.logical_cpus.need()) == (16, 8, 24)
+    (device,) = runtime.devices.need()
+    assert (device.description, device.library) == ("NVIDIA GeForce RTX 3090", "cuda")
+
+
+def test_a_quantised_cache_that_was_not_had_is_plain():
+    text = (LOGS / "v0.5_reloads.log").read_text(encoding="utf-8").split("\n")
+    runtime = read("\n".join(text[:10])).subject.runtime
+    assert runtime.environment.need()["OLLAMA_KV_CACHE_TYPE"] == "q8_0"
+    assert (runtime.kv_type_k.need(), runtime.flash_attention.need()) == ("f16", False)
+    assert "quantized kv cache requested but flash attention disabled: q8_0" in runtime.warnings.need()
+
+
+def test_a_gpu_that_may_not_be_opened_is_named_and_nothing_else():
+    seen = recorded("v0.4_no_permission")
+    runtime = seen.subject.runtime
+    assert "permission problems block access" in runtime.gpu_refused.need()
+    assert runtime.devices.need() == []
+    assert seen.machine.system.kfd_access == Known(value=False, origin=Origin.REPORTED, source="log:5")
+    assert (runtime.gpu_layers.need(), runtime.layers.need()) == (0, 33)
+    assert not isinstance(runtime.available_bytes, Known)  # what was free was the machine's memory
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'level=WARN msg="NVIDIA driver too old" device="GeForce GTX 1080" driver=535 required_driver="570 or newer"',
+        'msg="amdgpu is not supported" gpu=0 gpu_type=gfx803 library=/usr/lib/ollama supported_types="[gfx1030]"',
+        'msg="amdgpu [0] gfx1035 is not supported by /opt/rocm/lib [gfx1030 gfx1100]"',
+        'msg="dropping ROCm device — no rocblas support for gfx target" device=ROCm0 gfx_target=gfx902 hint="set HSA"',
+        'msg="[0] CUDA GPU is too old. Compute Capability detected: 3.5"',
+        'msg="unsupported Radeon iGPU detected skipping" id=0 total="512.0 MiB"',
+        'msg="dropping integrated GPU; to enable, set OLLAMA_IGPU_ENABLE=1" id=0 library=Vulkan name=Vulkan0',
+        "open /dev/kfd: permission denied",
+        'msg="amdgpu detected, but no compatible rocm library found.  Please install ROCm"',
+        'msg="skipping CUDA device — compute capability not in compiled architectures" device="Tesla K80" cc=370',
+        'msg="no compatible GPUs were discovered"',
+        'msg="inference compute" id=cpu library=cpu compute="" name=cpu total="6.7 GiB" available="6.0 GiB"',
+    ],
+)
+def test_every_way_to_turn_a_gpu_down(line: str):
+    refused = read(f"time=2026-01-01T00:00:00Z level=INFO source=x.go:1 {line}").subject.runtime.gpu_refused
+    assert refused.source == "log:1"
+
+
+def test_a_reason_beats_its_outcome():
+    text = 'msg="no compatible GPUs were discovered"\nmsg="amdgpu is not supported" gpu_type=gfx803'
+    assert read(text).subject.runtime.gpu_refused.source == "log:2"
+
+
+def test_a_later_start_of_the_server_finds_its_devices_anew():
+    old = (LOGS / "v0.4_no_permission.log").read_text(encoding="utf-8")
+    new = (LOGS / "v0.33_two_gpus.log").read_text(encoding="utf-8")
+    runtime = read(old + new).subject.runtime
+    assert runtime.version.need() == "0.33.0"
+    assert not isinstance(runtime.gpu_refused, Known)
+    assert len(runtime.loads.need()) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "free", "asked"),
+    [
+        ("memory.available=[22.7 GiB] memory.required.full=23.5 GiB", 22.7, 23.5),
+        ('memory.available="[11.0 GiB 11.7 GiB]" memory.required.full="23.5 GiB"', 22.7, 23.5),
+        ("`memory.required.full=23.5 GiB`, `memory.available=[22.7 GiB]`", 22.7, 23.5),
+        ('{"log":"msg=offload memory.available=\\"[22.7 GiB]\\" memory.required.full=\\"23.5 GiB\\""}', 22.7, 23.5),
+    ],
+)
+def test_people_quote_memory_with_and_without_quotes(text: str, free: float, asked: float):
+    runtime = read(text).subject.runtime
+    assert runtime.available_bytes.need() == pytest.approx(free * GIB)
+    assert runtime.asked_bytes.need() == pytest.approx(asked * GIB)
+
+
+@pytest.mark.parametrize(
+    ("text", "layers"),
+    [
+        ("layers.model=81 layers.offload=44 layers.split=11,11,11,11", (44, 81)),
+        ("17:59 memory.available=[17.8 GiB] layers.offload=49/63", (49, 63)),
+        ("31/33 layers offloaded", (31, 33)),
+        ("2 of 62 layers on GPU", (2, 62)),
+        ('msg="offloaded 20/33 layers to GPU"', (20, 33)),
+    ],
+)
+def test_people_quote_layers_in_many_ways(text: str, layers: tuple[int, int]):
+    runtime = read(text).subject.runtime
+    assert (runtime.gpu_layers.need(), runtime.layers.need()) == layers
+
+
+@pytest.mark.parametrize(
+    "text", ["99/33 layers to GPU", "3/5 layers of cake", "layers.offload=many", "memory.required.x=1"]
+)
+def test_what_only_looks_like_layers_is_none(text: str):
+    assert not isinstance(read(text).subject.runtime.layers, Known)
+
+
+def test_the_list_of_contexts_of_restarted_runners_is_a_list_of_loads():
+    runtime = read("runner restarted with --ctx-size 8192, 2048, 8192, 2048 in turn").subject.runtime
+    assert [load.context_length.need() for load in runtime.loads.need()] == [8192, 2048, 8192, 2048]
+
+
+def test_words_of_another_program_are_not_taken_for_ollama():
+    runtime = read("offloaded 20/33 layers to GPU").subject.runtime
+    assert not isinstance(runtime.name, Known)
+
+
+def test_a_load_that_runs_out_of_memory_failed_until_a_later_one_works():
+    failed = 'level=INFO source=sched.go:641 msg="Load failed" model=/m error="cudaMalloc failed: out of memory"'
+    start = (
+        'source=llama_server.go:433 msg="starting llama-server" cmd="/x/llama-server --model /m -c 4096 -np 1 -ngl 20"'
+    )
+    done = 'source=llama_server.go:1362 msg="llama-server started in 1.50 seconds"'
+    runtime = read(f"{start}\n{failed}").subject.runtime
+    assert runtime.state.need() == "failed"
+    assert "out of memory" in runtime.allocation_failure.need().message
+    assert runtime.gpu_layers_set.need() == 20
+    runtime = read(f"{start}\n{failed}\n{start}\n{done}").subject.runtime
+    assert runtime.state.need() == "loaded"
+    assert not isinstance(runtime.allocation_failure, Known)
+    assert len(runtime.loads.need()) == 2
+
+
+def test_a_sentence_that_quotes_ollama_is_read_and_left_to_others_too():
+    reader = OllamaReader()
+    assert not reader.take("my RTX 3090 has 31/33 layers offloaded", "log:1")
+    assert reader.take('time=x level=INFO source=ggml.go:494 msg="offloaded 31/33 layers to GPU"', "log:2")
+    assert reader.seen("log").lines == 2
+
+
+def test_nothing_of_ollama_is_nothing():
+    assert read("a log of something else\nwith two lines") == Seen()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "memory.required.full=" + "9" * 400 + " GiB layers.offload=" + "9" * 400,
+        'msg="inference compute" library=cuda id=' + "x" * 100_000,
+        'env="map[' + "OLLAMA_NUM_PARALLEL:-1 OLLAMA_KEEP_ALIVE:NaN " * 500,
+        "server config env=" + "A:" * 50_000,
+        'msg="gpu memory" free="-3 GiB" id=1',
+        "[GIN] | 200 | " + "1m" * 5000 + ' | | POST "/api/chat"',
+        'starting llama-server cmd="' + "--model " * 3000,
+        "load request={Operation:commit " + "KvSize:" * 3000,
+        "x=[" * 20_000 + " layers.model=3",
+        "\x00\ufffd layers.offload=\u0663 layers.model=\u0664",
+    ],
+)
+def test_hostile_lines_end_in_nothing_worse_than_no_fact(line: str):
+    runtime = read(line).subject.runtime
+    assert msgspec.json.decode(msgspec.json.encode(runtime), type=Runtime) == runtime
+
+
+def test_a_log_without_end_is_remembered_in_bounds():
+    reader = OllamaReader()
+    for number in range(5000):
+        reader.take(
+            f'source=a.go:1 msg="starting llama-server" cmd="x --model /m{number} -c 4096 -np 1"', f"log:{number}"
+        )
+        reader.take(f'[GIN] x | 200 | {number}ms | 127.0.0.1 | POST "/api/chat"', f"log:{number}")
+        reader.take(f"level=WARN msg={'ab' * (number % 97)}{number}", f"log:{number}")
+        reader.take(f'msg="inference compute" library=CUDA name=CUDA{number}', f"log:{number}")
+    runtime = reader.seen("log").subject.runtime
+    assert len(runtime.loads.need()) <= 201
+    assert len(runtime.warnings.need()) <= 40
+    assert len(runtime.devices.need()) <= 64
+    assert len(reader.seen("log").subject.run.request_s.need()) <= 200

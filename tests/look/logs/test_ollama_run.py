@@ -1,0 +1,127 @@
+import msgspec
+import pytest
+
+from unslow.facts.run import Run
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Known, Origin
+from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.ollama_run import parse_text
+
+ONE = """>>> why is the sky blue
+
+total duration:       1m2.301542s
+load duration:        21.5682ms
+prompt eval count:    210 token(s)
+prompt eval duration: 812.7965ms
+prompt eval rate:     258.37 tokens/s
+eval count:           470 token(s)
+eval duration:        1m1.2s
+eval rate:            7.68 tokens/s
+"""
+TWO = (
+    ONE
+    + """>>> and the sea
+total duration:       22.710211s
+load duration:        9.2959s
+prompt eval count:    1021 token(s)
+prompt eval duration: 61.9460741ms
+prompt eval rate:     16482.02 tokens/s
+eval count:           90 token(s)
+eval duration:        12.6723354s
+eval rate:            7.10 tokens/s
+"""
+)
+JSON = (
+    '{"model":"llama3.2","done":true,"total_duration":4935886791,"load_duration":534986708,"prompt_eval_count":26,'
+    '"prompt_eval_duration":107345000,"eval_count":237,"eval_duration":4289432000}'
+)
+
+
+def seen(text: str) -> Seen:
+    return parse_text(Text(text.split("\n"), "paste"))
+
+
+def run(text: str) -> Run:
+    return seen(text).subject.run
+
+
+def test_one_answer_gives_speeds_and_a_completion():
+    result = run(ONE)
+    assert result.decode_tokens_per_s.need() == pytest.approx(470 / 61.2)
+    assert result.load_s.need() == pytest.approx(0.0215682)
+    (done,) = result.completions.need()
+    assert (done.prompt_tokens, done.generated_tokens) == (210, 470)
+    assert done.prefill_s == pytest.approx(0.8127965)
+    assert done.client_total_s == pytest.approx(62.301542)
+    assert seen(ONE).spans == ((2, 10),)
+    assert not isinstance(seen(ONE).subject.runtime.loads, Known)
+
+
+def test_a_prompt_that_was_cached_does_not_pass_for_a_fast_one():
+    rate = run(TWO).prefill_tokens_per_s
+    assert rate.need() == pytest.approx(210 / 0.8127965)
+    assert rate.origin is Origin.ESTIMATED
+    assert "cached" in rate.source
+
+
+def test_several_answers_give_a_median_and_each_load():
+    result = seen(TWO)
+    assert len(result.subject.run.completions.need()) == 2
+    assert result.subject.run.decode_tokens_per_s.need() == pytest.approx((470 / 61.2 + 90 / 12.6723354) / 2)
+    (load,) = result.subject.runtime.loads.need()
+    assert load.seconds == Known(9.2959, Origin.REPORTED, "paste:12")
+
+
+def test_the_api_counts_nanoseconds():
+    result = run(JSON)
+    assert result.decode_tokens_per_s.need() == pytest.approx(55.25, rel=1e-3)
+    assert result.load_s.need() == pytest.approx(0.535, rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("text", "rate"),
+    [
+        ("eval rate: 14.6 tokens/s", 14.6),
+        ("| eval rate | 9.31 tokens/s |", 9.31),
+        ("eval duration: 843µs eval count: 2 token(s)", 2 / 843e-6),
+        ("eval rate:            54.84 tok/s", 54.84),
+    ],
+)
+def test_a_line_alone_is_enough(text: str, rate: float):
+    assert run(text).decode_tokens_per_s.need() == pytest.approx(rate)
+
+
+def test_the_rate_of_the_prompt_is_not_that_of_the_answer():
+    result = run("prompt eval rate:     1608.97 tokens/s")
+    assert not isinstance(result.decode_tokens_per_s, Known)
+    assert result.prefill_tokens_per_s.need() == 1608.97
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "prompt eval rate 843 -> 97 tok/s",
+        "the eval rate is low",
+        "eval duration: -3s eval count: 4",
+        '"eval_duration": -3, "eval_count": NaN',
+        "llama_perf: eval time = 120.11 ms / 42 tokens",
+    ],
+)
+def test_other_words_are_no_figures(text: str):
+    assert seen(text) == Seen()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "eval duration: " + "9" * 15 + "h eval count: 1 token",
+        "eval duration: 0s\neval count: 5 token(s)\neval rate: 0 tokens/s",
+        '"eval_count":' + "9" * 19 + ', "eval_duration": 0',
+        "eval rate: 1 tokens/s\n" * 3000,
+        "eval duration:" + " " * 200_000,
+    ],
+)
+def test_hostile_figures_stay_facts_that_a_snapshot_can_hold(text: str):
+    subject = seen(text).subject
+    assert msgspec.json.decode(msgspec.json.encode(subject), type=Subject) == subject

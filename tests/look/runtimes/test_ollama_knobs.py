@@ -1,0 +1,104 @@
+import pytest
+
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.runtime import Runtime
+from unslow.facts.units import GIB
+from unslow.facts.values import reported
+from unslow.look.runtimes.ollama import spell
+
+LINUX = Runtime(version=reported("0.33.0", "x"))
+OLD = Runtime(version=reported("0.4.2", "x"))
+WINDOWS = Runtime(environment=reported({"OLLAMA_MODELS": "C:\\Users\\me\\.ollama\\models"}, "x"))
+MAC = Runtime(command=reported(["/Applications/Ollama.app/Contents/Resources/ollama", "serve"], "x"))
+BOXED = Runtime(container=reported("docker", "x"))
+
+
+def words(knob: Knob, value: Setting, runtime: Runtime = LINUX) -> str:
+    return "\n".join(spell(Change(knob, value), runtime))
+
+
+@pytest.mark.parametrize(
+    ("knob", "value", "expected"),
+    [
+        (Knob.CONTEXT_LENGTH, 8192, "/set parameter num_ctx 8192"),
+        (Knob.CONTEXT_LENGTH, 8192, "OLLAMA_CONTEXT_LENGTH=8192"),
+        (Knob.GPU_LAYERS, 20, "PARAMETER num_gpu 20"),
+        (Knob.GPU_LAYERS, None, "/set parameter num_gpu -1"),
+        (Knob.FIT, True, "/set parameter num_gpu -1"),
+        (Knob.FIT_MARGIN, GIB // 2, "LLAMA_ARG_FIT_TARGET=512"),
+        (Knob.KV_CACHE_TYPE, "q8_0", "OLLAMA_KV_CACHE_TYPE=q8_0"),
+        (Knob.FLASH_ATTENTION, True, "OLLAMA_FLASH_ATTENTION=1"),
+        (Knob.PARALLEL, 1, "OLLAMA_NUM_PARALLEL=1"),
+        (Knob.BATCH, 1024, '"options": {"num_batch": 1024}'),
+        (Knob.THREADS, 8, "num_thread 8"),
+        (Knob.SPLIT_MODE, "none", "main_gpu 0"),
+        (Knob.SPLIT_MODE, "layer", "OLLAMA_SCHED_SPREAD=1"),
+        (Knob.EXPERTS_ON_CPU, 12, "LLAMA_ARG_N_CPU_MOE=12"),
+        (Knob.LOAD_MODE, "none", "use_mmap false"),
+        (Knob.KEEP_ALIVE, -1, "OLLAMA_KEEP_ALIVE=-1"),
+        (Knob.SPECULATIVE, 0, "draft_num_predict 0"),
+        (Knob.SAMPLER, 40, "top_k 40"),
+        (Knob.QUANT, "Q4_K_M", "Q4_K_M"),
+        (Knob.VERSION, "0.32.1", "OLLAMA_VERSION=0.32.1"),
+        (Knob.OTHER_PROCESS, 7, "ollama stop MODEL"),
+        (Knob.DEVICE, "CUDA1", "CUDA_VISIBLE_DEVICES=1"),
+    ],
+)
+def test_each_knob_in_ollama_s_words(knob: Knob, value: Setting, expected: str):
+    assert expected in words(knob, value)
+
+
+def test_a_context_for_all_requests_is_said_for_one():
+    runtime = Runtime(version=LINUX.version, slots=reported(4, "x"))
+    assert "num_ctx 4096" in words(Knob.CONTEXT_LENGTH, 16384, runtime)
+
+
+def test_a_variable_is_set_where_the_server_runs():
+    linux = spell(Change(Knob.PARALLEL, 2), LINUX)
+    folder = "/etc/systemd/system/ollama.service.d"
+    unit = "printf '[Service]\\nEnvironment=\"OLLAMA_NUM_PARALLEL=2\"\\n'"
+    assert linux == [
+        f"sudo mkdir -p {folder} && {unit} | sudo tee {folder}/OLLAMA_NUM_PARALLEL.conf",
+        "sudo systemctl daemon-reload && sudo systemctl restart ollama",
+    ]
+    assert 'setx OLLAMA_NUM_PARALLEL "2"' in words(Knob.PARALLEL, 2, WINDOWS)
+    assert 'launchctl setenv OLLAMA_NUM_PARALLEL "2"' in words(Knob.PARALLEL, 2, MAC)
+    assert spell(Change(Knob.PARALLEL, 2), BOXED) == ["start the container with -e OLLAMA_NUM_PARALLEL=2"]
+
+
+def test_old_versions_have_other_words_or_none():
+    assert "OLLAMA_CONTEXT_LENGTH" not in words(Knob.CONTEXT_LENGTH, 8192, OLD)
+    assert "OLLAMA_FLASH_ATTENTION=1" in words(Knob.KV_CACHE_TYPE, "q8_0", OLD)
+    assert words(Knob.EXPERTS_ON_CPU, 12, OLD) == ""
+    assert f"OLLAMA_GPU_OVERHEAD={GIB}" in words(Knob.FIT_MARGIN, GIB, OLD)
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        ("amdgpu devices detected but permission problems block access", "usermod -a -G render,video ollama"),
+        ("amdgpu is not supported: gfx1035", "HSA_OVERRIDE_GFX_VERSION=10.3.0"),
+        ("gfx803 is not supported", "OLLAMA_VULKAN=1"),
+        ("dropping integrated GPU; to enable, set OLLAMA_IGPU_ENABLE=1", "OLLAMA_IGPU_ENABLE=1"),
+        ("NVIDIA driver too old: 570 or newer", "newer driver"),
+        ("no compatible GPUs were discovered", "install.sh"),
+    ],
+)
+def test_a_refused_gpu_is_helped_by_its_reason(reason: str, expected: str):
+    assert expected in words(Knob.GPU_BACKEND, None, Runtime(gpu_refused=reported(reason, "log:1")))
+
+
+def test_a_hidden_gpu_is_shown_again_and_a_container_gets_its_devices():
+    hidden = Runtime(environment=reported({"CUDA_VISIBLE_DEVICES": "-1"}, "x"))
+    assert "CUDA_VISIBLE_DEVICES" in words(Knob.GPU_BACKEND, None, hidden)
+    assert "--gpus all" in words(Knob.GPU_BACKEND, None, BOXED)
+
+
+def test_a_better_card_than_the_one_that_vulkan_chose():
+    used = Runtime(device_used=reported("Vulkan0", "x"))
+    assert "OLLAMA_VULKAN=0" in words(Knob.DEVICE, "CUDA0", used)
+
+
+def test_a_knob_without_words_has_none():
+    assert spell(Change(Knob.PROMPT_CACHE, value=True), LINUX) == []
+    assert spell(Change(Knob.THREADS, None), LINUX) == []
