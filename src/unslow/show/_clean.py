@@ -23,6 +23,11 @@ def safe(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
+def safe_json(text: str) -> str:
+    """The same JSON with those characters as their numbers, which mean the same: they stand only in strings."""
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def _cleaned(value: Any) -> Any:
     match value:
         case str():

@@ -30,7 +30,9 @@ def fact_value(fact: str, value: str | float) -> str:
         return f"{value / GB:.1f} GB/s"
     if fact.endswith("_bytes"):
         return size(value)
-    if fact.endswith(("_s", "_s_per_token")):
+    if fact.endswith("tokens_per_s"):
+        return f"{rate(value)} tok/s"
+    if fact.endswith(("_s", "_s_per_token")) and not fact.endswith("_per_s"):
         return span(value)
     return f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
 

@@ -8,7 +8,7 @@ from rich.text import Text
 from unslow.show._clean import cleaned
 from unslow.show._console import TextConsole
 from unslow.show._units import fact_value, rate, span
-from unslow.think.report import BudgetPart, Finding, Range, Report, SubjectReport
+from unslow.think.report import BudgetPart, ChecklistItem, Finding, Range, Report, SubjectReport, Untold
 
 _RED, _GREEN, _YELLOW = "bold white on red", "bold black on green", "bold black on yellow"
 _STYLE = {"slow": _RED, "failed": _RED, "normal": _GREEN, "cannot_tell": _YELLOW}
@@ -36,11 +36,16 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
         parts += ["", _budget(subject.budget, bar=min(_BAR, width - 4))]
     if subject.findings:
         parts += ["", Text("Why", style="bold"), *_findings(subject.findings)]
-    parts += ["", *_checklist(subject)]
+    if subject.contradictions:
+        parts += ["", *_contradictions(subject)]
+    if subject.ask_next:
+        parts += ["", *_questions(subject)]
+    if subject.known:
+        parts += ["", *_known(subject)]
+    parts += _checklist(subject, everything=everything or not subject.known)
     if subject.ruled_out:
         parts += ["", *_ruled_out(subject, everything=everything)]
-    if subject.cannot_tell:
-        parts += ["", *_untold(subject)]
+    parts += _untold(subject, everything=everything)
     parts += [Text(note, style="italic") for note in subject.notes]
     return Group(*parts, "")
 
@@ -133,16 +138,49 @@ def _finding(number: int, finding: Finding, root: str | None) -> RenderableType:
     return Group(head, grid)
 
 
-def _checklist(subject: SubjectReport) -> list[RenderableType]:
+def _contradictions(subject: SubjectReport) -> list[RenderableType]:
+    grid = _pair_grid()
+    for item in subject.contradictions:
+        grid.add_row(f"  {item.about}", "; ".join(item.says))
+        if item.meaning:
+            grid.add_row("", Text(item.meaning, style="italic"))
+    return [Text("Contradictions", style="bold"), grid]
+
+
+def _questions(subject: SubjectReport) -> list[RenderableType]:
+    """Commands to copy: each on a line of its own, not wrapped."""
+    parts: list[RenderableType] = [Text("To settle it, run", style="bold")]
+    for question in subject.ask_next:
+        parts += [Text(f"  {question.command}", style="cyan", no_wrap=True, overflow="ignore")]
+        parts += [Padding(Text(question.why, style="dim"), (0, 0, 0, 6))]
+    return parts
+
+
+def _known(subject: SubjectReport) -> list[RenderableType]:
+    grid = _pair_grid()
+    for item in subject.known:
+        told = ", in words" if item.origin == "told" else ""
+        text = Text(fact_value(item.fact, item.value)).append(f"  [{item.source}{told}]", style="dim")
+        grid.add_row(f"  {item.fact}", text)
+    return [Text("Understood from the text", style="bold"), grid]
+
+
+def _checklist(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
+    """Every question of the guides; of a text only those that it answers."""
+    asked = [i for i in subject.checklist if everything or i.state != "unknown"]
+    return ["", *_answered(asked)] if asked else []
+
+
+def _answered(asked: list[ChecklistItem]) -> list[RenderableType]:
     grid = Table.grid(padding=(0, 1))
     grid.add_column(no_wrap=True)
     grid.add_column(overflow="fold")
-    without_gpu = [i for i in subject.checklist if i.because == "there is no GPU"]
+    without_gpu = [i for i in asked if i.because == "there is no GPU"]
     if without_gpu:
         grid.add_row(
             Text("  –", style="dim"), Text(f"{len(without_gpu)} questions about the GPU: there is none", style="dim")
         )
-    for item in (i for i in subject.checklist if i not in without_gpu):
+    for item in (i for i in asked if i not in without_gpu):
         mark, style = _MARK[item.state]
         grid.add_row(Text(f"  {mark}", style=style), Text(item.item).append(f"  {item.because}", style="dim"))
     return [Text("Checklist", style="bold"), grid]
@@ -158,10 +196,24 @@ def _ruled_out(subject: SubjectReport, *, everything: bool) -> list[RenderableTy
     return [Text("Ruled out", style="bold"), grid, *more]
 
 
-def _untold(subject: SubjectReport) -> list[RenderableType]:
+def _untold(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
+    """Suspicions first; where commands were asked for instead, the rest only on demand."""
+    suspected = [item for item in subject.cannot_tell if item.suspected]
+    others = [item for item in subject.cannot_tell if not item.suspected]
+    parts: list[RenderableType] = (
+        ["", Text("Suspected, not proven", style="bold"), _lacks(suspected)] if suspected else []
+    )
+    if others and (everything or not subject.known):
+        parts += ["", Text("Could not tell", style="bold"), _lacks(others)]
+    elif others:
+        parts += ["", Text(f"{len(others)} more causes could not be judged from this text: --all", style="dim")]
+    return parts
+
+
+def _lacks(items: list[Untold]) -> RenderableType:
     grid = _pair_grid()
-    for item in subject.cannot_tell:
-        missing = f" ({item.missing})" if item.missing != item.because else ""
+    for item in items:
+        missing = f" ({item.missing})" if item.missing != item.because and not item.suspected else ""
         how = f"; to find out: {item.how_to_get}" if item.how_to_get else ""
         grid.add_row(f"  {item.cause}", f"{item.because}{missing}{how}")
-    return [Text("Could not tell", style="bold"), grid]
+    return grid

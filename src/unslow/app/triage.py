@@ -1,0 +1,91 @@
+"""Any pasted text as a report: logs, tables, commands and words, judged by the same causes as a live machine."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+import msgspec
+
+from unslow import __version__
+from unslow.app.spell import spelled
+from unslow.app.told_expectation import with_expectation
+from unslow.facts.bounded import bounded
+from unslow.facts.errors import UserError
+from unslow.facts.masking import masked
+from unslow.facts.snapshot import Case, Snapshot, Subject
+from unslow.look.logs.cleaning import in_utf8
+from unslow.look.paste import Pasted, read_paste
+from unslow.look.paste.machines import merged_machine
+from unslow.look.paste.subjects import merged_subjects
+from unslow.think.judge import diagnose
+from unslow.think.known_facts import known_facts
+from unslow.think.questions import questions
+from unslow.think.report import Report, SubjectReport
+from unslow.think.words import read_words
+
+READ_AS_WORDS_BYTES = 512 * 1024
+"""A text up to this size is read whole for what its author says; of a longer one, the lines that no program printed."""
+Progress = Callable[[int], None]
+
+
+class Triaged(NamedTuple):
+    """The report, and the snapshot that it was judged from."""
+
+    report: Report
+    snapshot: Snapshot
+
+
+def triage(chunks: Iterable[bytes], source: str, progress: Progress | None = None) -> Triaged:
+    """Read a text once, in bounded memory, and judge what it tells; UserError where it tells nothing at all."""
+    head = _Head()
+    pasted = read_paste(head.watch(in_utf8(chunks)), source, progress)
+    if not pasted.bytes:
+        raise UserError(f"{source} is empty", "paste a log, a bug report or the output of a command")
+    snapshot = _snapshot(pasted, head, source)
+    report = spelled(diagnose(snapshot), snapshot)
+    subjects = tuple(_completed(subject, case, pasted) for subject, case in _pairs(report, snapshot))
+    return Triaged(msgspec.structs.replace(report, subjects=subjects), snapshot)
+
+
+class _Head:
+    """The beginning of a text, kept as it streams by."""
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def watch(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        for chunk in chunks:
+            if len(self.data) <= READ_AS_WORDS_BYTES:
+                self.data += chunk[: READ_AS_WORDS_BYTES + 1 - len(self.data)]
+            yield chunk
+
+
+def _snapshot(pasted: Pasted, head: _Head, source: str) -> Snapshot:
+    if len(head.data) <= READ_AS_WORDS_BYTES:
+        told = read_words(bytes(head.data).decode("utf-8", "replace").split("\n"), source)
+    else:
+        told = read_words(pasted.prose.lines, source, numbers=pasted.prose.numbers)
+    machine = merged_machine([told.machine, pasted.machine])
+    subjects = merged_subjects((told.subject, *pasted.subjects)) or (Subject(),)
+    seen = Snapshot(
+        unslow_version=__version__, machine=bounded(machine), subjects=tuple(bounded(subject) for subject in subjects)
+    )
+    return masked(seen)  # people paste keys: what is not in the facts is in no report
+
+
+def _pairs(report: Report, snapshot: Snapshot) -> Iterator[tuple[SubjectReport, Case]]:
+    cases = list(snapshot.cases())
+    return ((subject, cases[subject.number]) for subject in report.subjects)
+
+
+def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectReport:
+    """With what to ask next, what was understood, and how it was read."""
+    read = ", ".join(f"{count} of {name}" for name, count in sorted(pasted.recognised.items(), key=lambda p: -p[1]))
+    note = f"Read {pasted.lines} lines: {read or 'no log or table among them'}; the rest as words."
+    if pasted.sampled:
+        note += " Lines that repeat were counted, not read one by one."
+    return msgspec.structs.replace(
+        with_expectation(subject, case),
+        ask_next=questions(case, subject.cannot_tell),
+        known=known_facts(case),
+        notes=(*subject.notes, note),
+    )

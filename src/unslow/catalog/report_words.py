@@ -1,0 +1,70 @@
+"""The vocabulary of bug reports: how people say what they saw, and what differs between two speeds."""
+
+import re
+import tomllib
+from functools import cache
+from typing import NamedTuple
+
+from unslow.catalog import texts
+from unslow.facts.account import Topic
+
+_FOLDER = "words"
+
+
+class Phrases(NamedTuple):
+    """How a topic is spoken of, and what takes a match back where it stands before it."""
+
+    says: re.Pattern[str]
+    unless: re.Pattern[str] | None = None
+
+
+@cache
+def remark_phrases() -> dict[Topic, Phrases]:
+    """Observations by topic."""
+    table = tomllib.loads(texts(_FOLDER)["remarks"])
+    return {
+        Topic(name): Phrases(_any(entry["says"]), _any(entry["unless"]) if "unless" in entry else None)
+        for name, entry in table.items()
+    }
+
+
+@cache
+def difference_phrases() -> dict[Topic, re.Pattern[str]]:
+    """What differs, by topic."""
+    table = tomllib.loads(texts(_FOLDER)["differences"])
+    return {Topic(name): _any(patterns) for name, patterns in table.items()}
+
+
+def _any(patterns: list[str]) -> re.Pattern[str]:
+    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+
+
+class NumberPhrase(NamedTuple):
+    """A fact, how its value is read, and the words around it."""
+
+    path: str
+    kind: str
+    says: re.Pattern[str]
+
+
+@cache
+def number_phrases() -> tuple[NumberPhrase, ...]:
+    """Numbers and settings by the fact that they are."""
+    table = tomllib.loads(texts(_FOLDER)["numbers"])
+    return tuple(NumberPhrase(entry["path"], entry["as"], re.compile(entry["says"])) for entry in table["fact"])
+
+
+@cache
+def version_phrases() -> dict[str, re.Pattern[str]]:
+    """How people say which version was well and since which it is not; `VERSION` stands for any of them."""
+    table = tomllib.loads(texts(_FOLDER)["versions"])
+    version = _any(table["version"]).pattern
+    return {name: _any([p.replace("VERSION", f"(?:{version})") for p in table[name]]) for name in table}
+
+
+@cache
+def runtime_words() -> tuple[tuple[str, str], ...]:
+    """What runtimes are called in prose, the longer name first, and their name in facts."""
+    table = tomllib.loads(texts(_FOLDER)["runtimes"])
+    pairs = ((word, name) for name, words in table.items() for word in words)
+    return tuple(sorted(pairs, key=lambda pair: -len(pair[0])))

@@ -1,0 +1,71 @@
+"""Speeds with labels, in one line or in several: `-sm layer 23 tok/s, -sm row 7 tok/s`, `3090 alone: 81 t/s`.
+
+Whoever writes down two speeds of one kind tells of an experiment; what the labels name is what differs.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from unslow.facts.account import Metric, Topic
+from unslow.think.words.lines import Line
+from unslow.think.words.rates import direct_changes, metric_of, speeds
+from unslow.think.words.topics import topics_of
+
+LEAST_RATIO = 1.15
+"""Speeds that differ by less are the same speed, measured twice."""
+_MOST = 40
+_END = re.compile(r"[,;]|\.\s|\bvs\b|\bbut\b|\bwhile\b|\bwithout\b|\band\b(?= \w+ \d)")
+_TIME_UNIT = re.compile(r"(?<![a-z])(?:ms|s|sec|seconds?)\s?(?:/|per)")
+
+
+class Labelled(NamedTuple):
+    """A speed, what stands beside it, and its line."""
+
+    value: float
+    metric: Metric
+    label: str
+    line: Line
+
+    @property
+    def topics(self) -> tuple[Topic, ...]:
+        """What its label names."""
+        return topics_of(self.label)
+
+
+class Pair(NamedTuple):
+    """The slowest and the fastest of one kind."""
+
+    slow: Labelled
+    fast: Labelled
+
+    @property
+    def differs(self) -> tuple[Topic, ...]:
+        """What either label names; where both name the same things, they name different values of them."""
+        return tuple(dict.fromkeys((*self.slow.topics, *self.fast.topics)))
+
+
+def pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:
+    """The extremes of the labelled speeds of each kind; lines that compare by themselves are left out."""
+    found = [one for line in lines if not any(direct_changes(line.text)) for one in _labelled(line, about)][:_MOST]
+    for _, group in groupby(sorted(found, key=lambda one: one.metric), key=lambda one: one.metric):
+        alike = list(group)
+        slow, fast = min(alike, key=lambda one: one.value), max(alike, key=lambda one: one.value)
+        if fast.value >= LEAST_RATIO * slow.value and slow.label != fast.label:
+            yield Pair(slow, fast)
+
+
+def _labelled(line: Line, about: Metric) -> Iterator[Labelled]:
+    """Each speed of a line with the words before it, back to the last, and after it, up to the next comma."""
+    start = 0
+    for speed in speeds(line.text):
+        if _TIME_UNIT.search(line.text[speed.start : speed.end]):
+            continue  # the same speed said once more, as a time
+        rest = line.text[speed.end :]
+        end = _END.search(rest)
+        stop = speed.end + (end.start() if end else len(rest))
+        label = f"{line.text[start : speed.start]} {line.text[speed.end : stop]}".strip(" ,;:()")
+        start = stop
+        metric = speed.metric if speed.metric != "unknown" else metric_of(label, "")
+        yield Labelled(speed.value, metric if metric != "unknown" else about, label, line)

@@ -1,0 +1,166 @@
+"""Speeds in prose: `60-70 -> 12-18 tok/s after the update`, `about 7 tok/s, was 31`, `bf16 5.6 tps, fp16 192`."""
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from unslow.facts.account import Metric
+
+_N = r"\d{1,6}(?:[.,]\d{1,3})?"
+_UNIT = (
+    r"(?:(?:tok|token|tokens|tk|tks|t)\s?/\s?(?:s|sec|second)\b|(?:tok|tokens?)\s?(?:per|a)\s?(?:s|sec|second)\b"
+    r"|tps\b|tok/?s\b|t/s\b)"
+)
+_SLOW_UNIT = r"(?P<per>ms|s|sec|seconds?)\s?(?:/|per|a)\s?(?:tok(?:en)?|t)\b"
+_RANGE = rf"{_N}(?:\s?(?:-|to)\s?{_N})?"
+_KIND = r"(?:(?:generation|generated|output|decode|prompt|prefill|input|total) )?"
+_ONE = re.compile(rf"(?<![\w./-])(?P<n>{_RANGE})\s?\+?\s?{_KIND}(?:{_UNIT}|{_SLOW_UNIT})")
+_ARROW = r"(?:-{1,2}>|=>|>|\bto\b|\bdown to\b)"
+_CHANGE = re.compile(
+    rf"(?<![\w./-])(?P<a>{_N}(?:\s?-\s?{_N})?)\s?(?:{_UNIT})?\s?{_ARROW}\s?(?P<b>{_N}(?:\s?-\s?{_N})?)\s?\+?\s?{_UNIT}"
+)
+_OTHER = (
+    r"(?:\((?:was|previously|before)|\bwas\b|\bwere\b|used to (?:be|get|have|run at)|instead of|rather than|down from"
+    r"|versus|vs\.?|compared (?:to|with)|against|previously|before(?: it was)?|up from)"
+)
+_AGAINST = re.compile(
+    rf"(?<![\w./-])(?P<a>{_RANGE})\s?(?:{_UNIT})[^.;\d]{{0,30}}?{_OTHER}[^.;\d]{{0,25}}?(?P<b>{_RANGE})(?:\s?{_UNIT})?"
+    r"(?![\w.]*(?:gb|mb|gib|%|k\b|b\b|mhz|w\b))"
+)
+_LISTED = re.compile(
+    rf"(?P<label>[a-z][\w .+/()-]{{0,24}}?)[ :=]+(?P<n>{_N})(?:\s?{_UNIT})?(?=\s*(?:[,;]|$|and\b|vs\b))"
+)
+_FACTOR = re.compile(
+    r"(?<![\w.])(?P<n>\d{1,4}(?:\.\d{1,2})?)(?:\s?-\s?(?P<m>\d{1,4}(?:\.\d{1,2})?))?\s?(?:x|times|fold)\s?"
+    r"(?:(?:too )?slow(?:er|ly)?|slow[- ]?down|drop|decrease|regression|worse|longer|less|lower|hit)"
+    r"|(?:slow(?:er|s|ed)?(?: down)?|drops?(?:ped)?|degrad\w+|decreas\w+|reduc\w+|regress\w+)[^.;\d]{0,24}?"
+    r"(?:by (?:a factor of )?|about |over )?"
+    r"(?P<k>\d{1,4}(?:\.\d{1,2})?)(?:\s?-\s?(?P<l>\d{1,4}(?:\.\d{1,2})?))?\s?(?:x|times)(?![\w])"
+)
+_PERCENT = re.compile(
+    r"(?P<p>\d{1,2}(?:\.\d)?)(?:\s?-\s?(?P<q>\d{1,2}(?:\.\d)?))?\s?%\s?"
+    r"(?:drop|slower|slow[- ]?down|decrease|loss|less|regression|lower|degradation|hit)"
+    r"|(?:drop\w*|slow\w*|decreas\w*|los[st]\w*|degrad\w*|regress\w*)[^.;\d]{0,16}(?P<r>\d{1,2}(?:\.\d)?)\s?%"
+)
+_OF_BEFORE = re.compile(
+    r"(?P<p>\d{1,2})\s?%\s(?:of\s)?(?:the\s|its\s|my\s)?(?:previous|former|original|earlier|expected|old|prior)"
+)
+_COUNTED = {"two": 2.0, "three": 3.0, "four": 4.0, "five": 5.0, "six": 6.0, "eight": 8.0, "ten": 10.0, "twenty": 20.0}
+_TIMES = re.compile(rf"\b({'|'.join(_COUNTED)}) times (?:slower|less|lower|longer|too slow)")
+_PARTS = {"half": 2.0, "a third": 3.0, "one third": 3.0, "a quarter": 4.0, "a fifth": 5.0, "a tenth": 10.0}
+_PART = re.compile(
+    rf"\b(?:at |only |reaches |gives |to |is |runs at )?({'|'.join(_PARTS)}) (?:of|the speed|as fast|its speed)"
+)
+_WORDS = {"halves": 2.0, "halved": 2.0, "twice as slow": 2.0, "an order of magnitude slow": 10.0, "by about ten": 10.0}
+_PREFILL = re.compile(
+    r"\bprompt(?: eval\w*)?(?: rate| speed)?|prefill|\bpp\s?\d*\b|\bpp\d|processing|ingest|input tokens"
+)
+_DECODE = re.compile(r"\btg\s?\d*\b|\btg\d|generat|\bgen\b|decode|(?<!prompt )\beval\b|output|inference|respon|chat")
+_LOAD = re.compile(r"(?<!under )(?<!full )(?<!high )(?<!cpu )(?<!gpu )\bload(?:ing|s|ed)?\b|cold start|start-?up")
+_FIRST = re.compile(r"ttft|first token|time to first|delay before|latency before|waits? before")
+_MOST = 1e6
+_WISHED = re.compile(
+    r"(?:advertis\w*|claim\w*|expect\w*|should (?:be|give|get|reach)|promis\w*|published|vendor|benchmark|table|page)"
+    r"[^.;,]{0,30}$"
+)
+_NEAR = 50
+"""A speed with such a word so shortly before it is one that somebody hopes for, and was not seen."""
+
+
+class Speed(NamedTuple):
+    """Tokens per second, the words before it, and where it stands in the line."""
+
+    value: float
+    metric: Metric
+    start: int
+    end: int
+
+
+class Change(NamedTuple):
+    """Two speeds of one line; which was first matters less than which is slower."""
+
+    slow: float
+    fast: float
+    metric: Metric
+    labels: tuple[str, str] = ("", "")
+    """What stands beside each speed, the slow one's first, in lists such as `bf16 5.6, fp16 192`."""
+
+
+def speeds(text: str) -> Iterator[Speed]:
+    """Every speed of a line."""
+    for match in _ONE.finditer(text):
+        value = middle(match["n"])
+        if match["per"]:
+            value = 1 / (value * (1e-3 if match["per"] == "ms" else 1.0)) if value else 0.0
+        if 0 < value < _MOST and not _WISHED.search(text[max(0, match.start() - _NEAR) : match.start()]):
+            yield Speed(value, metric_of(text[: match.start()], text), *match.span())
+
+
+def changes(text: str) -> Iterator[Change]:
+    """Pairs of speeds: by an arrow, by a word such as `was`, or in a list with labels."""
+    found = list(direct_changes(text))
+    yield from found or _listed(text)
+
+
+def direct_changes(text: str) -> Iterator[Change]:
+    """Pairs of speeds that the line itself sets against one another: by an arrow, or by a word such as `was`."""
+    for match in (*_CHANGE.finditer(text), *_AGAINST.finditer(text)):
+        a, b = middle(match["a"]), middle(match["b"])
+        if min(a, b) > 0 and max(a, b) < _MOST:
+            yield Change(min(a, b), max(a, b), metric_of(text[: match.start()], text))
+
+
+def _listed(text: str) -> Iterator[Change]:
+    """`bf16 eval 5.62 tps, fp16 191.95`: the unit may stand only once."""
+    if not re.search(_UNIT, text):
+        return
+    items = [(m["label"].strip(" ,;("), middle(m["n"])) for m in _LISTED.finditer(text)]
+    items = [(label, value) for label, value in items if 0 < value < _MOST and label]
+    kinds = {metric_of(label, "") for label, _ in items} - {"unknown"}
+    if len(items) < 2 or len(kinds) > 1:  # noqa: PLR2004 (one speed is no comparison, nor are two phases of one run)
+        return
+    slow, fast = min(items, key=lambda i: i[1]), max(items, key=lambda i: i[1])
+    if slow[1] < fast[1]:
+        yield Change(slow[1], fast[1], metric_of(text, text), (slow[0], fast[0]))
+
+
+def slowdown(text: str) -> float | None:
+    """How many times slower, where a line says it as a factor, a percentage or a word."""
+    if match := _FACTOR.search(text):
+        given = [float(match[g]) for g in ("n", "m", "k", "l") if match[g]]
+        factor = sum(given) / len(given)
+        return factor if factor > 1 else None
+    if match := _PERCENT.search(text):
+        given = [float(match[g]) for g in ("p", "q", "r") if match[g]]
+        return 1 / (1 - min(95.0, sum(given) / len(given)) / 100)
+    if match := _OF_BEFORE.search(text):
+        return 100 / max(1.0, float(match["p"]))
+    if match := _TIMES.search(text):
+        return _COUNTED[match[1]]
+    if match := _PART.search(text):
+        return _PARTS[match[1]]
+    return next((factor for words, factor in _WORDS.items() if words in text), None)
+
+
+def metric_of(before: str, text: str) -> Metric:
+    """What a speed is the speed of: by the nearest word before it, else by the line."""
+    nearest = max(
+        ((kind, m.start()) for kind, p in _KINDS.items() for m in p.finditer(before)), key=lambda f: f[1], default=None
+    )
+    if nearest:
+        return nearest[0]
+    return next((kind for kind, pattern in _KINDS.items() if pattern.search(text)), "unknown")
+
+
+_KINDS: dict[Metric, re.Pattern[str]] = {"first_token": _FIRST, "prefill": _PREFILL, "decode": _DECODE, "load": _LOAD}
+
+
+def middle(text: str) -> float:
+    """The middle of `12-18`; a comma stands for the point of a decimal unless three digits follow."""
+    parts = [_number(part) for part in re.split(r"\s?(?:-|to)\s?", text) if part]
+    return sum(parts) / len(parts) if parts else 0.0
+
+
+def _number(text: str) -> float:
+    whole, comma, rest = text.partition(",")
+    return float(whole + rest) if comma and len(rest) == 3 else float(f"{whole}.{rest}" if comma else text)  # noqa: PLR2004

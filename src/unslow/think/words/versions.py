@@ -1,0 +1,76 @@
+"""Runtimes and their versions in prose: which one, and between which two it got slow."""
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from unslow.catalog.report_words import runtime_words, version_phrases
+from unslow.facts.values import NOT_LOOKED, Fact, told
+from unslow.think.words.lines import Line
+
+_LABEL = re.compile(r"^(?:runtime|software|backend|engine|server|version)\b[^:]{0,20}:")
+
+
+class Versions(NamedTuple):
+    """The runtime that is meant, its version, and the border between well and slow."""
+
+    name: Fact[str] = NOT_LOOKED
+    version: Fact[str] = NOT_LOOKED
+    before: Fact[str] = NOT_LOOKED
+    since: Fact[str] = NOT_LOOKED
+
+
+def versions_told(lines: Sequence[Line]) -> Versions:
+    """Which runtime of which version, and where the border is."""
+    name, version = _runtime(lines)
+    before, since = _border(lines, version)
+    return Versions(name, version, before, since)
+
+
+def _runtime(lines: Sequence[Line]) -> tuple[Fact[str], Fact[str]]:
+    for line in [*(x for x in lines if _LABEL.match(x.text)), *lines]:
+        for word, name in runtime_words():
+            at = line.text.find(word)
+            if at >= 0:
+                number = version_phrases()["version"].search(line.text[at + len(word) : at + len(word) + 24])
+                short = re.match(r"\W{1,3}(?:version )?(\d{1,2}\.\d{1,3})\b", line.text[at + len(word) :])
+                found = number[0] if number else short[1] if short else ""
+                return told(name, line.where), told(found, line.where) if found else NOT_LOOKED
+    return NOT_LOOKED, NOT_LOOKED
+
+
+def _border(lines: Sequence[Line], version: Fact[str]) -> tuple[Fact[str], Fact[str]]:
+    before: Fact[str] = NOT_LOOKED
+    since: Fact[str] = NOT_LOOKED
+    for line in lines:
+        if pair := version_phrases()["pair"].search(line.text):
+            older, newer = sorted((pair["a"], pair["b"]), key=_order)
+            if older != newer:
+                return told(older, line.where), told(newer, line.where)
+        if (match := version_phrases()["since"].search(line.text)) and since == NOT_LOOKED:
+            since = told(match["v"] or match["w"], line.where)
+        if (match := version_phrases()["before"].search(line.text)) and before == NOT_LOOKED:
+            before = told(match["v"] or match["w"], line.where)
+        if before == NOT_LOOKED:
+            before = _older(line, version.value_or(""))
+    return before, since
+
+
+def _older(line: Line, version: str) -> Fact[str]:
+    """Another, older version in a line with a number: people quote what the last good one gave."""
+    if not version or not re.search(r"\d", line.text):
+        return NOT_LOOKED
+    others = [
+        v
+        for v in version_phrases()["version"].findall(line.text)
+        if _kind(v) == _kind(version) and _order(v) < _order(version)
+    ]
+    return told(others[0], line.where) if others else NOT_LOOKED
+
+
+def _kind(version: str) -> str:
+    return "build" if version.startswith("b") else "version"
+
+
+def _order(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d{1,9}", version)) or (0,)
