@@ -1,3 +1,15 @@
 """Why local inference is slow, what the hardware should give, and the proof."""
 
+from typing import Any
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "watch"]
+
+
+def __getattr__(name: str) -> Any:
+    """`unslow.watch`, imported when it is used: the command line does without it."""
+    if name == "watch":
+        from unslow.app.watch import watch  # noqa: PLC0415
+
+        return watch
+    raise AttributeError(f"module 'unslow' has no attribute {name!r}")
