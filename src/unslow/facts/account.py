@@ -50,6 +50,8 @@ class Topic(StrEnum):
     GPU_UNUSED = "gpu_unused"
     GPU_ABSENT = "gpu_absent"
     GPU_LIBRARY_MISSING = "gpu_library_missing"
+    GPU_LIBRARY_ABSENT = "gpu_library_absent"
+    """A program printed that a library of the GPU is not there; missing ones are only said to be."""
     GPU_NOT_SUPPORTED = "gpu_not_supported"
     GPU_LOST = "gpu_lost"
     WRONG_GPU = "wrong_gpu"
@@ -59,8 +61,15 @@ class Topic(StrEnum):
     OTHER_VRAM_USER = "other_vram_user"
     SWAPPING = "swapping"
     DISK_BUSY = "disk_busy"
+    """The disk is read, or said to be."""
+    DISK_BUSY_WHILE_GENERATING = "disk_busy_while_generating"
     NODE_IMBALANCE = "node_imbalance"
+    COPIES_TO_GPU = "copies_to_gpu"
+    """The GPU waits for weights that come over its link."""
     CPU_BUSY = "cpu_busy"
+    ONE_CORE_BUSY = "one_core_busy"
+    EFFICIENCY_CORES_BUSY = "efficiency_cores_busy"
+    EXPERTS_ON_CPU = "experts_on_cpu"
     GPU_IDLE = "gpu_idle"
     THROTTLED = "throttled"
     CPU_CLOCK_LOW = "cpu_clock_low"
@@ -89,11 +98,15 @@ class Remark(Facts, frozen=True, kw_only=True):
 
 
 class Comparison(Facts, frozen=True, kw_only=True):
-    """Two speeds of the same thing, and what differs on the slow side; times are turned into rates."""
+    """Two speeds of the same thing, and what differs on the slow side; times are turned into rates.
+
+    Where only a factor is told, `slow` is 1 and `relative` is set.
+    """
 
     metric: Metric
     slow: Amount
     fast: Amount
+    relative: bool = False
     differs: tuple[Topic, ...] = ()
     text: str = ""
     source: str

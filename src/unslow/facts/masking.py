@@ -5,7 +5,10 @@ from typing import Any
 
 import msgspec
 
+from unslow.facts.masking_rules import masked_text
 from unslow.facts.snapshot import Snapshot
+
+__all__ = ["masked", "masked_command", "masked_environment", "masked_text"]
 
 _SECRET_FLAGS = (
     "--api-key",
@@ -19,30 +22,6 @@ _SECRET_FLAGS = (
     "-sys",
 )
 _SECRET_NAMES = re.compile(r"(?i)(key|token|secret|passw|auth|cookie|credential)")
-# A name that is a secret's, and a value that could be one: `timings_per_token: true` and `"eos_token": 2` are neither.
-_NAMED_SECRET = re.compile(
-    r"(?i)((?:api[-_]?keys?|(?<![a-z_])(?:hf[-_]|auth[-_]|access[-_])?token|password|secret)[\"']?\s*[=:]\s*[\"']?)"
-    r"(?!true|false|null|[\d\[{<])[^\s\"',;&\]}]+"
-)
-_RULES: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"(?i)((?:/home|/Users)/)[^/\s\"':]+"), r"\1user"),
-    (re.compile(r"(?i)([a-z]:[\\/]+users[\\/]+)[^\\/\s\"':]+"), r"\1user"),
-    (re.compile(r"\bGPU-[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "GPU-masked"),
-    (re.compile(r"\b[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}\b"), "masked-uuid"),
-    (re.compile(r"\b(?:hf|sk|ghp|github_pat|glpat|xox[bap])[_-][A-Za-z0-9_-]{8,}"), "masked-token"),
-    (re.compile(r"(?i)\bbearer\s+[A-Za-z0-9._~+/=-]+"), "Bearer masked"),
-    (_NAMED_SECRET, r"\1masked"),
-    (re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+\.[A-Za-z0-9.-]+"), "masked@mail"),
-    (re.compile(r"(?i)(://)[^/\s:@]+:[^/\s@]+@"), r"\1masked@"),
-    (re.compile(r"(?i)((?:serial(?: number)?|board id|pdi)\s*:\s*)\S+"), r"\1masked"),
-)
-
-
-def masked_text(text: str) -> str:
-    """The text without user names in paths, keys, tokens, serial numbers and UUIDs."""
-    for pattern, replacement in _RULES:
-        text = pattern.sub(replacement, text)
-    return text
 
 
 def masked_command(command: list[str]) -> list[str]:

@@ -4,7 +4,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from unslow.facts.machine import Facts
+from unslow.facts.gpu_lists import are_gpus, fuller, in_order, same_gpu
+from unslow.facts.machine import Facts, Gpu
 from unslow.facts.values import NOT_LOOKED, Known, Unknown
 
 F = TypeVar("F", bound=Facts)
@@ -21,7 +22,25 @@ def overlaid(base: F, over: F) -> F:
             changes[name] = old + new
         elif isinstance(old, Known) and isinstance(new, Known) and isinstance(old.value, tuple):
             # known lists of things, such as the GPUs of two vendors
-            changes[name] = Known(old.value + new.value, new.origin, f"{old.source}, {new.source}")
+            changes[name] = Known(_together(old.value, new.value), new.origin, f"{old.source}, {new.source}")
         elif new != NOT_LOOKED and not (isinstance(old, Known) and isinstance(new, Unknown)):
             changes[name] = new
     return msgspec.structs.replace(base, **changes)
+
+
+def _together(old: tuple[Any, ...], new: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Both lists; a GPU that both speak of stands there once."""
+    return in_order(joined_gpus(old, new)) if are_gpus(old + new) else old + new
+
+
+def joined_gpus(old: tuple[Gpu, ...], new: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The GPUs of both lists; where both speak of the same one, the first is believed and the second fills gaps."""
+    gpus = list(old)
+    for gpu in new:
+        twin = same_gpu(gpu, old)
+        if twin is None:
+            gpus.append(gpu)
+        else:
+            both = msgspec.structs.replace(overlaid(gpu, twin), processes=fuller(twin.processes, gpu.processes))
+            gpus[gpus.index(twin)] = both
+    return tuple(gpus)

@@ -52,4 +52,8 @@ class Run(Facts, frozen=True, kw_only=True):
     answer_tokens: Fact[Count] = NOT_LOOKED
     queue_s: Fact[Amount] = NOT_LOOKED
     """How long a request waits before it is read."""
+    request_s: Fact[tuple[Amount, ...]] = NOT_LOOKED
+    """How long whole requests took by the server's access log, the last of them last."""
+    decode_decay: Fact[Fraction] = NOT_LOOKED
+    """The speed of the last seconds of a long answer over its mean: well below one where it slows down."""
     gpus: Fact[tuple[GpuUnderLoad, ...]] = NOT_LOOKED

@@ -26,6 +26,8 @@ class SeenDevice(Facts, frozen=True, kw_only=True):
     """The backend that offers it, such as CUDA, ROCm, Vulkan, Metal or cpu."""
     integrated: Fact[bool] = NOT_LOOKED
     compute_capability: Fact[str] = NOT_LOOKED
+    unaccounted_bytes: Fact[Bytes] = NOT_LOOKED
+    """In use and not the runtime's own, by its account at the end: other processes and the driver."""
 
 
 class AllocationFailure(Facts, frozen=True, kw_only=True):
@@ -67,12 +69,17 @@ class Runtime(Facts, frozen=True, kw_only=True):
     log_level: Fact[Count] = NOT_LOOKED
     container: Fact[str] = NOT_LOOKED
     """What it runs in: docker, podman, kubernetes, ..."""
+    front: Fact[str] = NOT_LOOKED
+    """What stands before it and passes requests on, such as a router or llama-swap, and where."""
 
     # what it was told
     gpu_layers_set: Fact[int] = NOT_LOOKED
     context_set: Fact[Count] = NOT_LOOKED
+    context_default: Fact[Count] = NOT_LOOKED
+    """What it takes where nobody sets one, such as Ollama's by the VRAM there is."""
     fit: Fact[bool] = NOT_LOOKED
     fit_margin_bytes: Fact[Bytes] = NOT_LOOKED
+    fit_context_min: Fact[Count] = NOT_LOOKED
     tensor_overrides: Fact[list[str]] = NOT_LOOKED
     device_set: Fact[str] = NOT_LOOKED
     kv_offload: Fact[bool] = NOT_LOOKED
@@ -101,7 +108,18 @@ class Runtime(Facts, frozen=True, kw_only=True):
     max_loaded_models: Fact[Count] = NOT_LOOKED
     speculative: Fact[str] = NOT_LOOKED
     """The way of drafting, or the draft model."""
+    draft_tokens: Fact[Count] = NOT_LOOKED
     prompt_cache: Fact[bool] = NOT_LOOKED
+    cache_reuse: Fact[Count] = NOT_LOOKED
+    cache_ram_bytes: Fact[Bytes] = NOT_LOOKED
+    """Host memory for the caches of conversations that lost their slot."""
+    swa_full: Fact[bool] = NOT_LOOKED
+    repack: Fact[bool] = NOT_LOOKED
+    cpu_list: Fact[str] = NOT_LOOKED
+    """The processors that its threads are bound to, as written."""
+    priority: Fact[int] = NOT_LOOKED
+    polling: Fact[Count] = NOT_LOOKED
+    metrics_endpoint: Fact[bool] = NOT_LOOKED
     top_k: Fact[int] = NOT_LOOKED
     grammar: Fact[str] = NOT_LOOKED
     """What constrains the answer: a grammar, a schema, "json"."""

@@ -17,10 +17,11 @@ WORTH_TRYING = 1.03
 def priced_findings(
     case: Case, found: dict[str, Found], now: Prediction | Unknown, measured: Known[float] | Unknown
 ) -> tuple[Finding, ...]:
-    """Root causes first, then the most costly."""
+    """Root causes first, then the most costly; where no price is known, the surest."""
     findings = [_finding(case, name, answer, now, measured, found) for name, answer in found.items()]
     explained = {e for f in findings for e in f.explains}
-    return tuple(sorted(findings, key=lambda f: (f.cause in explained, -(f.cost.seconds if f.cost else 0.0))))
+    cost = {f.cause: f.cost.seconds if f.cost else 0.0 for f in findings}
+    return tuple(sorted(findings, key=lambda f: (f.cause in explained, -cost[f.cause], -f.confidence)))
 
 
 def _finding(
@@ -35,11 +36,7 @@ def _finding(
     with_s = (
         1 / measured.value if isinstance(measured, Known) else now.seconds.mid if isinstance(now, Prediction) else None
     )
-    without = predict(case, answer.cure) if answer.cure else None
-    cost = speedup = None
-    if with_s and isinstance(without, Prediction):
-        cost = Cost(seconds=max(0.0, with_s - without.seconds.mid), per="token")
-        speedup = max(1.0, with_s / without.seconds.mid)
+    cost, speedup = _price(case, answer, with_s)
     explains = cause.explains if answer.explains is None else answer.explains
     return Finding(
         cause=name,
@@ -52,6 +49,16 @@ def _finding(
         speedup=speedup,
         fixes=_fixes(case, answer, now),
     )
+
+
+def _price(case: Case, answer: Found, with_s: float | None) -> tuple[Cost | None, float | None]:
+    """What the cause costs for a token, and how much faster it would be: as tried, else as physics has it."""
+    without = predict(case, answer.cure) if answer.cure and not answer.speedup else None
+    speedup = answer.speedup
+    if with_s and isinstance(without, Prediction):
+        speedup = max(1.0, with_s / without.seconds.mid)
+    cost = Cost(seconds=with_s * (1 - 1 / speedup), per="token") if with_s and speedup else None
+    return cost, speedup
 
 
 def _fixes(case: Case, answer: Found, now: Prediction | Unknown) -> tuple[Fix, ...]:

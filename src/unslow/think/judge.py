@@ -51,7 +51,7 @@ def _share_reached(subject: SubjectReport) -> tuple[int, float]:
 
 def judge(case: Case) -> SubjectReport:
     """The report on one subject."""
-    answers = {name: _answer(case, cause) for name, cause in all_causes().items()}
+    answers = _last_resorts_settled({name: _answer(case, cause) for name, cause in all_causes().items()})
     found = {name: a for name, a in answers.items() if isinstance(a, Found)}
     measured, now, best = measured_rate(case), predict(case), predict(case, _all_cures(case, found))
     findings = priced_findings(case, found, now, measured)
@@ -117,14 +117,25 @@ def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
         return Absent("no GPU in this machine")
     lacking = missing_need(case, cause.needs)
     if lacking:
-        return lacking
+        return lacking._replace(how_to_get=lacking.how_to_get or cause.ask)
     try:
         answer = cause.check(case)
     except MissingFactError as error:
-        return CannotTell(error.path or error.unknown.why, error.unknown.why, error.unknown.how_to_get)
+        unknown = error.unknown
+        return CannotTell(error.path or unknown.why, unknown.why, unknown.how_to_get or cause.ask)
     if isinstance(answer, Suspected):
-        return CannotTell(answer.missing, answer.because, answer.how_to_get, answer.because)
+        return CannotTell(answer.missing, answer.because, answer.how_to_get or cause.ask, answer.because)
     return answer
+
+
+def _last_resorts_settled(answers: Answers) -> Answers:
+    """What explains a loss only where nothing else does is ruled out by anything else that was found."""
+    causes = all_causes()
+    found = [n for n, a in answers.items() if isinstance(a, Found) and not causes[n].last_resort]
+    if not found:
+        return answers
+    explained = Absent(f"{causes[found[0]].title[0].lower()}{causes[found[0]].title[1:]}, which explains it")
+    return {n: explained if isinstance(a, Found) and causes[n].last_resort else a for n, a in answers.items()}
 
 
 def _all_cures(case: Case, found: dict[str, Found]) -> Cure | None:

@@ -147,6 +147,8 @@ class SubjectReport(Shown, frozen=True, kw_only=True):
     checklist: tuple[ChecklistItem, ...] = ()
     contradictions: tuple[Contradicted, ...] = ()
     ask_next: tuple[Question, ...] = ()
+    known: tuple[Evidence, ...] = ()
+    """What the text was understood to say, where a text was read."""
     notes: tuple[str, ...] = ()
 
 

@@ -7,6 +7,7 @@ from unslow.facts.values import Known, Unknown
 from unslow.think.budget import UNEXPLAINED
 from unslow.think.predict import DECODE, measured_rate
 from unslow.think.report import Finding, SubjectReport
+from unslow.think.verdict import told_normal
 
 _FEELS = (
     (5, "Below 5 tok/s you wait for it."),
@@ -70,12 +71,17 @@ def _unexplained(report: SubjectReport) -> str:
 
 def _next(report: SubjectReport) -> str:
     """What to collect next: what a cause asked for, else what usually hides behind an unexplained remainder."""
-    asked = next((c.how_to_get for c in report.cannot_tell if c.how_to_get), "")
-    if asked:
+    if report.cannot_tell and (asked := _asked(report)):
         return asked
     if len(report.devices) > 1:
         return "who else computes on the GPU (`nvidia-smi pmon -c 3`), and its clocks while it generates"
     return "what else reads memory on this machine, and the CPU's clock while it generates"
+
+
+def _asked(report: SubjectReport) -> str:
+    """What settles the first suspicion, else what a fact that is missing says of itself."""
+    advice = [c.how_to_get for c in sorted(report.cannot_tell, key=lambda c: not c.suspected) if c.how_to_get]
+    return advice[0] if advice else ""
 
 
 def _because(findings: tuple[Finding, ...]) -> str:
@@ -85,6 +91,8 @@ def _because(findings: tuple[Finding, ...]) -> str:
 
 
 def _normal(case: Case, report: SubjectReport) -> str:
+    if not report.measured.get(DECODE):
+        return f"This is normal for the hardware: {told_normal(case)}. {_LEVERS}"
     rate, ceiling = report.measured.get(DECODE), report.expected.ceiling_tokens_per_s
     share = f" That is {rate / ceiling:.0%} of what the memory bandwidth allows." if rate and ceiling else ""
     return f"{_speed(case, rate or 0)}, which is normal for this hardware.{share} {_LEVERS}"
@@ -94,7 +102,7 @@ def _cannot_tell(case: Case, report: SubjectReport) -> str:
     why, how, unmeasured = report.expected.because, "", measured_rate(case)
     if isinstance(unmeasured, Unknown):
         why, how = f"it was not measured, because {unmeasured.why}", unmeasured.how_to_get
-    how = how or next((c.how_to_get for c in report.cannot_tell if c.how_to_get), "")
+    how = how or _asked(report)
     look = f" To find out: {how}." if how else ""
     return f"It can't be told whether this is slow: {_as_lack(why)}.{look}"
 

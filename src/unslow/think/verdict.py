@@ -1,7 +1,11 @@
 """Slow, normal, failed, or not to be told."""
 
+from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
+from unslow.think.adapt.account import compared_by, remarks_on
+from unslow.think.adapt.hardware import has_no_gpu
+from unslow.think.causes import all_causes
 from unslow.think.predict import Prediction
 from unslow.think.report import Finding, Verdict
 from unslow.think.verdicts.normal_for_this_hardware import reached
@@ -27,10 +31,32 @@ def verdict_on(
         # both predictions share the error of the same bandwidth, so their ratio is sharper than either
         gain = best.tokens_per_s.mid / now.tokens_per_s.mid if isinstance(now, Prediction) else WORTH_NAMING
         curable = bool(findings) and gain > WORTH_NAMING and best.tokens_per_s.mid > WORTH_NAMING * measured.value
-        return "normal" if reached(measured.value, best.tokens_per_s.low) and not curable else "slow"
+        good = reached(measured.value, best.tokens_per_s.low) and not curable and not any(map(_stands, findings))
+        return "normal" if good else "slow"
     if any(f.speedup is None or f.speedup > WORTH_NAMING for f in findings):
         return "slow"
-    return "cannot_tell"
+    return "normal" if not findings and told_normal(case) else "cannot_tell"
+
+
+def _stands(finding: Finding) -> bool:
+    """Whether the speed of decoding is no answer to a finding: it is about another phase, or somebody tried."""
+    if all_causes()[finding.cause].phase != "decode":
+        return True
+    tried = any(e.fact == "account.comparisons" for e in finding.evidence)
+    return tried and (finding.speedup or 0.0) > WORTH_NAMING
+
+
+def told_normal(case: Case) -> str:
+    """Why what a person tells is how such hardware behaves; empty where it is not, or where they lost speed."""
+    account = case.account
+    lost = isinstance(account.slowdown, Known) or isinstance(account.version_since, Known)
+    if lost or compared_by(case, Topic.VERSION, Topic.DRIVER, Topic.SYSTEM, Topic.BUILD):
+        return ""
+    if remarks_on(case, Topic.SATURATED):
+        return "more threads give nothing because a few of them already read memory as fast as it can be read"
+    if has_no_gpu(case) and remarks_on(case, Topic.CPU_BUSY):
+        return "there is no GPU, so the CPU is busy with every token, and reads all weights for each from RAM"
+    return ""
 
 
 def contradicts(measured: Known[float] | Unknown, best: Prediction | Unknown) -> bool:

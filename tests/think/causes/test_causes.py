@@ -86,7 +86,7 @@ def test_the_judge_needs_no_fact_at_all(path):
 
 def _paths(kind):
     blank = kind()
-    for group in ("runtime", "model", "run"):
+    for group in ("runtime", "model", "run", "account"):
         yield from (f"{group}.{f}" for f in getattr(blank, group).__struct_fields__ if f != "embedded")
     for group in ("cpu", "load", "memory", "system"):
         yield from (f"machine.{group}.{f}" for f in getattr(blank.machine, group).__struct_fields__)

@@ -1,6 +1,7 @@
 from answers import ask
 from cases import gpu_case, with_facts
 from firing import long_context, spilled
+from told import pasted
 
 from unslow.facts.machine import GpuProcess
 from unslow.facts.units import GIB
@@ -45,3 +46,25 @@ def test_what_the_user_needs_counts_more_than_what_was_seen():
 
 def test_not_where_even_a_short_context_helps_nothing():
     assert isinstance(ask(NAME, spilled()), Absent)
+
+
+OLLAMA = {"context_length": 64000, "available_bytes": 88 * GIB, "gpu_layers": 44, "layers": 81}
+
+
+def test_by_the_runtimes_own_sums_the_weights_alone_would_fit():
+    sums = OLLAMA | {"asked_bytes": int(127.4 * GIB)}
+    report = judge(pasted(gpus=["RTX 3090"] * 4, runtime=sums, model={"weights_bytes": int(87.3 * GIB)}))
+    assert report.findings[0].cause == NAME
+    assert report.findings[0].explains == ("weights_spill_to_ram",)
+
+
+def test_not_where_the_weights_alone_are_too_large_or_all_of_it_fits():
+    large = pasted(runtime=OLLAMA | {"asked_bytes": 127 * GIB}, model={"weights_bytes": 100 * GIB})
+    assert isinstance(ask(NAME, large), Absent)
+    small = pasted(runtime=OLLAMA | {"asked_bytes": 80 * GIB}, model={"weights_bytes": 60 * GIB})
+    assert isinstance(ask(NAME, small), Absent)
+
+
+def test_the_cache_is_taken_off_the_sum_where_the_file_is_unknown():
+    sums = OLLAMA | {"asked_bytes": 100 * GIB, "kv_bytes": 20 * GIB}
+    assert isinstance(ask(NAME, pasted(runtime=sums)), Found)

@@ -1,9 +1,10 @@
 from answers import ask
-from cases import cpu_case, r, with_facts
+from cases import cpu_case, r, with_facts, without
 from firing import contended, crowded
+from under_load import saying
 
 from unslow.facts.machine import BusyProcess
-from unslow.think.causes._cause import Absent
+from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
 NAME = "cpu_contended"
@@ -32,3 +33,23 @@ def test_others_that_leave_it_its_cores_do_no_harm():
 def test_a_little_of_others_beside_a_crowd_of_its_own_threads():
     case = with_facts(crowded(), {"run.waiting_for_cpu_s_per_token": 1.0, "run.others_cpus": 0.3})
     assert isinstance(ask(NAME, case), Absent)
+
+
+def listed(cpus: float, slow: str = "decode"):
+    busiest = [BusyProcess(pid=99, name="ffmpeg", cpus=cpus), BusyProcess(pid=10, name="llama-server", cpus=1.0)]
+    case = with_facts(without(cpu_case(), "run.others_cpus"), {"machine.load.busiest": r(busiest)})
+    return saying(slow=slow, case=case)
+
+
+def test_a_list_of_busy_processes_and_a_complaint():
+    answer = ask(NAME, listed(1.9))
+    assert isinstance(answer, Found)
+    assert "ffmpeg (pid 99, 1.9)" in answer.because
+
+
+def test_a_neighbour_that_uses_less_is_a_suspicion_and_one_that_uses_nothing_is_none():
+    answer = ask(NAME, listed(0.5))
+    assert isinstance(answer, CannotTell)
+    assert answer.suspected
+    assert isinstance(ask(NAME, listed(0.1)), Absent)
+    assert isinstance(ask(NAME, listed(1.9, slow="load")), CannotTell)

@@ -1,8 +1,9 @@
 from answers import ask
 from cases import gpu_case, with_facts
 from firing import experts_away
+from told import pasted
 
-from unslow.think.causes._cause import Absent, Found
+from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
 NAME = "experts_on_cpu"
@@ -30,3 +31,26 @@ def test_not_where_the_card_is_full():
 def test_a_dense_model_has_no_experts():
     assert isinstance(ask(NAME, with_facts(experts_away(), {"model.experts": 0})), Absent)
     assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.tensor_overrides": []})), Absent)
+
+
+def test_a_mixture_larger_than_the_gpu_in_whole_layers():
+    case = pasted(gpus=["RTX 5080"], runtime={"gpu_layers_set": 0}, model={"name": "Qwen3.6 35B-A3B"})
+    report = judge(case)
+    assert report.findings[0].cause == NAME
+    split = pasted(gpus=["RTX 5080"], runtime={"gpu_layers": 20, "layers": 49}, model={"name": "Qwen3-30B-A3B"})
+    assert not isinstance(ask(NAME, split), Found)  # at four bits it would fit: nothing shows that it is larger
+    larger = with_facts(split, {"model.weights_bytes": 30 * 1024**3})
+    report = judge(larger)
+    assert report.findings[0].cause == NAME
+    assert "weights_spill_to_ram" in report.findings[0].explains
+
+
+def test_a_mixture_of_which_nobody_says_where_it_runs():
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 4060 Laptop 8GB"], model={"name": "Qwen3.6-35B-A3B"})), CannotTell)
+
+
+def test_all_experts_sent_away_on_a_card_that_is_only_named():
+    sent = {"tensor_overrides": ["--cpu-moe"], "gpu_layers_set": 99, "context_length": 4096}
+    model = {"name": "Qwen3-30B-A3B", "experts": 128, "weights_bytes": 17 * 1024**3, "layers": 48, "width": 2048}
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 4090"], runtime=sent, model=model)), Found)
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 4060"], runtime=sent, model=model)), CannotTell)

@@ -2,7 +2,11 @@ import msgspec
 from answers import ask
 from cases import cpu_case, gpu_case, with_facts
 from firing import no_backend
+from told import pasted, says
 
+from unslow.facts.account import Topic
+from unslow.facts.runtime import Buffer, SeenDevice
+from unslow.facts.units import MIB
 from unslow.facts.values import not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
@@ -42,3 +46,47 @@ def test_not_for_the_embedded_engine_nor_by_choice():
     embedded = msgspec.structs.replace(no_backend().runtime, embedded=True)
     assert isinstance(ask(NAME, msgspec.structs.replace(no_backend(), runtime=embedded)), Absent)
     assert isinstance(ask(NAME, with_facts(no_backend(), {"runtime.device_set": "none"})), Absent)
+
+
+def test_a_gpu_named_in_words_and_weights_in_a_cpu_buffer():
+    host = [Buffer(device="CPU", kind="model", bytes=int(4437.8 * MIB), on_gpu=False)]
+    report = judge(pasted(gpus=["NVIDIA GPU"], runtime={"name": "ollama", "buffers": host}))
+    assert report.findings[0].cause == NAME
+    assert report.findings[0].cost is None
+
+
+def test_a_token_table_alone_is_no_proof():
+    table = [Buffer(device="CPU_Mapped", kind="model", bytes=281 * MIB, on_gpu=False)]
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3090"], runtime={"buffers": table})), CannotTell)
+
+
+def test_a_device_list_with_the_library_cpu():
+    listed = [SeenDevice(name="0", library="cpu")]
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3090"], runtime={"devices": listed})), Found)
+
+
+def test_a_driver_that_refuses_names_the_gpu_itself():
+    refused = "amdgpu devices detected but permission problems block access: open /dev/kfd: permission denied"
+    assert isinstance(ask(NAME, pasted(runtime={"gpu_refused": refused})), Found)
+    answer = ask(NAME, pasted(runtime={"gpu_refused": "no compatible GPUs were discovered"}))
+    assert isinstance(answer, CannotTell)
+    assert "nvidia-smi -L" in answer.how_to_get
+    unused = says(Topic.GPU_UNUSED, "my GPU is not used")
+    assert isinstance(ask(NAME, pasted(unused, runtime={"gpu_refused": "no compatible GPUs were discovered"})), Found)
+
+
+def test_only_the_backend_of_the_cpu_was_loaded():
+    loaded = {"backends": ["CPU"]}
+    unused = says(Topic.GPU_UNUSED, "GPU detected but CPU used")
+    assert isinstance(ask(NAME, pasted(unused, gpus=["RTX 3060"], runtime=loaded | {"build_features": []})), Found)
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3060"], runtime=loaded)), CannotTell)
+
+
+def test_a_complaint_and_a_guess_are_suspicions_with_the_command_that_settles_them():
+    for topic in (Topic.GPU_UNUSED, Topic.GPU_LIBRARY_MISSING):
+        case = pasted(says(topic, "the GPU is not used"), gpus=["RTX 3060"], runtime={"name": "ollama"})
+        answer = ask(NAME, case)
+        assert isinstance(answer, CannotTell)
+        assert answer.suspected
+        assert "journalctl -u ollama" in answer.how_to_get
+        assert judge(case).verdict == "cannot_tell"

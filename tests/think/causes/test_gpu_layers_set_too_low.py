@@ -1,8 +1,10 @@
 from answers import ask
 from cases import gpu_case, with_facts
 from firing import clamped
+from told import pasted
 
-from unslow.think.causes._cause import Absent, Found
+from unslow.facts.units import GIB
+from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
 NAME = "gpu_layers_set_too_low"
@@ -42,3 +44,12 @@ def test_not_where_all_are_asked_for():
 def test_a_device_switched_off_is_the_same_mistake():
     case = with_facts(gpu_case(layers_on_gpu=0), {"runtime.device_set": "none", "run.decode_tokens_per_s": 3.0})
     assert isinstance(ask(NAME, case), Found)
+
+
+def test_on_a_card_that_is_only_named_the_label_must_leave_no_doubt():
+    model = {"weights_bytes": 5 * GIB, "layers": 32, "width": 4096, "vocabulary": 128256}
+    few = {"gpu_layers_set": 10, "context_length": 4096}
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3090"], runtime=few, model=model)), Found)
+    assert isinstance(
+        ask(NAME, pasted(gpus=["GTX 1050 Ti"], runtime=few | {"gpu_layers_set": 20}, model=model)), CannotTell
+    )

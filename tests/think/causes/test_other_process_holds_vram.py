@@ -2,8 +2,11 @@ import msgspec
 from answers import ask
 from cases import gpu_case, r, with_facts
 from firing import out_of_memory, stranger
+from told import pasted, says
 
+from unslow.facts.account import Topic
 from unslow.facts.machine import GpuProcess
+from unslow.facts.runtime import PastLoad, SeenDevice
 from unslow.facts.units import GIB
 from unslow.facts.values import not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
@@ -57,3 +60,40 @@ def test_host_memory_that_ran_out_is_no_strangers_doing():
     case = with_facts(out_of_memory(), facts)
     failure = msgspec.structs.replace(case.runtime.allocation_failure.value, device="CPU")
     assert isinstance(ask(NAME, with_facts(case, {"runtime.allocation_failure": failure})), Absent)
+
+
+def load(at: str, free_gib: float, layers: int, model: str = "m") -> PastLoad:
+    return PastLoad(
+        at=at, model=r(model), free_bytes=r(int(free_gib * GIB)), gpu_layers=r(layers), layers=r(63), source=f"log:{at}"
+    )
+
+
+def test_one_of_two_loads_found_four_gib_less():
+    loads = [load("17:59", 17.8, 49), load("18:16", 21.7, 62)]
+    report = judge(pasted(gpus=["RTX 3090"], runtime={"loads": loads, "gpu_layers": 62, "layers": 63}))
+    assert report.findings[0].cause == NAME
+    assert "3.9 GiB" in report.findings[0].because
+    assert report.findings[0].explains == ("weights_spill_to_ram",)
+
+
+def test_loads_that_differ_in_the_model_or_hardly_in_memory_prove_nothing():
+    for second in (load("18:16", 21.7, 62, "other"), load("18:16", 18.1, 50)):
+        case = pasted(gpus=["RTX 3090"], runtime={"loads": [load("17:59", 17.8, 49), second]})
+        assert isinstance(ask(NAME, case), CannotTell)
+
+
+def test_a_program_with_its_gigabytes_was_seen_and_one_without_is_blamed():
+    split = {"gpu_layers": 20, "layers": 33}
+    seen = says(Topic.OTHER_VRAM_USER, "ComfyUI holds 9 GB of VRAM")
+    blamed = says(Topic.OTHER_VRAM_USER, "maybe another process uses the GPU")
+    assert isinstance(ask(NAME, pasted(seen, gpus=["RTX 3090"], runtime=split)), Found)
+    assert isinstance(ask(NAME, pasted(blamed, gpus=["RTX 3090"], runtime=split)), CannotTell)
+
+
+def test_memory_that_the_runtime_says_is_not_its_own():
+    gpu = SeenDevice(name="CUDA0", unaccounted_bytes=r(9 * GIB))
+    case = pasted(gpus=["RTX 3090"], runtime={"devices": [gpu], "gpu_layers": 20, "layers": 33})
+    assert isinstance(ask(NAME, case), Found)
+    driver = SeenDevice(name="CUDA0", unaccounted_bytes=r(GIB // 2))
+    case = pasted(gpus=["RTX 3090"], runtime={"devices": [driver], "gpu_layers": 20, "layers": 33})
+    assert isinstance(ask(NAME, case), CannotTell)

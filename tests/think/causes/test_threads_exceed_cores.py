@@ -1,7 +1,10 @@
 from answers import ask
 from cases import cpu_case, gpu_case, with_facts
 from firing import crowded
+from under_load import tried
 
+from unslow.facts.account import Topic
+from unslow.facts.snapshot import Case
 from unslow.think.causes._cause import Absent, Found
 from unslow.think.judge import judge
 
@@ -39,3 +42,27 @@ def test_a_cpuset_counts_as_cores():
 
 def test_idle_threads_beside_a_gpu_do_no_harm():
     assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.threads": 64})), Absent)
+
+
+def test_pasted_numbers_decide_without_a_model():
+    answer = ask(NAME, with_facts(Case(), {"runtime.threads": 24, "machine.cpu.physical_cores": 6}))
+    assert isinstance(answer, Found)
+    assert "24 threads share 6 cores" in answer.because
+
+
+def test_cores_that_may_run_two_threads_each_are_given_the_benefit_of_the_doubt():
+    assert isinstance(ask(NAME, with_facts(Case(), {"runtime.threads": 12, "machine.cpu.physical_cores": 6})), Absent)
+
+
+def test_a_trial_tells_its_own_numbers():
+    answer = ask(NAME, tried(2.1, 5.3, Topic.THREADS, text="-t 32 gives 2.1 t/s, -t 16 gives 5.3 t/s"))
+    assert isinstance(answer, Found)
+    assert answer.remedies[0].change.value == 16
+    assert not isinstance(ask(NAME, tried(2.1, 5.3, Topic.THREADS, text="4 threads 2.1, 16 threads 5.3 t/s")), Found)
+    cores = with_facts(Case(), {"machine.cpu.physical_cores": 16})
+    assert isinstance(ask(NAME, tried(2.1, 5.3, Topic.THREADS, text="-t 32 gives 2.1 t/s", case=cores)), Found)
+
+
+def test_what_somebody_measured_is_the_price():
+    case = with_facts(Case(), {"runtime.threads": 32, "machine.cpu.physical_cores": 8})
+    assert ask(NAME, tried(2.0, 9.0, Topic.THREADS, case=case)).speedup == 4.5

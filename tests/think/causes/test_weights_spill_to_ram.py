@@ -1,8 +1,11 @@
+import msgspec
 from answers import ask
 from cases import gpu_case, with_facts
 from firing import clamped, spilled
+from told import pasted
 
-from unslow.think.causes._cause import Absent, Found
+from unslow.facts.snapshot import Contradiction, Statement
+from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
 NAME = "weights_spill_to_ram"
@@ -42,3 +45,28 @@ def test_a_smaller_cache_is_offered_with_its_speed():
     fix = judge(spilled()).findings[0].fixes[0]
     assert fix.knob == "kv_cache_type"
     assert fix.predicted["decode_tokens_per_s"] > 0
+
+
+def test_the_runtimes_own_count_decides_without_any_sizes():
+    report = judge(pasted(gpus=["RTX 3090"], runtime={"gpu_layers": 54, "layers": 65}))
+    assert report.verdict == "slow"
+    assert report.findings[0].cause == NAME
+    assert report.findings[0].cost is None
+    assert "54 of 65 layers" in report.findings[0].because
+
+
+def test_the_share_that_ollama_shows_decides_too():
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3060"], runtime={"vram_share": 0.32})), Found)
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3060"], runtime={"vram_share": 1.0})), Absent)
+
+
+def test_layers_that_a_setting_keeps_off_are_not_counted_against_the_memory():
+    set_so = {"gpu_layers": 20, "layers": 33, "gpu_layers_set": 20}
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3090"], runtime=set_so)), CannotTell)
+
+
+def test_a_screen_that_says_all_is_cited_beside_the_log():
+    says = (Statement(says="65 of 65", source="paste:2"), Statement(says="54 of 65", source="paste:9"))
+    case = pasted(gpus=["RTX 3090"], runtime={"gpu_layers": 54, "layers": 65})
+    case = msgspec.structs.replace(case, contradictions=(Contradiction(about="gpu_layers", statements=says),))
+    assert [e.source for e in judge(case).findings[0].evidence][1:] == ["paste:2", "paste:9"]

@@ -7,7 +7,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
 from unslow.facts.values import Known, MissingFactError, Origin, Unknown, not_found
 from unslow.think.adapt.shape import missing
-from unslow.think.adapt.vram import buffers_of, gpus_of
+from unslow.think.adapt.vram import buffers_of, gpus_of, seen_gpus
 from unslow.think.physics.decode import Backend, Side
 from unslow.think.physics.interval import SPREAD
 
@@ -87,7 +87,7 @@ _BACKEND_BY_PREFIX = {
 def backend_name(case: Case) -> str:
     """Which of the learned backends computes on the GPU."""
     names = [b.device for b in case.runtime.buffers.value_or([]) if b.on_gpu]
-    names += [d.name for d in case.runtime.devices.value_or([]) if d.name != "CPU"]
+    names += [d.name for d in seen_gpus(case)]
     found = (b for n in names for prefix, b in _BACKEND_BY_PREFIX.items() if n.startswith(prefix))
     vendor = next((g.vendor.value_or("") for g in gpus_of(case)), "")
     return next(found, {"AMD": "rocm", "Apple": "metal"}.get(vendor, "cuda"))

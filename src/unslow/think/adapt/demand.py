@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from unslow.facts.snapshot import Case
-from unslow.facts.values import first_known
+from unslow.facts.values import Known, first_known
 from unslow.think.adapt.exact import exact_layers, exact_needs
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, margin_bytes
@@ -24,9 +24,11 @@ class Demand(NamedTuple):
 
 
 def read_demand(case: Case, context: float | None = None) -> Demand:
-    """The demand at the configured context, or at another."""
+    """The demand at the configured context, or at another; the runtime's own sum where nothing better is known."""
+    runtime = case.runtime
+    if context is None and isinstance(runtime.asked_bytes, Known) and not isinstance(case.model.tensors, Known):
+        return Demand(runtime.asked_bytes.value, margin_bytes(case), available_vram_bytes(case))
     if context is None:
-        runtime = case.runtime
         context = first_known(runtime.context_length, runtime.context_set, case.model.context_trained).need()
     return Demand(_asked(case, context), margin_bytes(case), available_vram_bytes(case))
 

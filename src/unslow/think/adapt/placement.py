@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from unslow.facts.snapshot import Case
-from unslow.facts.units import MIB
+from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.shape import missing, read_shape
 from unslow.think.adapt.vram import (
@@ -13,11 +13,20 @@ from unslow.think.adapt.vram import (
     margin_bytes,
     own_vram_bytes,
     runtime_sees_gpu,
+    seen_gpus,
+    whole_on_host,
 )
 from unslow.think.physics.placement import Placement, Shape
 
 RUNTIME_CONTEXT_BYTES = 500 * MIB
 """What a process holds on an NVIDIA GPU beside its buffers: 480 to 590 MiB on the recorded machines."""
+
+
+class Split(NamedTuple):
+    """What the runtime itself says of a model that is only in part on GPUs, in words, and the fact that says so."""
+
+    words: str
+    fact: str
 
 
 class Layers(NamedTuple):
@@ -47,6 +56,27 @@ def layers_left_on_host(case: Case) -> int:
     return max(0, layers.total - layers.on_gpu, case.runtime.overflowing_layers.value_or(0))
 
 
+def seen_split(case: Case) -> Split | None:
+    """A model that is in part on GPUs by the runtime's own account: its layers, its share, or its bytes."""
+    runtime = case.runtime
+    layers, on_gpu = runtime.layers.value_or(0), runtime.gpu_layers.value_or(0)
+    if 0 < on_gpu < layers:
+        return Split(f"{on_gpu} of {layers} layers are on the GPU", "runtime.gpu_layers")
+    share = runtime.vram_share.value_or(0.0)
+    if 0 < share < 1:
+        return Split(f"{share:.0%} of the model is on the GPU", "runtime.vram_share")
+    size, held = runtime.size_bytes.value_or(0), runtime.size_vram_bytes.value_or(0)
+    if 0 < held < size:
+        return Split(f"{held / GIB:.1f} of {size / GIB:.1f} GiB are on the GPU", "runtime.size_vram_bytes")
+    return None
+
+
+def set_on_purpose(case: Case) -> bool:
+    """Whether a setting says how many layers go to the GPU, and fewer than there are."""
+    wanted, layers = case.runtime.gpu_layers_set.value_or(-1), case.runtime.layers.value_or(0)
+    return case.runtime.device_set.value_or("") == "none" or 0 <= wanted < (layers or wanted + 1)
+
+
 def read_placement(case: Case, shape: Shape) -> Placement:
     """Where the layers are; MissingFactError where nothing tells."""
     runtime = case.runtime
@@ -74,8 +104,8 @@ def read_placement_or_none(case: Case, shape: Shape) -> Placement | None:
 def _host_only(case: Case) -> bool:
     devices = case.runtime.devices
     no_gpu_here = isinstance(case.machine.gpus, Known) and not case.machine.gpus.value
-    model_on_host = bool(buffers_of(case, "model", on_gpu=False)) and not buffers_of(case, "model", on_gpu=True)
-    return no_gpu_here or model_on_host or (isinstance(devices, Known) and all(d.name == "CPU" for d in devices.value))
+    model_on_host = whole_on_host(case) and not buffers_of(case, "model", on_gpu=True)
+    return no_gpu_here or model_on_host or (isinstance(devices, Known) and not seen_gpus(case))
 
 
 def _from_buffers(case: Case, shape: Shape) -> Placement:

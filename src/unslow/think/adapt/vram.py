@@ -1,19 +1,34 @@
 """The GPU memory of a case: what there is, who holds it, and what the runtime had."""
 
+from unslow.facts.gpu_lists import computing
 from unslow.facts.machine import Gpu, GpuProcess
-from unslow.facts.runtime import Buffer
+from unslow.facts.runtime import Buffer, SeenDevice
 from unslow.facts.snapshot import Case
-from unslow.facts.units import MIB
+from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, FIT_MARGIN_BYTES
 
 NOBODYS_BYTES = 512 * MIB
 """GPU memory that belongs to no listed process on a healthy machine: the driver and the display."""
 
+_WHOLE_SHARE = 0.6
+_WHOLE_BYTES = 1.5 * GIB
+"""Weights on the host that are more than a token table: this share of the model, or where that is unknown, so much."""
+
+
+def is_gpu(device: SeenDevice) -> bool:
+    """Whether a device that the runtime lists is a GPU."""
+    return device.name.upper() != "CPU" and device.library.lower() != "cpu"
+
+
+def seen_gpus(case: Case) -> list[SeenDevice]:
+    """The GPUs that the runtime lists."""
+    return [d for d in case.runtime.devices.value_or([]) if is_gpu(d)]
+
 
 def gpus_of(case: Case) -> tuple[Gpu, ...]:
-    """The GPUs of the machine; none where nobody could look."""
-    return case.machine.gpus.value_or(())
+    """The GPUs of the machine that a runtime takes by itself; none where nobody could look."""
+    return computing(case.machine.gpus.value_or(()))
 
 
 def buffers_of(case: Case, kind: str, *, on_gpu: bool) -> list[Buffer]:
@@ -32,7 +47,7 @@ def compute_bytes(case: Case) -> float:
 def gpus_used(case: Case) -> tuple[Gpu, ...]:
     """The GPUs that the runtime computes on: by its own devices, else by its process, else all that there are."""
     gpus = gpus_of(case)
-    named = [d.description for d in case.runtime.devices.value_or([]) if d.name != "CPU" and d.description]
+    named = [d.description for d in seen_gpus(case) if d.description]
     chosen = tuple(g for g in gpus if any(_same_gpu(g, description) for description in named))
     if not chosen:
         chosen = tuple(g for g in gpus if any(_is_own(case, p) for p in g.processes.value_or([])))
@@ -86,9 +101,11 @@ def failed_on_gpu(case: Case) -> bool:
 
 def available_vram_bytes(case: Case) -> float:
     """What the runtime had before it loaded: as it saw it, else free now and its own."""
-    seen = [d for d in case.runtime.devices.value_or([]) if d.name != "CPU" and isinstance(d.free_bytes, Known)]
+    seen = [d for d in seen_gpus(case) if isinstance(d.free_bytes, Known)]
     if seen:
         return sum(d.free_bytes.need() for d in seen)
+    if isinstance(case.runtime.available_bytes, Known):
+        return case.runtime.available_bytes.value
     counted = own_vram_bytes(case)
     own = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu) if counted is None else counted
     return sum(g.vram_free_bytes.need() for g in gpus_used(case)) + own
@@ -107,17 +124,27 @@ def margin_bytes(case: Case) -> float:
 def runtime_sees_gpu(case: Case) -> bool | None:
     """Whether the runtime has a GPU to compute on; None where nothing tells."""
     runtime = case.runtime
-    if own_vram_bytes(case) is not None:
-        return True
-    if any(b.on_gpu for b in runtime.buffers.value_or([])) or isinstance(runtime.gpu_layers, Known):
-        return True  # llama.cpp counts offloaded layers only where a GPU backend exists
-    if any(d.name != "CPU" for d in runtime.devices.value_or([])):
+    if own_vram_bytes(case) is not None or _says_that_it_uses_one(case):
         return True
     if isinstance(runtime.gpu_refused, Known) or isinstance(runtime.devices, Known):
         return False
-    if buffers_of(case, "model", on_gpu=False):
-        return False
-    return False if _holds_nothing(case) else None
+    return False if whole_on_host(case) or _holds_nothing(case) else None
+
+
+def _says_that_it_uses_one(case: Case) -> bool:
+    runtime = case.runtime
+    if any(b.on_gpu for b in runtime.buffers.value_or([])) or isinstance(runtime.gpu_layers, Known):
+        return True  # llama.cpp counts offloaded layers only where a GPU backend exists
+    if runtime.vram_share.value_or(0) > 0 or runtime.size_vram_bytes.value_or(0) > 0:
+        return True
+    return bool(seen_gpus(case))
+
+
+def whole_on_host(case: Case) -> bool:
+    """Whether the weights lie on the host: a paste may show only the token table's line, which proves nothing."""
+    on_host = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False))
+    weights = case.model.weights_bytes.value_or(0)
+    return on_host >= (_WHOLE_SHARE * weights if weights else _WHOLE_BYTES)
 
 
 def _holds_nothing(case: Case) -> bool:

@@ -27,12 +27,18 @@ class Cure(NamedTuple):
     vram_bytes: float | None = None
     context: float | None = None
     threads: float | None = None
+    flash_attention: bool | None = None
 
     def and_also(self, other: "Cure") -> "Cure":
         """Both cures at once."""
         vram = [v for v in (self.vram_bytes, other.vram_bytes) if v is not None]
         contexts = [c for c in (self.context, other.context) if c is not None]
-        return Cure(max(vram, default=None), min(contexts, default=None), other.threads or self.threads)
+        return Cure(
+            max(vram, default=None),
+            min(contexts, default=None),
+            other.threads or self.threads,
+            other.flash_attention or self.flash_attention,
+        )
 
 
 EVERYTHING = Cure(vram_bytes=ALL_BYTES)
@@ -42,9 +48,7 @@ EVERYTHING = Cure(vram_bytes=ALL_BYTES)
 def work(case: Case, cure: Cure | None = None) -> Work:
     """The case as the decode formula takes it: as configured, or with a cure applied."""
     shape = read_shape(case)
-    if cure and cure.threads:
-        threads = Known(int(cure.threads), Origin.ESTIMATED, "cured")
-        case = msgspec.structs.replace(case, runtime=msgspec.structs.replace(case.runtime, threads=threads))
+    case = _with_settings(case, cure) if cure else case
     placement = read_placement(case, shape) if not cure or cure.vram_bytes is None else _refitted(case, shape, cure)
     reads = reads_per_token(shape, placement, depth_of(case))
     host = host_side(case, reads.host, shape.layers - placement.gpu_layers)
@@ -56,6 +60,16 @@ def work(case: Case, cure: Cure | None = None) -> Work:
         logits_s_per_entry=LOGITS_S_PER_ENTRY,
         threads_per_core=_threads_per_core(case) if host else 1.0,
     )
+
+
+def _with_settings(case: Case, cure: Cure) -> Case:
+    """The case with the settings that a cure changes."""
+    changed: dict[str, Known[int] | Known[bool]] = {}
+    if cure.threads:
+        changed["threads"] = Known(int(cure.threads), Origin.ESTIMATED, "cured")
+    if cure.flash_attention:
+        changed["flash_attention"] = Known(value=True, origin=Origin.ESTIMATED, source="cured")
+    return msgspec.structs.replace(case, runtime=msgspec.structs.replace(case.runtime, **changed)) if changed else case
 
 
 def _threads_per_core(case: Case) -> float:

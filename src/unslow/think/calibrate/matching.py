@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from unslow.facts.calibration import Calibration, MachineMark
-from unslow.facts.machine import Gpu, Machine
+from unslow.facts.gpu_lists import computing
+from unslow.facts.machine import Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.units import GB, GIB
 
@@ -46,7 +47,7 @@ def of_machine(calibrations: Iterable[Calibration], machine: Machine) -> tuple[C
 
 def mark_of(machine: Machine) -> MachineMark:
     """By what the machine is known again."""
-    gpus: tuple[Gpu, ...] = machine.gpus.value_or(())
+    gpus = computing(machine.gpus.value_or(()))
     return MachineMark(
         cpu=machine.cpu.model.value_or(""),
         cores=machine.cpu.physical_cores.value_or(machine.cpu.logical_cpus.value_or(0)),

@@ -6,6 +6,7 @@ from typing import Any, Literal, NamedTuple
 from unslow.facts.knob import Change
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown, not_found
+from unslow.think.adapt.vram import is_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.report import Evidence
 
@@ -24,6 +25,7 @@ class Found(NamedTuple):
     """The cause is there: why, the facts that show it, what is different without it, what to change.
 
     `explains` narrows or widens what the cause explains in general, where the facts of the case decide that.
+    `speedup` is how many times faster it was without the cause, where somebody tried: an experiment beats physics.
     """
 
     because: str
@@ -31,6 +33,7 @@ class Found(NamedTuple):
     cure: Cure | None = None
     remedies: tuple[Remedy, ...] = ()
     explains: tuple[str, ...] | None = None
+    speedup: float | None = None
 
 
 class Absent(NamedTuple):
@@ -62,7 +65,8 @@ Need = str | tuple[str, ...]
 class Cause(NamedTuple):
     """One reason for slow inference. A need that is a tuple is met by any one of its facts.
 
-    `gpu_only` causes are ruled out on a machine without a GPU before anything else is asked.
+    `gpu_only` causes are ruled out on a machine without a GPU before anything else is asked. `ask` is the command that
+    gets what decides, where the fact itself has no advice. A `last_resort` stands only where nothing else was found.
     """
 
     title: str
@@ -71,6 +75,8 @@ class Cause(NamedTuple):
     check: Callable[[Case], Found | Absent | Suspected]
     explains: tuple[str, ...] = ()
     gpu_only: bool = False
+    ask: str = ""
+    last_resort: bool = False
 
 
 def fact_at(case: Case, path: str) -> Any:
@@ -121,5 +127,5 @@ def missing_need(case: Case, needs: tuple[Need, ...]) -> CannotTell | None:
 def free_before_load(case: Case) -> tuple[Evidence, ...]:
     """What the runtime itself saw free on its first GPU, where it says so."""
     devices = case.runtime.devices.value_or([])
-    index = next((i for i, d in enumerate(devices) if d.name != "CPU" and isinstance(d.free_bytes, Known)), None)
+    index = next((i for i, d in enumerate(devices) if is_gpu(d) and isinstance(d.free_bytes, Known)), None)
     return () if index is None else (cite(case, f"runtime.devices.{index}.free_bytes", "free before the load"),)

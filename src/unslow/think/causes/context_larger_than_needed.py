@@ -6,7 +6,8 @@ weights can't have: layers move to the CPU, and every token pays for them.
 
 ## How to confirm
 KV cache bytes = cells x bytes per token. At the context that is really used, more layers would fit. llama.cpp prints
-`llama_kv_cache: size = ...`; `/metrics` shows the longest sequence so far (`llamacpp:n_tokens_max`).
+`llama_kv_cache: size = ...`; `/metrics` shows the longest sequence so far (`llamacpp:n_tokens_max`). Ollama's log
+counts both: `memory.required.full` against `memory.available`, and `memory.required.kv` within it.
 
 ## How to fix
 Set the context to what you need (`-c`, `num_ctx`, `--max-model-len`), or store the cache as q8_0. A context set by
@@ -19,19 +20,28 @@ Longer conversations than the new context are cut or refused.
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
+from unslow.facts.values import Known, first_known
 from unslow.think.adapt.demand import fitting_placement, read_demand
 from unslow.think.adapt.placement import counted_layers, layers_left_on_host
 from unslow.think.adapt.shape import kv_per_token, read_shape
+from unslow.think.adapt.vram import available_vram_bytes
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import first_to_decide
 
 SHORTEST_USEFUL = 4096
+_STEP = 1024
 HEADROOM = 2
 """A conversation may grow to twice what was seen before it would be cut."""
 
 
-def check(case: Case) -> Found | Absent:
-    """See how many more layers would fit at the context that is used."""
+def check(case: Case) -> Found | Absent | Suspected:
+    """See how many more layers would fit at the context that is used, or whether the weights alone would fit."""
+    return first_to_decide(case, _by_layers, _by_reckoning)
+
+
+def _by_layers(case: Case) -> Found | Absent:
+    _use_is_known(case)
     runtime = case.runtime
     context, needed = runtime.context_length.need(), _needed(case)
     cache = kv_per_token(case) * context
@@ -62,6 +72,45 @@ def check(case: Case) -> Found | Absent:
     )
 
 
+def _use_is_known(case: Case) -> None:
+    first_known(case.wish.context_tokens, case.runtime.longest_sequence).need()
+
+
+def _by_reckoning(case: Case) -> Found | Absent | None:
+    """By the runtime's own sums: all of it does not fit, and the weights without so long a context would."""
+    runtime = case.runtime
+    asked, available = runtime.asked_bytes.need(), available_vram_bytes(case)
+    context = first_known(runtime.context_length, runtime.context_set).need()
+    if asked <= available:
+        return Absent(f"all of it fits: {asked / GIB:.1f} GiB asked, {available / GIB:.1f} GiB free")
+    weights = _weights(case, asked)
+    if weights > available:
+        return Absent(f"the weights alone ask for {weights / GIB:.1f} GiB, and {available / GIB:.1f} GiB were free")
+    fitting = int(context * (available - weights) / max(1.0, asked - weights)) // _STEP * _STEP
+    wanted = max(case.wish.context_tokens.value_or(0), runtime.longest_sequence.value_or(0), SHORTEST_USEFUL)
+    if wanted >= context:
+        return Absent(f"{context} tokens are configured, {wanted} needed")
+    change = Knob.CONTEXT_LENGTH.to(max(SHORTEST_USEFUL, fitting), "what fits beside the weights")
+    return Found(
+        because=f"the weights take {weights / GIB:.1f} GiB of the {available / GIB:.1f} GiB that were free; the KV "
+        f"cache and the buffers for {context} tokens make it {asked / GIB:.1f} GiB",
+        evidence=(
+            cite(case, "runtime.asked_bytes", f"{available / GIB:.1f} GiB free"),
+            cite(
+                case, "runtime.context_length" if isinstance(runtime.context_length, Known) else "runtime.context_set"
+            ),
+        ),
+        cure=Cure(vram_bytes=available, context=SHORTEST_USEFUL),
+        remedies=(Remedy(change, Cure(vram_bytes=available, context=fitting), "long chats are cut"),),
+    )
+
+
+def _weights(case: Case, asked: float) -> float:
+    """What is left of the sum without the cache; the file's own size where it is known."""
+    known = case.model.weights_bytes.value_or(0)
+    return float(known or asked - case.runtime.kv_bytes.need())
+
+
 def _needed(case: Case) -> int:
     """Tokens that the context must hold: for every slot as many, unless they share one cache."""
     used = case.runtime.longest_sequence.value_or(0)
@@ -73,12 +122,12 @@ CAUSE = Cause(
     title="The context is larger than needed",
     phase="decode",
     needs=(
-        "machine.gpus",
-        "runtime.context_length",
-        ("wish.context_tokens", "runtime.longest_sequence"),
-        ("runtime.gpu_layers", "machine.gpus.0.processes"),
+        ("runtime.context_length", "runtime.context_set"),
+        ("wish.context_tokens", "runtime.longest_sequence", "runtime.asked_bytes"),
+        ("runtime.gpu_layers", "machine.gpus.0.processes", "runtime.asked_bytes"),
     ),
     check=check,
     gpu_only=True,
     explains=("weights_spill_to_ram",),
+    ask="the log lines of the load with the KV cache (`llama_kv_cache: size =`, `memory.required.kv`)",
 )

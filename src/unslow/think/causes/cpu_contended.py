@@ -16,11 +16,15 @@ Answers do not change. This tool names the other programs and never touches them
 """
 
 from unslow.facts.knob import Knob
+from unslow.facts.machine import BusyProcess
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import cores_of
+from unslow.think.adapt.experiments import blames
+from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.causes._asking import ask_for
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.contention import crowded, waiting_s
 from unslow.think.predict import SLOWEST, Prediction, predict
 
@@ -32,11 +36,18 @@ OTHERS_SHARE = 0.10
 """Of the cores: below it the waiting is the runtime's own doing, such as too many threads."""
 
 
-def check(case: Case) -> Found | Absent:
+SHOW = "while it generates: `top -b -n 1 | head -15; cat /proc/pressure/cpu`"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
     """Hold the time spent waiting for a CPU against the time of a token, and see whether others had it."""
+    return _by_waiting(case) if isinstance(case.run.others_cpus, Known) else _by_list(case)
+
+
+def _by_waiting(case: Case) -> Found | Absent:
     others, cores = case.run.others_cpus.need(), cores_of(case)
-    case.run.waiting_for_cpu_s_per_token.need()
-    token_s = 1 / max(SLOWEST, case.run.decode_tokens_per_s.need())
+    ask_for(case, "run.waiting_for_cpu_s_per_token", SHOW)
+    token_s = 1 / max(SLOWEST, ask_for(case, "run.decode_tokens_per_s", SHOW))
     if others < OTHERS_SHARE * cores:
         return Absent(f"other processes used {others:.1f} of {cores:g} cores")
     if crowded(case) and others < CROWD_SHARE * cores:
@@ -46,18 +57,41 @@ def check(case: Case) -> Found | Absent:
     if waiting < WAITING_SHARE:
         return Absent(f"others used {others:.1f} cores, and waiting for them explains {waiting:.0%} of the time")
     busiest = case.run.busiest_others
-    names = ", ".join(f"{p.name} (pid {p.pid}, {p.cpus:.1f})" for p in busiest.value_or([])[:3] if p.pid)
+    named = _names(busiest.value_or([]))
     return Found(
         because=f"other processes used {others:.1f} of {cores:g} cores while tokens were generated"
-        + (f": {names}" if names else ", and ended before they could be named")
+        + (f": {named}" if named else ", and ended before they could be named")
         + f"; {waiting:.0%} of the time the runtime's threads waited for a CPU or for each other",
         evidence=(
             cite(case, "run.others_cpus", f"{cores:g} cores"),
             cite(case, "run.waiting_for_cpu_s_per_token", f"{token_s:.4g} s for a token, all threads together"),
         ),
         cure=Cure(),
-        remedies=(Remedy(Knob.OTHER_LOAD.to(_first_pid(busiest), "stop it, move it or lower its priority"), Cure()),),
+        remedies=(_remedy(_first_pid(busiest)),),
     )
+
+
+def _by_list(case: Case) -> Found | Absent | Suspected:
+    """A list of busy processes decides only where others have half of the cores and somebody waits for tokens."""
+    cores, own = cores_of(case), case.runtime.pid.value_or(None)
+    others = [p for p in case.machine.load.busiest.need() if p.pid != own]
+    used = sum(p.cpus for p in others)
+    if used < OTHERS_SHARE * cores:
+        return Absent(f"other processes use {used:.1f} of {cores:g} cores")
+    if cpu_computes(case) is False:
+        return Absent("all layers are on the GPU: the CPU has next to nothing to do")
+    words = f"other processes use {used:.1f} of {cores:g} cores: {_names(others)}"
+    if own is None or used < CROWD_SHARE * cores or not cpu_computes(case) or not blames(case, "decode", "prefill"):
+        return Suspected(words, "run.others_cpus", SHOW)
+    return Found(words, (cite(case, "machine.load.busiest"),), Cure(), (_remedy(others[0].pid),))
+
+
+def _names(processes: list[BusyProcess]) -> str:
+    return ", ".join(f"{p.name} (pid {p.pid}, {p.cpus:.1f})" for p in processes[:3] if p.pid)
+
+
+def _remedy(pid: int | None) -> Remedy:
+    return Remedy(Knob.OTHER_LOAD.to(pid, "stop it, move it or lower its priority"), Cure())
 
 
 def _first_pid(busiest: object) -> int | None:
@@ -67,11 +101,7 @@ def _first_pid(busiest: object) -> int | None:
 CAUSE = Cause(
     title="Other programs take the CPU",
     phase="decode",
-    needs=(
-        "run.others_cpus",
-        "run.waiting_for_cpu_s_per_token",
-        "run.decode_tokens_per_s",
-        "machine.cpu.physical_cores",
-    ),
+    needs=(("run.others_cpus", "machine.load.busiest"), "machine.cpu.physical_cores"),
     check=check,
+    ask=SHOW,
 )

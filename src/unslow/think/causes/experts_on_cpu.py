@@ -1,44 +1,67 @@
-"""A setting keeps the experts of a mixture on the CPU, while the GPU has room for them.
+"""Experts of a mixture are computed by the CPU, more of them than the GPU's memory asks for.
 
 ## Why it is slow
 A mixture of experts reads only a few of its experts for each token, but those few lie in RAM then, and the CPU
 computes them. All layers count as "on the GPU" all the same: `offloaded 49/49` says nothing about experts that an
-override sent elsewhere.
+override sent elsewhere. Where the mixture is larger than the GPU's memory, whole layers on the CPU are the worst way
+to divide it: attention and the shared parts, which every token reads, leave the GPU with them.
 
 ## How to confirm
 The command line has `--cpu-moe`, `--n-cpu-moe` or an `--override-tensor` to the CPU; the model buffers on the CPU are
-far larger than the token table; and the GPU had room for more.
+far larger than the token table; and the GPU had room for more. Or the model is a mixture (its name has `A3B` or the
+like), larger than the GPU's memory, and runs on the CPU in whole layers.
 
 ## How to fix
-Remove the setting where everything fits, else lower `--n-cpu-moe` until the GPU's memory is used up to its margin.
+Remove the setting where everything fits, else put all layers on the GPU and only experts on the CPU: lower
+`--n-cpu-moe` until the GPU's memory is used up to its margin.
 
 ## Safety
 Answers do not change. The GPU's memory fills up: leave room for what else uses it.
 """
 
 import math
+import re
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.think.adapt.demand import read_demand
-from unslow.think.adapt.placement import read_placement
+from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.demand import Demand, read_demand
+from unslow.think.adapt.hardware import is_unified, vram_total_bytes
+from unslow.think.adapt.placement import read_placement, seen_split
 from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.vram import available_vram_bytes
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, free_before_load
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
+from unslow.think.causes._routes import first_to_decide
+from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, Shape
+
+_ACTIVE_PART = re.compile(
+    r"(?<![a-z0-9.])(?:(\d{1,4}(?:\.\d)?)b[-_ ]?)?a(\d{1,3}(?:\.\d)?)b(?![a-z0-9])", re.IGNORECASE
+)
+_ALL_EXPERTS = re.compile(r"--cpu-moe|-cmoe|^[^\d]*exps[^\d]*=\s*CPU", re.IGNORECASE)
+SURELY_FREE = 0.75
+"""Of a card's memory, where nobody looked: so much is free on any that shows a desktop."""
+FEWEST_BITS = 4.0
+"""Of a weight, where only the number of parameters is known: a usual quant is hardly smaller."""
 
 
-def check(case: Case) -> Found | Absent:
+def check(case: Case) -> Found | Absent | Suspected:
     """Hold the layers whose experts were sent away against those that lack room."""
-    overrides = case.runtime.tensor_overrides.value_or([])
+    return first_to_decide(case, _by_setting, _by_size)
+
+
+def _by_setting(case: Case) -> Found | Absent | None:
+    overrides = need(case, "runtime.tensor_overrides")
     if not overrides:
-        return Absent("no setting places tensors by name")
+        return None if _is_mixture(case) else Absent("no setting places tensors by name")
     if not case.model.experts.need():
         return Absent("the model has no experts")
-    shape, demand = read_shape(case), read_demand(case)
-    away = shape.layers - read_placement(case, shape).gpu_layers
+    shape, demand = read_shape(case), _demand(case)
+    away = _away(case, shape, overrides)
     must_stay = max(0, math.ceil(demand.lacking / shape.layer_bytes))
-    if away < 1 or must_stay >= away:
+    if away < 1 or must_stay >= (away if _saw_free_memory(case) else away / 2):
+        read_demand(case)  # only what was really free may rule it out
         return Absent(f"the experts of {away:.0f} layers are on the CPU, and {must_stay} lack room")
     cure = Cure(vram_bytes=demand.available)
     why = "remove the setting: everything fits" if not must_stay else f"only {must_stay} layers lack room"
@@ -51,10 +74,97 @@ def check(case: Case) -> Found | Absent:
     )
 
 
+def _saw_free_memory(case: Case) -> bool:
+    """Whether what was free is known; by the label of a card alone, half of the experts must fit before it is said."""
+    try:
+        return available_vram_bytes(case) >= 0
+    except MissingFactError:
+        return False
+
+
+def _demand(case: Case) -> Demand:
+    """What the whole model asks for, against what was free; of a card that is only named, what surely is."""
+    try:
+        return read_demand(case)
+    except MissingFactError:
+        vram, weights = vram_total_bytes(case), case.model.weights_bytes
+        if vram is None or not isinstance(weights, Known):
+            raise
+        return Demand(weights.value + COMPUTE_BUFFER_BYTES, 0.0, SURELY_FREE * vram)
+
+
+def _away(case: Case, shape: Shape, overrides: list[str]) -> float:
+    """Layers whose experts are on the CPU: by what was allocated, else by a setting that sends all of them there."""
+    try:
+        return shape.layers - read_placement(case, shape).gpu_layers
+    except MissingFactError:
+        if not any(_ALL_EXPERTS.search(override) for override in overrides):
+            raise
+        return float(shape.layers)
+
+
+def _by_size(case: Case) -> Found | Absent | None:
+    """A mixture that is larger than the GPU's memory and is divided by whole layers."""
+    if not _is_mixture(case):
+        return Absent("the model is no mixture of experts") if case.model.experts.value_or(1) == 0 else None
+    if is_unified(case) or case.runtime.tensor_overrides.value_or([]):
+        return None
+    where, fact = _on_cpu(case)
+    vram, weights = vram_total_bytes(case), _weights(case)
+    if not fact or not vram or not weights:
+        return None
+    if weights < vram:
+        return None if isinstance(case.runtime.gpu_layers_set, Known) else Absent("it would fit: another cause")
+    return Found(
+        because=f"{where}, and the model is a mixture of experts of about {weights / GIB:.0f} GiB on {vram / GIB:.0f} "
+        "GiB of GPU memory: only experts should be on the CPU, with everything else of all layers on the GPU",
+        evidence=(
+            cite(case, fact),
+            cite(case, "model.name" if isinstance(case.model.name, Known) else "model.experts"),
+        ),
+        remedies=(
+            Remedy(Knob.EXPERTS_ON_CPU.to(None, "all layers on the GPU, and experts on the CPU only as far as needed")),
+        ),
+        explains=("weights_spill_to_ram", "gpu_layers_set_too_low", "model_outside_envelope", "gpu_backend_not_loaded"),
+    )
+
+
+def _is_mixture(case: Case) -> bool:
+    return case.model.experts.value_or(0) > 1 or bool(_ACTIVE_PART.search(case.model.name.value_or("")))
+
+
+def _on_cpu(case: Case) -> tuple[str, str]:
+    """How the CPU comes to compute whole layers, and the fact that says so."""
+    runtime = case.runtime
+    split = seen_split(case)
+    if split:
+        return split
+    if runtime.gpu_layers_set.value_or(None) == 0:
+        return "a setting keeps all layers on the CPU", "runtime.gpu_layers_set"
+    if runtime.gpu_layers.value_or(None) == 0:
+        return "all layers are on the CPU", "runtime.gpu_layers"
+    return ("the whole model is on the CPU", "runtime.vram_share") if runtime.vram_share.value_or(1) == 0 else ("", "")
+
+
+def _weights(case: Case) -> float:
+    """The bytes of the weights, at least: as known, by the parameters, or by the size in the name."""
+    model = case.model
+    if isinstance(model.weights_bytes, Known):
+        return float(model.weights_bytes.value)
+    found = _ACTIVE_PART.search(model.name.value_or(""))
+    billions = float(found[1]) * 1e9 if found and found[1] else 0.0
+    return (model.parameters.value_or(0) or billions) * FEWEST_BITS / 8
+
+
 CAUSE = Cause(
-    title="A setting keeps experts on the CPU",
+    title="Experts are computed by the CPU",
     phase="decode",
-    needs=("machine.gpus", "runtime.tensor_overrides", "model.experts"),
+    needs=(
+        ("model.experts", "model.name"),
+        ("runtime.tensor_overrides", "runtime.gpu_layers", "runtime.vram_share", "runtime.gpu_layers_set"),
+    ),
     check=check,
     gpu_only=True,
+    explains=("weights_spill_to_ram",),
+    ask="the command line of the runtime, and the `model buffer size` lines of its log (llama-server: with `-lv 4`)",
 )

@@ -17,54 +17,151 @@ look for an empty `CUDA_VISIBLE_DEVICES`.
 Answers do not change beyond rounding.
 """
 
+import re
 from typing import Any
 
+from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
+from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.hardware import device_of, is_integrated
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import buffers_of, free_vram_bytes, gpus_of, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
+_HOST_BACKENDS = {"CPU", "BLAS", "RPC", "LLAMAFILE", "AMX"}
+_NAMES_A_GPU = re.compile(
+    r"/dev/(?:kfd|dri|nvidia)|amdgpu|permission|driver|devices? (?:was |were )?detected", re.IGNORECASE
+)
+_PRINTED = re.compile(
+    r"is_available\(\)|\d\+cpu\b|cpu[- ]only (?:build|wheel|torch|pytorch|binary|image)|initialize nvml"
+    r"|(?:built|compiled) without (?:cuda|gpu|cublas|hip|rocm|vulkan|metal)",
+    re.IGNORECASE,
+)
+"""Words of a program, or of the build itself, that settle it."""
+_COMPLAINTS = (Topic.GPU_UNUSED, Topic.GPU_LOST, Topic.GPU_LIBRARY_MISSING, Topic.CPU_ONLY_BUILD)
 
-def check(case: Case) -> Found | Absent:
+
+def check(case: Case) -> Found | Absent | Suspected:
     """See whether the runtime knows of any GPU."""
-    runtime, gpus = case.runtime, gpus_of(case)
-    if runtime.embedded:
+    if case.runtime.embedded:
         return Absent("the embedded engine has no GPU backend: it measures the CPU on purpose")
-    if runtime.device_set.value_or("") == "none":
+    if case.runtime.device_set.value_or("") == "none":
         return Absent("the GPU is switched off by a setting")
+    if gpus_of(case) and all(_only_shows_pictures(gpu) for gpu in gpus_of(case)):
+        return Absent(f"{_gpu_name(case)} is a part of the processor, and would compute no faster than it")
+    return first_to_decide(case, _by_devices, _by_refusal, _by_backends, _by_words, _unseen)
+
+
+def _only_shows_pictures(gpu: Gpu) -> bool:
+    """Whether a GPU is a processor's small one; those that people compute on are in the catalogue."""
+    return is_integrated(gpu) and device_of(gpu) is None
+
+
+def _by_devices(case: Case) -> Found | Absent | None:
+    """What the runtime lists, allocates and says of the GPU that the machine has."""
     sees = runtime_sees_gpu(case)
     if sees:
         return Absent("the runtime uses a GPU")
-    if sees is None:
-        raise missing(
-            "whether the runtime sees the GPU", "restart llama-server with `-lv 4`, or run it with --list-devices"
-        )
-    hidden = runtime.environment.value_or({}).get("CUDA_VISIBLE_DEVICES")
-    why = runtime.gpu_refused.value_or("it lists no GPU")
+    if sees is None or not gpus_of(case):
+        return None
+    hidden = case.runtime.environment.value_or({}).get("CUDA_VISIBLE_DEVICES")
+    why = case.runtime.gpu_refused.value_or(_lists(case))
     if hidden is not None and hidden.strip() in ("", "-1"):
         why = f"{why}; CUDA_VISIBLE_DEVICES={hidden!r} hides it"
-    return Found(
-        because=f"the machine has {gpus[0].name.value_or('a GPU')}, and the runtime uses none: {why}",
-        evidence=_evidence(case),
-        cure=Cure(vram_bytes=free_vram_bytes(case)),
-        remedies=(
-            Remedy(Knob.GPU_BACKEND.to(None, "a build, driver, container or environment in which the GPU is seen")),
-        ),
+    return _found(case, f"the machine has {_gpu_name(case)}, and the runtime uses none: {why}", _evidence(case))
+
+
+def _by_refusal(case: Case) -> Found | Suspected | None:
+    """Words of a driver or a runtime that could not get at a GPU, where nobody listed the machine's GPUs."""
+    refused = case.runtime.gpu_refused
+    if not isinstance(refused, Known) or isinstance(case.machine.gpus, Known):
+        return None
+    said = remarks_on(case, *_COMPLAINTS)
+    if not said and not _NAMES_A_GPU.search(refused.value):
+        return Suspected(refused.value, "machine.gpus", "`nvidia-smi -L`, or `lspci | grep -iE 'vga|3d|display'`")
+    because = f"the runtime could not get at the GPU: {refused.value}"
+    return _found(case, because, (cite(case, "runtime.gpu_refused"), *cite_remarks(case, said[:1])))
+
+
+def _by_backends(case: Case) -> Found | Suspected | None:
+    """Only the CPU's backend was loaded: proof where somebody also sees an idle GPU, for a log may be cut short."""
+    backends, listed = case.runtime.backends, isinstance(case.runtime.build_features, Known)
+    if not isinstance(backends, Known) or not gpus_of(case) or not set(backends.value) <= _HOST_BACKENDS:
+        return None
+    said, names = remarks_on(case, *_COMPLAINTS), ", ".join(backends.value)
+    if not said or not listed:  # `system_info` lists them all; of other lines the paste may lack the one that matters
+        return Suspected(f"only {names} was loaded", "runtime.devices", CAUSE.ask)
+    because = f"the machine has {_gpu_name(case)}, and the runtime loaded only {names}"
+    item = _item("runtime.backends", names, "no GPU among them", backends)
+    return _found(case, because, (item, *cite_remarks(case, said[:1])))
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """A GPU that is not used is a complaint, and a missing library is a guess; a program's own word is neither."""
+    said = remarks_on(case, *_COMPLAINTS)
+    printed = [remark for remark in said if _PRINTED.search(remark.text)]
+    if printed and gpus_of(case):
+        because = f"the machine has {_gpu_name(case)}, and the runtime can't use it: {printed[0].text}"
+        return _found(case, because, cite_remarks(case, printed[:1]))
+    if said:
+        return Suspected(said[0].text, "runtime.devices", _asked(case))
+    if case.runtime.vram_share.value_or(1.0) == 0 and gpus_of(case):
+        return Suspected("the whole model is on the CPU", "runtime.devices", _asked(case))
+    return None
+
+
+def _unseen(_case: Case) -> None:
+    raise missing(
+        "whether the runtime sees the GPU", "restart llama-server with `-lv 4`, or run it with --list-devices"
     )
+
+
+def _asked(case: Case) -> str:
+    """The command that shows which devices the runtime at hand found."""
+    name = case.runtime.name.value_or("").lower()
+    if "ollama" in name:
+        return "`journalctl -u ollama --no-pager | grep -iE 'inference compute|library=|gpu'` (Docker: `docker logs`)"
+    if "llama" in name:
+        return "`llama-server --list-devices`"
+    if "lm studio" in name:
+        return "`lms runtime ls` and the developer log while the model loads"
+    if "transformers" in name:
+        return "`python -c 'import torch; print(torch.__version__, torch.cuda.is_available())'`"
+    return CAUSE.ask
+
+
+def _gpu_name(case: Case) -> str:
+    gpu = gpus_of(case)[0]
+    vague = f"a GPU of {gpu.vendor.value}" if isinstance(gpu.vendor, Known) else "a GPU"
+    return vague if gpu.name.value_or("GPU") == "GPU" else gpu.name.need()
+
+
+def _lists(case: Case) -> str:
+    """What shows it where the runtime does not say why."""
+    return "it lists no GPU" if isinstance(case.runtime.devices, Known) else "its weights lie in host memory"
+
+
+def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+    room = free_vram_bytes(case)
+    change = Knob.GPU_BACKEND.to(None, "a build, driver, container or environment in which the GPU is seen")
+    return Found(because, evidence, Cure(vram_bytes=room) if room else None, (Remedy(change),))
 
 
 def _evidence(case: Case) -> tuple[Evidence, ...]:
     runtime = case.runtime
-    items = [cite(case, "machine.gpus.0.name", "a GPU is there")] if isinstance(gpus_of(case)[0].name, Known) else []
+    names = [f for f in ("name", "vendor") if isinstance(getattr(gpus_of(case)[0], f), Known)]
+    items = [cite(case, f"machine.gpus.0.{names[0]}", "a GPU is there")] if names else []
     if isinstance(runtime.gpu_refused, Known):
         items.append(cite(case, "runtime.gpu_refused"))
     if isinstance(runtime.devices, Known):
-        names = ", ".join(d.name for d in runtime.devices.value) or "none"
-        items.append(_item("runtime.devices", names, "no GPU among them", runtime.devices))
+        listed = ", ".join(d.name for d in runtime.devices.value) or "none"
+        items.append(_item("runtime.devices", listed, "no GPU among them", runtime.devices))
     if isinstance(runtime.buffers, Known) and (host := buffers_of(case, "model", on_gpu=False)):
         items.append(
             _item("runtime.buffers", f"{host[0].device} {host[0].bytes} bytes", "none on a GPU", runtime.buffers)
@@ -79,7 +176,21 @@ def _item(fact: str, value: str, reference: str, known: Known[Any]) -> Evidence:
 CAUSE = Cause(
     title="The GPU backend is not loaded",
     phase="decode",
-    needs=("machine.gpus", ("runtime.gpu_refused", "runtime.devices", "runtime.buffers", "machine.gpus.0.processes")),
+    needs=(
+        ("machine.gpus", "runtime.gpu_refused", "account.remarks"),
+        (
+            "runtime.gpu_refused",
+            "runtime.devices",
+            "runtime.buffers",
+            "machine.gpus.0.processes",
+            "runtime.backends",
+            "runtime.gpu_layers",
+            "runtime.vram_share",
+            "account.remarks",
+        ),
+    ),
     check=check,
     gpu_only=True,
+    explains=("generic_cpu_build", "runtime_version_regressed"),
+    ask="`llama-server --list-devices`, or the first fifty lines of the runtime's log and `nvidia-smi`",
 )

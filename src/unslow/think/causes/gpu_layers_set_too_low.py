@@ -18,11 +18,15 @@ Answers do not change. The GPU's memory fills up: leave room for what else uses 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
+from unslow.facts.values import MissingFactError
 from unslow.think.adapt.demand import fitting_placement
+from unslow.think.adapt.hardware import vram_total_bytes
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.vram import available_vram_bytes, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, free_before_load
+
+SURELY_FREE = 0.75
 
 
 def check(case: Case) -> Found | Absent:
@@ -36,11 +40,12 @@ def check(case: Case) -> Found | Absent:
     total = shape.layers + 1
     if asked >= total:
         return Absent(f"{asked} layers asked for, the model has {total}")
-    available = available_vram_bytes(case)
+    available = _room(case)
     context = case.runtime.context_length.value_or(4096)
     room = fitting_placement(case, shape, available, context)
     fitting = int(room.gpu_layers) + room.output_on_gpu
     if fitting <= asked:
+        available_vram_bytes(case)  # only what was really free may rule it out
         return Absent(f"{asked} layers set, and no more than {fitting} fit")
     cure = Cure(vram_bytes=available)
     who = "the default of this build" if setting == "gpu_layers" else "a setting"
@@ -66,6 +71,17 @@ def _asked(case: Case) -> tuple[int | None, str]:
     return None, ""
 
 
+def _room(case: Case) -> float:
+    """What was free; where nobody looked, what is free on any card of this size that shows a desktop."""
+    try:
+        return available_vram_bytes(case)
+    except MissingFactError:
+        total = vram_total_bytes(case)
+        if total is None:
+            raise
+        return SURELY_FREE * total
+
+
 def _remedy(setting: str, fitting: int, total: int, cure: Cure) -> Remedy:
     if setting == "device_set":
         return Remedy(Knob.DEVICE.to(None, "remove the setting: the GPU is switched off by it"), cure)
@@ -79,8 +95,14 @@ def _remedy(setting: str, fitting: int, total: int, cure: Cure) -> Remedy:
 CAUSE = Cause(
     title="A setting keeps layers off the GPU",
     phase="decode",
-    needs=("machine.gpus", "runtime.command"),
+    needs=("machine.gpus", ("runtime.command", "runtime.gpu_layers_set", "runtime.device_set")),
     check=check,
-    explains=("weights_spill_to_ram", "other_process_holds_vram", "context_larger_than_needed"),
+    explains=(
+        "weights_spill_to_ram",
+        "other_process_holds_vram",
+        "context_larger_than_needed",
+        "memory_estimate_too_careful",
+    ),
     gpu_only=True,
+    ask="the command line of the runtime (`ps -ww -o args -C llama-server`), or `ollama show MODEL --modelfile`",
 )

@@ -5,7 +5,8 @@ The runtime places only what fits into the memory that is free when it loads. Wh
 generator or a second model holds at that moment is missing for good: layers go to the CPU, or the load fails.
 
 ## How to confirm
-`nvidia-smi` lists the processes with their memory. Together the strangers hold at least what the model lacks.
+`nvidia-smi` lists the processes with their memory. Together the strangers hold at least what the model lacks. Two
+loads of the same model in one log, with gigabytes less free before the slow one, show the same.
 
 ## How to fix
 Close them, or start them after the model; run the display on another GPU; or plan with the memory that is left.
@@ -14,20 +15,33 @@ Close them, or start them after the model; run the display on another GPU; or pl
 Ending a program loses its unsaved work. This tool names it and never ends it.
 """
 
+from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
+from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Unknown
+from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.demand import read_demand
-from unslow.think.adapt.placement import layers_left_on_host
+from unslow.think.adapt.placement import layers_left_on_host, seen_split
 from unslow.think.adapt.vram import failed_on_gpu, own_is_known, strangers
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, free_before_load, need
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
+from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
+LEAST_UNACCOUNTED = 2 * GIB
+"""The driver and a desktop take less."""
+LEAST_SHARE = 0.1
+"""Of what was free: less comes and goes with any desktop."""
 
-def check(case: Case) -> Found | Absent:
-    """Hold what strangers have against what the model lacks."""
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Hold what strangers have against what the model lacks, or one load against another."""
+    return first_to_decide(case, _by_loads, _by_list, _by_account, _by_words)
+
+
+def _by_list(case: Case) -> Found | Absent:
     failed = case.runtime.allocation_failure.value_or(None) is not None
     if not failed and not layers_left_on_host(case):
         return Absent("the whole model is on the GPU")
@@ -62,6 +76,81 @@ def check(case: Case) -> Found | Absent:
     )
 
 
+def _by_loads(case: Case) -> Found | None:
+    """Two loads of one model, and far less free before the one that kept fewer layers on the GPU."""
+    loads = case.runtime.loads.value_or([])
+    pairs = [(poor, rich) for poor in loads for rich in loads if _was_robbed(poor, rich)]
+    if not pairs:
+        return None
+    poor, rich = max(pairs, key=lambda pair: _free(pair[1]) - _free(pair[0]))
+    gone = _free(rich) - _free(poor)
+    return Found(
+        because=f"of two loads of the model one found {_free(rich) / GIB:.1f} GiB free and put {_layers(rich)} on the "
+        f"GPU, the other {_free(poor) / GIB:.1f} GiB and {_layers(poor)}: something else held {gone / GIB:.1f} GiB",
+        evidence=tuple(_load_evidence(load) for load in (poor, rich)),
+        cure=Cure(vram_bytes=_free(rich)),
+        remedies=(Remedy(Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi` while it is slow, and close it")),),
+    )
+
+
+def _was_robbed(poor: PastLoad, rich: PastLoad) -> bool:
+    fewer = poor.gpu_layers.value_or(0) < rich.gpu_layers.value_or(0)
+    gone = _free(rich) - _free(poor)
+    return _same_settings(poor, rich) and fewer and _free(poor) > 0 and gone >= max(GIB, LEAST_SHARE * _free(rich))
+
+
+def _same_settings(one: PastLoad, other: PastLoad) -> bool:
+    model, context = one.model.value_or(""), one.context_length.value_or(0)
+    return model == other.model.value_or("") and context == other.context_length.value_or(0)
+
+
+def _free(load: PastLoad) -> float:
+    return float(load.free_bytes.value_or(0))
+
+
+def _layers(load: PastLoad) -> str:
+    return f"{load.gpu_layers.value_or(0)} of {load.layers.value_or('its')} layers"
+
+
+def _load_evidence(load: PastLoad) -> Evidence:
+    return Evidence(
+        fact="runtime.loads", value=f"{load.at} {_free(load) / GIB:.1f} GiB free, {_layers(load)}".strip(),
+        reference=None, origin="reported", source=load.source,
+    )  # fmt: skip
+
+
+def _by_account(case: Case) -> Found | None:
+    """By the runtime's own account at its end: memory in use that is not its own, beside layers that lacked room."""
+    split, devices = seen_split(case), case.runtime.devices.value_or([])
+    index = max(range(len(devices)), key=lambda i: devices[i].unaccounted_bytes.value_or(0), default=0)
+    held = devices[index].unaccounted_bytes.value_or(0) if devices else 0
+    if not split or held < LEAST_UNACCOUNTED:
+        return None
+    return Found(
+        because=f"{split.words}, and {held / GIB:.1f} GiB of the GPU's memory were not the runtime's own",
+        evidence=(cite(case, f"runtime.devices.{index}.unaccounted_bytes"), cite(case, split.fact)),
+        remedies=(
+            Remedy(Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi`, and close it"), None, "unsaved work"),
+        ),
+    )
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """Somebody who names the program and its gigabytes has looked; one who only blames it has not."""
+    said = remarks_on(case, Topic.OTHER_VRAM_USER)
+    if not said:
+        return None
+    split = seen_split(case)
+    held = max(amount_bytes(remark.text) for remark in said)
+    if not split or held < GIB:
+        return Suspected(said[0].text, "machine.gpus.0.processes", CAUSE.ask)
+    return Found(
+        because=f"{split.words}, while another program holds {held / GIB:.1f} GiB of its memory: {said[0].text}",
+        evidence=(cite(case, split.fact), *cite_remarks(case, said)),
+        remedies=(Remedy(Knob.OTHER_PROCESS.to(None, "close it or start it after the model"), None, "unsaved work"),),
+    )
+
+
 def _evidence(pid: int, vram: Known[int] | Unknown, lacking: float) -> Evidence:
     if isinstance(vram, Unknown):
         raise MissingFactError(vram)
@@ -74,8 +163,9 @@ def _evidence(pid: int, vram: Known[int] | Unknown, lacking: float) -> Evidence:
 CAUSE = Cause(
     title="Another process holds GPU memory",
     phase="decode",
-    needs=("machine.gpus", ("runtime.gpu_layers", "runtime.allocation_failure", "machine.gpus.0.processes")),
+    needs=(("runtime.gpu_layers", "runtime.allocation_failure", "machine.gpus.0.processes", "runtime.loads"),),
     check=check,
     gpu_only=True,
-    explains=("weights_spill_to_ram", "memory_allocation_failed"),
+    explains=("weights_spill_to_ram", "memory_allocation_failed", "memory_estimate_too_careful"),
+    ask="`nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` (or all of `nvidia-smi`) while it is slow",
 )

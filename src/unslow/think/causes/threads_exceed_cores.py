@@ -9,7 +9,8 @@ llama.cpp prints `n_threads = T ... / L`: T above the CPUs that the process may 
 5.5 times slower than two.
 
 ## How to fix
-Leave the number of threads to the runtime, or set it to the number of physical cores that it may use.
+Leave the number of threads to the runtime, or set it to the number of physical cores that it may use. Several
+processes on one machine, such as the workers of tensor parallelism, share the cores: `OMP_NUM_THREADS`.
 
 ## Safety
 Answers do not change.
@@ -17,37 +18,63 @@ Answers do not change.
 
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.account import ratio
 from unslow.think.adapt.bandwidth import cores_of, cpus_of
-from unslow.think.adapt.placement import read_placement
-from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.thread_trials import ThreadTrial, thread_trial, threads_of
+from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, fact_at
+from unslow.think.causes._routes import cite_comparison
+from unslow.think.report import Evidence
+
+MOST_PER_CORE = 2
+"""Threads that a core can run at once, where nobody says how many it does."""
 
 
 def check(case: Case) -> Found | Absent:
-    """Hold the threads against the CPUs that can run them at once."""
-    threads, cores = case.runtime.threads.need(), cores_of(case)
-    cpus = cpus_of(case)
+    """Hold the threads against the CPUs that can run them at once; a trial with fewer that was faster decides."""
+    if cpu_computes(case) is False:
+        return Absent("all layers are on the GPU: the threads have next to nothing to do")
+    tried = thread_trial(case)
+    if tried and tried.slow_threads > tried.fast_threads > 0:
+        words = f"{tried.slow_threads} threads are {ratio(tried.speeds):.1f} times slower than {tried.fast_threads}"
+        return _found(f"{words}: they wait for each other", (), tried.fast_threads, case, tried)
+    counted = threads_of(case)
+    if counted is None:
+        raise MissingFactError(fact_at(case, "runtime.threads"), "runtime.threads")
+    (threads, fact), cores = counted, cores_of(case)
     if threads <= cores:
         return Absent(f"{threads} threads, {cores:g} cores")
-    if threads <= cpus:
-        return Absent(f"{threads} threads on {cores:g} cores that run {cpus:g} at once")
-    shape = read_shape(case)
-    if read_placement(case, shape).gpu_layers >= shape.layers:
-        return Absent("all layers are on the GPU: the threads have next to nothing to do")
-    best = max(1, int(cores))
+    if threads <= _cpus(case) and not tried:
+        return Absent(f"{threads} threads on {cores:g} cores that run {_cpus(case):g} at once")
+    words = f"{threads} threads share {cores:g} cores and wait for each other after every operation"
+    shown = (cite(case, fact, f"{cores:g} cores"),) if fact == "runtime.threads" else ()
+    return _found(words, (*shown, cite(case, "machine.cpu.physical_cores")), max(1, int(cores)), case, tried)
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], best: int, case: Case, tried: ThreadTrial | None) -> Found:
     cure = Cure(threads=best)
     return Found(
-        because=f"{threads} threads share {cores:g} cores and wait for each other after every operation",
-        evidence=(cite(case, "runtime.threads", f"{cores:g} cores"), cite(case, "machine.cpu.physical_cores")),
+        because=because,
+        evidence=(*evidence, *((cite_comparison(case, tried.speeds),) if tried else ())),
         cure=cure,
         remedies=(Remedy(Knob.THREADS.to(best, "one thread for each core"), cure),),
+        speedup=ratio(tried.speeds) if tried else None,
     )
+
+
+def _cpus(case: Case) -> float:
+    """Threads that can run at once; where only cores were counted, as many as cores ever run."""
+    cpu = case.machine.cpu
+    counted = (cpu.logical_cpus, cpu.threads_per_core, cpu.allowed_cpus, cpu.quota_cpus)
+    return cpus_of(case) * (1 if any(isinstance(f, Known) for f in counted) else MOST_PER_CORE)
 
 
 CAUSE = Cause(
     title="More threads than cores",
     phase="decode",
-    needs=("runtime.threads", "machine.cpu.physical_cores"),
+    needs=(("runtime.threads", "account.comparisons"), ("machine.cpu.physical_cores", "account.comparisons")),
     check=check,
+    ask="`lscpu | grep -E 'Core|Socket|Thread'`, and the line `n_threads` of the runtime's log",
 )

@@ -7,7 +7,7 @@ when the model is loaded; they are not swapped while it runs.
 
 ## How to confirm
 llama.cpp prints `offloaded N/M layers to GPU` with N below M (from build 9151 on only with `-lv 4`), and weights + KV
-cache + compute buffer ask for more than the GPU had free.
+cache + compute buffer ask for more than the GPU had free. `ollama ps` shows the same as `48%/52% CPU/GPU`.
 
 ## How to fix
 Ask for fewer bytes, cheapest loss first: a context as long as you need, a KV cache of type q8_0, a smaller quant of
@@ -22,19 +22,25 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.think.adapt.demand import Demand, read_demand
-from unslow.think.adapt.placement import counted_layers, layers_left_on_host
+from unslow.think.adapt.placement import counted_layers, layers_left_on_host, seen_split, set_on_purpose
 from unslow.think.adapt.work import EVERYTHING, Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import first_to_decide
 from unslow.think.physics.kv_cache import element_bytes
+from unslow.think.report import Evidence
 
 _FEWEST_BITS = 2.0
+_ABOUT = {"gpu_layers", "layers", "runtime.gpu_layers", "runtime.layers"}
 
 
-def check(case: Case) -> Found | Absent:
-    """Compare what the model asks of the GPU with what was free there."""
-    runtime = case.runtime
-    if runtime.tensor_overrides.value_or([]):
+def check(case: Case) -> Found | Absent | Suspected:
+    """Compare what the model asks of the GPU with what was free there; else take the runtime's own count."""
+    if case.runtime.tensor_overrides.value_or([]):
         return Absent("tensors were placed on the CPU by a setting")
+    return first_to_decide(case, _by_demand, _by_count)
+
+
+def _by_demand(case: Case) -> Found | Absent:
     left, layers = layers_left_on_host(case), counted_layers(case)
     if not left:
         return Absent(f"{layers.on_gpu}/{layers.total} layers are on the GPU")
@@ -51,6 +57,35 @@ def check(case: Case) -> Found | Absent:
         ),
         cure=EVERYTHING,
         remedies=(*_smaller_cache(case, demand), _smaller_weights(case, demand)),
+    )
+
+
+def _by_count(case: Case) -> Found | Absent | None:
+    """The runtime's own account of a model in two places, where no setting asked for that."""
+    split = seen_split(case)
+    if split is None:
+        return Absent("all of the model is on the GPU") if case.runtime.vram_share.value_or(0) == 1 else None
+    if set_on_purpose(case):
+        return None
+    return Found(
+        because=f"{split.words}; the rest is computed by the CPU from RAM, and no setting asks for that",
+        evidence=(cite(case, split.fact, "all of it"), *_contradictions(case)),
+        cure=EVERYTHING,
+        remedies=(
+            Remedy(Knob.CONTEXT_LENGTH.to(None, "a shorter context frees GPU memory"), None, "long chats are cut"),
+            Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), None, "answers change slightly"),
+            Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, "quality falls with the quant"),
+        ),
+    )
+
+
+def _contradictions(case: Case) -> tuple[Evidence, ...]:
+    """Where a setting or a screen says that all layers are on the GPU, and the log does not."""
+    return tuple(
+        Evidence(fact=c.about, value=s.says, reference=None, origin="reported", source=s.source)
+        for c in case.contradictions
+        if c.about in _ABOUT
+        for s in c.statements
     )
 
 
@@ -76,7 +111,8 @@ def _smaller_weights(case: Case, demand: Demand) -> Remedy:
 CAUSE = Cause(
     title="Weights spill into system memory",
     phase="decode",
-    needs=("machine.gpus", ("runtime.gpu_layers", "machine.gpus.0.processes")),
+    needs=(("runtime.gpu_layers", "runtime.vram_share", "runtime.size_vram_bytes", "machine.gpus.0.processes"),),
     check=check,
     gpu_only=True,
+    ask="the line `offloaded N/M layers to GPU` of the log (llama-server: start it with `-lv 4`), or `ollama ps`",
 )

@@ -1,0 +1,72 @@
+"""The state of a case's GPUs while they compute: an idle reading of clocks, power or link says nothing."""
+
+import math
+from typing import NamedTuple
+
+from unslow.facts.machine import Gpu
+from unslow.facts.run import GpuUnderLoad
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Fact, Known
+from unslow.think.adapt.vram import gpus_of, gpus_used
+
+BUSY = 0.3
+"""A GPU that is less busy than this when somebody looks is as good as idle."""
+EXPLAINED_SHARE = 0.5
+"""Part of a loss, in powers, that lower clocks must account for before they are called its cause."""
+THERMAL = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
+POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
+
+
+class LoadedGpu(NamedTuple):
+    """A GPU at work; `at` is where its readings stand, `place` where the GPU itself does."""
+
+    gpu: Gpu
+    place: str
+    at: str
+    busy: Fact[float]
+    clock_hz: Fact[float]
+    power_w: Fact[float]
+    temperature_c: Fact[float]
+    reasons: Fact[list[str]]
+
+    @property
+    def clock_share(self) -> float | None:
+        """The clock as a part of the highest; None where one of the two is unknown."""
+        most = self.gpu.clock_max_hz.value_or(0)
+        return self.clock_hz.value / most if most and isinstance(self.clock_hz, Known) else None
+
+    @property
+    def power_share(self) -> float | None:
+        """The power as a part of the limit; None where one of the two is unknown."""
+        most = self.gpu.power_limit_w.value_or(0)
+        return self.power_w.value / most if most and isinstance(self.power_w, Known) else None
+
+
+def loaded_gpus(case: Case) -> list[LoadedGpu]:
+    """The runtime's GPUs as they were while tokens were generated, else as they are now, where they are busy now."""
+    sampled = {g.index: (number, g) for number, g in enumerate(case.run.gpus.value_or(()))}
+    used = {g.index for g in gpus_used(case)}
+    found = []
+    for number, gpu in enumerate(gpus_of(case)):
+        if gpu.index in used and gpu.index in sampled:
+            found.append(_sampled(gpu, number, *sampled[gpu.index]))
+        elif gpu.index in used and gpu.busy.value_or(0) >= BUSY:
+            found.append(_now(gpu, number))
+    return found
+
+
+def _sampled(gpu: Gpu, number: int, place: int, under: GpuUnderLoad) -> LoadedGpu:
+    return LoadedGpu(
+        gpu, f"machine.gpus.{number}", f"run.gpus.{place}", under.busy, under.clock_hz, under.power_max_w,
+        under.temperature_max_c, under.event_reasons,
+    )  # fmt: skip
+
+
+def _now(gpu: Gpu, number: int) -> LoadedGpu:
+    at = f"machine.gpus.{number}"
+    return LoadedGpu(gpu, at, at, gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
+
+
+def explains(clock_share: float, lost: float | None) -> bool:
+    """Whether clocks so low account for most of a loss; a loss that nobody put a number to is taken as explained."""
+    return lost is None or math.log(1 / max(clock_share, 1e-3)) >= EXPLAINED_SHARE * math.log(max(1.0, lost))

@@ -1,0 +1,52 @@
+"""Weights that lie in the host's memory while a GPU computes, and the link that they would have to cross."""
+
+from unslow.facts.account import Topic
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.placement import counted_layers
+from unslow.think.adapt.shape import missing
+from unslow.think.adapt.vram import buffers_of, gpus_used
+from unslow.think.physics.pcie import link_bytes_per_s
+
+USUAL_LANES = 16
+FASTEST_BYTES_PER_S = link_bytes_per_s(5, USUAL_LANES)
+"""What any link of today copies at most: where nobody looked, a copy takes at least as long as over this one."""
+SHOW_BUFFERS = "restart llama-server with `-lv 4` and show the lines `model buffer size`"
+SHOW_LINK = "while a prompt is read: `nvidia-smi -q | grep -A 12 'GPU Link Info'`"
+
+
+def host_weights_bytes(case: Case) -> float:
+    """Bytes of weights in the host's memory, the token table apart; MissingFactError where nothing tells."""
+    runtime, model = case.runtime, case.model
+    on_host, on_gpu = (sum(b.bytes for b in buffers_of(case, "model", on_gpu=side)) for side in (False, True))
+    if on_host and (on_gpu or not model.weights_bytes.value_or(0)):
+        return max(0.0, on_host - model.token_table_bytes.value_or(0))
+    if isinstance(runtime.size_bytes, Known) and isinstance(runtime.size_vram_bytes, Known):
+        return float(max(0, runtime.size_bytes.value - runtime.size_vram_bytes.value))
+    weights = model.weights_bytes
+    if not isinstance(weights, Known):
+        raise missing("how many bytes of weights lie in the host's memory", SHOW_BUFFERS)
+    if isinstance(runtime.vram_share, Known):
+        return weights.value * (1 - runtime.vram_share.value)
+    if experts_on_host(case):
+        return float(model.expert_bytes.value_or(weights.value))
+    layers = counted_layers(case)
+    return weights.value * max(0, layers.total - layers.on_gpu) / max(1, layers.total)
+
+
+def experts_on_host(case: Case) -> bool:
+    """Whether experts were sent to the CPU, by a setting or as somebody says."""
+    return bool(case.runtime.tensor_overrides.value_or([])) or bool(remarks_on(case, Topic.EXPERTS_ON_CPU))
+
+
+def host_link_bytes_per_s(case: Case) -> float | None:
+    """What the link between host and GPU copies, by the best that was seen of it; None where nobody looked."""
+    rates = []
+    for gpu in gpus_used(case):
+        seen = next((g for g in case.run.gpus.value_or(()) if g.index == gpu.index), None)
+        generation = (seen.pcie_generation_max_seen.value_or(0) if seen else 0) or gpu.pcie_generation.value_or(0)
+        lanes = (seen.pcie_width_max_seen.value_or(0) if seen else 0) or gpu.pcie_width.value_or(USUAL_LANES)
+        if generation:
+            rates.append(link_bytes_per_s(generation, lanes))
+    return max(rates, default=None)

@@ -1,0 +1,43 @@
+"""Which processors have part of the model to compute."""
+
+from unslow.facts.account import Topic
+from unslow.facts.snapshot import Case
+from unslow.facts.units import MIB
+from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.placement import layers_left_on_host
+from unslow.think.adapt.vram import buffers_of, gpus_of, runtime_sees_gpu
+
+_TABLE_BYTES = 1024 * MIB
+"""No token table is much larger: what else of the model lies in the host's memory is there to be computed with."""
+
+
+def cpu_computes(case: Case) -> bool | None:
+    """Whether the CPU has layers or experts to compute; None where nothing tells."""
+    attention_there = buffers_of(case, "kv", on_gpu=False)  # it is computed where its cache lies
+    if attention_there or (isinstance(case.machine.gpus, Known) and not case.machine.gpus.value):
+        return True
+    if case.runtime.embedded or case.runtime.tensor_overrides.value_or([]) or remarks_on(case, Topic.GPU_ABSENT):
+        return True
+    on_host = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False))
+    if on_host > max(_TABLE_BYTES, 1.5 * case.model.token_table_bytes.value_or(0)):
+        return True  # whatever number of layers was counted: experts may be left behind
+    if isinstance(case.runtime.vram_share, Known):
+        return case.runtime.vram_share.value < 1
+    try:
+        return layers_left_on_host(case) > 0
+    except MissingFactError:
+        return True if runtime_sees_gpu(case) is False else None
+
+
+def gpus_computing(case: Case) -> int | None:
+    """How many GPUs hold a part of the model; None where nothing tells."""
+    held = {b.device for b in buffers_of(case, "model", on_gpu=True)}
+    if held:
+        return len(held)
+    parallel = case.runtime.tensor_parallel.value_or(1) * case.runtime.pipeline_parallel.value_or(1)
+    if parallel > 1:
+        return parallel
+    if isinstance(case.machine.gpus, Known) and len(gpus_of(case)) <= 1:
+        return len(gpus_of(case))
+    return 1 if case.runtime.split_mode.value_or("") == "none" else None

@@ -1,0 +1,73 @@
+"""Tokens come as fast as they should, and most of them are thinking that nobody reads.
+
+## Why it is slow
+A reasoning model writes hundreds or thousands of tokens to itself before the answer. The speed is right; the wait is
+the thinking.
+
+## How to confirm
+Count the tokens of the reasoning against those of the answer (`reasoning_content`, `thinking`, the text between
+`<think>` and `</think>`).
+
+## How to fix
+Less effort (`reasoning_effort: low`, `--reasoning-budget 0`, `/no_think`, `think: false`), or a model that does not
+reason for questions that do not need it.
+
+## Safety
+Answers to hard questions get worse with less thinking.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.causes._asking import ask_for
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.report import Evidence
+
+MOSTLY = 3.0
+LONG = 200
+"""Tokens of thinking that one hardly notices."""
+SHOW = "`ollama run MODEL --verbose --think=false`, or the same request with less reasoning effort: tokens and seconds"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Hold the tokens of the thinking against those of the answer; else look for a trial without."""
+    return first_to_decide(case, _by_tokens, _by_trial, _by_words)
+
+
+def _by_tokens(case: Case) -> Found | Absent:
+    thinking, answer = ask_for(case, "run.thinking_tokens", SHOW), ask_for(case, "run.answer_tokens", SHOW)
+    if thinking < LONG or thinking < MOSTLY * answer:
+        return Absent(f"{thinking} tokens of thinking, {answer} of the answer")
+    words = f"{thinking} tokens of thinking come before {answer} of the answer"
+    evidence = (cite(case, "run.thinking_tokens"), cite(case, "run.answer_tokens"))
+    return _found(words, evidence, (thinking + answer) / max(1, answer))
+
+
+def _by_trial(case: Case) -> Found | None:
+    tried = experiment_on(case, Topic.THINKING, metrics=("first_token",))
+    if tried is None or not is_clear(tried) or tried.metric == "decode":
+        return None
+    words = f"without thinking the answer is there {ratio(tried):.1f} times as soon"
+    return _found(words, (cite_comparison(case, tried),), ratio(tried))
+
+
+def _by_words(case: Case) -> Suspected | None:
+    said = remarks_on(case, Topic.THINKING)
+    return Suspected(said[0].text, "how many tokens are thinking", SHOW) if said else None
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], speedup: float) -> Found:
+    change = Knob.SAMPLER.to(None, "less reasoning effort, or a model that does not reason")
+    return Found(because, evidence, remedies=(Remedy(change, None, "worse on hard questions"),), speedup=speedup)
+
+
+CAUSE = Cause(
+    title="The answer is mostly thinking",
+    phase="client",
+    needs=(("run.thinking_tokens", "account.comparisons", "account.remarks"),),
+    check=check,
+    ask=SHOW,
+)

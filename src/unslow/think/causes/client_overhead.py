@@ -1,0 +1,117 @@
+"""The server is fast; the time is lost between it and whoever waits.
+
+## Why it is slow
+A client may wait for a name to resolve (on Windows `localhost` is tried over IPv6 first, two seconds for each
+connection), draw every token anew, collect the stream before it shows it, send background requests, or lie behind a
+proxy that buffers.
+
+## How to confirm
+The server's own timings are good (`eval rate`, `predicted_per_second`), the client's are not; or the same request with
+`curl` is fast.
+
+## How to fix
+Use `127.0.0.1` instead of `localhost`, keep the connection open, update or replace the client, switch off its title and
+suggestion requests, let proxies pass streams.
+
+## Safety
+Answers do not change.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.causes._asking import ask_for, own_speed
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.report import Evidence
+
+LOST = 0.7
+"""Of the server's speed: a client that shows less loses it itself."""
+DELAY_S = 1.0
+CURL = 'time curl -s http://127.0.0.1:PORT/v1/completions -d \'{"prompt":"Hi","max_tokens":64}\''
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Hold the client's timings against the server's; else look for a trial, and for the known delay of a name."""
+    return first_to_decide(case, _by_speeds, _by_delay, _by_name, _by_trial, _by_words)
+
+
+def _by_speeds(case: Case) -> Found | Absent:
+    client = ask_for(case, "run.client_decode_tokens_per_s", f"`{CURL}`, beside {own_speed(case)}")
+    server = ask_for(case, "run.decode_tokens_per_s", own_speed(case))
+    delay = _delay(case)
+    if client >= LOST * server and delay < DELAY_S:
+        return Absent(f"the client sees {client:.3g} of {server:.3g} tokens per second")
+    if client >= LOST * server:
+        return _delayed(case, delay)
+    evidence = (cite(case, "run.client_decode_tokens_per_s", f"{server:.3g} by the server"),)
+    words = f"the server generates {server:.3g} tokens per second, and the client shows {client:.3g}"
+    return _found(words, evidence, "another client", server / max(client, 1e-6))
+
+
+def _by_delay(case: Case) -> Found | None:
+    delay = _delay(case)
+    return _delayed(case, delay) if delay >= DELAY_S else None
+
+
+def _delay(case: Case) -> float:
+    """Seconds before every first token that the server does not account for: the least of all requests."""
+    runs = case.run.completions.value_or(())
+    gaps = [c.client_first_token_s - c.prefill_s for c in runs if c.client_first_token_s is not None]
+    return max(0.0, min(gaps, default=0.0) - case.run.queue_s.value_or(0.0))
+
+
+def _delayed(case: Case, delay: float) -> Found:
+    words = f"every request waits {delay:.1f} s before the server hears of it"
+    evidence = (cite(case, "run.completions", f"{delay:.1f} s beyond the server's own time"),)
+    return _found(words, evidence, "127.0.0.1 instead of localhost, and one connection for all requests", None)
+
+
+def _by_name(case: Case) -> Found | None:
+    """The same pause before every request to `localhost`: IPv6 is tried first where the server listens on IPv4."""
+    pause, name = remarks_on(case, Topic.CONSTANT_DELAY), remarks_on(case, Topic.LOCALHOST_URL)
+    url = "localhost" in case.runtime.url.value_or("")
+    both = [r for r in name if "127.0.0.1" in r.text and "localhost" in r.text.lower()]
+    if both:  # one name against the other is a trial
+        words = f"`localhost` is tried over IPv6 first: {both[0].text}"
+        return _found(words, cite_remarks(case, both), "127.0.0.1 instead of localhost", None)
+    if not pause or not (name or url):
+        return None
+    words = f"the client asks for `localhost`, which is tried over IPv6 first: {pause[0].text}"
+    return _found(words, cite_remarks(case, [*pause[:1], *name[:1]]), "127.0.0.1 instead of localhost", None)
+
+
+def _by_trial(case: Case) -> Found | None:
+    tried = experiment_on(case, Topic.CLIENT)
+    if tried is None or not is_clear(tried):
+        return None
+    words = f"with another client the same server is {ratio(tried):.1f} times as fast"
+    return _found(words, (cite_comparison(case, tried),), "that client", ratio(tried))
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """A server that is fast by itself decides; a client that was updated is only a coincidence in time."""
+    fast, client = remarks_on(case, Topic.SERVER_FAST), remarks_on(case, Topic.CLIENT)
+    if fast:
+        return _found(f"the server by itself is fast: {fast[0].text}", cite_remarks(case, fast), "another client", None)
+    mixed = next((c for c in case.account.comparisons.value_or(()) if Topic.CLIENT in c.differs), None)
+    if not client and not mixed:
+        return None
+    return Suspected(
+        client[0].text if client else (mixed.text if mixed else ""), "the server's own speed", own_speed(case)
+    )
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], what: str, speedup: float | None) -> Found:
+    return Found(because, evidence, remedies=(Remedy(Knob.CLIENT.to(None, what)),), speedup=speedup)
+
+
+CAUSE = Cause(
+    title="The client loses the time",
+    phase="client",
+    needs=(("run.client_decode_tokens_per_s", "run.completions", "account.remarks", "account.comparisons"),),
+    check=check,
+    ask=f"`{CURL}`",
+)

@@ -1,0 +1,98 @@
+"""The CPU computes tokens at a fraction of its clock.
+
+## Why it is slow
+What the CPU computes goes at its clock, and far below it even memory is read slower. A power-saving governor, a laptop
+on battery, a package that is too hot, or firmware that holds the CPU at its lowest step keep it there.
+
+## How to confirm
+While tokens are generated, `grep MHz /proc/cpuinfo` (or Task Manager) shows clocks far under the maximum.
+
+## How to fix
+Set the governor to performance (`sudo cpupower frequency-set -g performance`), plug the laptop in, choose a power
+profile for performance, clean the fans; a CPU that stays at its lowest step under load needs its firmware settings
+(BD PROCHOT) or its power adapter looked at.
+
+## Safety
+Answers do not change. The machine gets warmer and louder.
+"""
+
+import re
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.experiments import blames, experiment_on, is_clear
+from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._asking import ask_for, must_be_slow
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly
+
+LOW = 0.6
+BUSY_SHARE = 0.5
+"""Of the cores: a clock that was read while fewer worked is an idle one."""
+SHOW = "while it generates: `grep MHz /proc/cpuinfo | sort -k4 -n | tail -4; lscpu | grep 'max MHz'`"
+_FREQUENCY = re.compile(r"\d\s?[mg]hz", re.IGNORECASE)
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Hold the clock under load against the highest, where the CPU computes."""
+    if cpu_computes(case) is False:
+        return Absent("all layers are on the GPU")
+    return first_to_decide(case, _by_words, _by_trial, _by_reading)
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """A clock in figures that somebody saw while tokens were generated."""
+    said = remarks_on(case, Topic.CPU_CLOCK_LOW)
+    if not said:
+        return None
+    if not _FREQUENCY.search(said[0].text) or not blames(case, "decode", "prefill"):
+        return Suspected(said[0].text, "the CPU's clock while it generates", SHOW)
+    return _found(f"the CPU is held at low clocks: {said[0].text}", cite_remarks(case, said[:1]))
+
+
+def _by_trial(case: Case) -> Found | Suspected | None:
+    """Other clocks or more power, and faster: on a machine whose CPU computes."""
+    tried = experiment_on(case, Topic.CLOCKS, metrics=("decode", "prefill"))
+    if tried is None or not is_clear(tried):
+        return None
+    if not cpu_computes(case):
+        return Suspected(tried.text, "whether the CPU computes, and its clock", SHOW)
+    words = f"with other clocks it is {ratio(tried):.1f} times as fast"
+    return _found(words, (cite_comparison(case, tried),))._replace(cure=None, speedup=ratio(tried))
+
+
+def _by_reading(case: Case) -> Found | Absent | Suspected:
+    now, most = ask_for(case, "machine.cpu.frequency_hz", SHOW), ask_for(case, "machine.cpu.frequency_max_hz", SHOW)
+    figures = f"{now / 1e9:.1f} of {most / 1e9:.1f} GHz"
+    if now >= LOW * most:
+        return Absent(f"the CPU runs at {figures}")
+    if generates_slowly(case) is False:
+        return Absent("the speed is what this hardware should give")
+    busy, cores = case.machine.load.busy_cpus.value_or(0), case.machine.cpu.physical_cores.value_or(0)
+    if not cores or busy < BUSY_SHARE * cores:
+        return Suspected(f"the CPU was seen at {figures}", "its clock while it generates", SHOW)
+    if not must_be_slow(case):
+        return Absent("the speed is what this hardware should give")
+    governor = case.machine.cpu.governor
+    why = f" (governor {governor.value})" if isinstance(governor, Known) else ""
+    return _found(f"under load the CPU runs at {figures}{why}", (cite(case, "machine.cpu.frequency_hz", figures),))
+
+
+def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
+    change = Knob.POWER.to("performance", "a governor or power profile for performance, mains, cooling")
+    return Found(because, evidence, Cure(), (Remedy(change, Cure()),))
+
+
+CAUSE = Cause(
+    title="The CPU is held at low clocks",
+    phase="decode",
+    needs=(("machine.cpu.frequency_hz", "account.remarks", "account.comparisons"),),
+    check=check,
+    ask=SHOW,
+)

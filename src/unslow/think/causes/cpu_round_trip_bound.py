@@ -1,0 +1,76 @@
+"""The model is so small that going to the CPU and back between tokens takes longer than computing them.
+
+## Why it is slow
+Each token ends with a round trip: the result goes to the host, a token is chosen, the next step is launched. That takes
+about the same time for any model. Where a step on the GPU takes less than a millisecond or two, the GPU idles most of
+the time, and neither a smaller quant nor a faster GPU changes anything.
+
+## How to confirm
+While tokens are generated the GPU is busy less than half of the time, one core of the host works, and reading the
+weights would take a small part of a token's time. A model of twice the size is nearly as fast.
+
+## How to fix
+Use the gap: several requests at once, a larger model, speculative decoding. Or shorten it: a runtime with CUDA graphs
+and sampling on the GPU, a host with faster cores.
+
+## Safety
+Answers do not change, but with a larger model, for the better.
+"""
+
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import MissingFactError, Unknown
+from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._asking import ask_for, at_work, must_be_slow
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.physics.decoding import READS
+from unslow.think.predict import measured_rate, predict
+from unslow.think.slowness import generates_slowly
+
+SMALL_READ_S = 1.5e-3
+"""Reading the weights of a token takes no longer: 1.5 GB on a GPU of 1 TB/s."""
+READ_SHARE = 0.25
+IDLE = 0.5
+OWN_CORE = 0.5
+SHOW = "while it generates: `nvidia-smi dmon -s u -c 5`, and `top -H -b -n 1 | head -15`"
+
+
+def check(case: Case) -> Found | Absent:
+    """Look for a small model, an idle GPU and a busy core, below the speed that its bytes allow."""
+    if generates_slowly(case) is False:
+        return Absent("the speed is what this hardware should give")
+    if cpu_computes(case):
+        return Absent("the CPU computes part of the model itself")
+    expected, slow = predict(case), must_be_slow(case)
+    if isinstance(expected, Unknown):
+        raise MissingFactError(expected)
+    reads = sum(p.seconds for p in expected.parts if p.name == READS)
+    token_s = 1 / measured_rate(case).need()
+    if not slow or reads > SMALL_READ_S or reads > READ_SHARE * token_s:
+        return Absent(f"reading the weights takes {reads * 1e3:.1f} of {token_s * 1e3:.1f} ms: the model is not small")
+    loaded = at_work(case)
+    busy = ask_for(case, f"{loaded[0].at}.busy", SHOW) if loaded else 0.0
+    own = ask_for(case, "run.own_cpus", SHOW)
+    if busy > IDLE or own < OWN_CORE:
+        return Absent(f"the GPU is busy {busy:.0%} of the time, the runtime uses {own:.1f} cores")
+    return Found(
+        because=f"reading the weights takes {reads / token_s:.0%} of a token's time; the GPU is idle "
+        f"{1 - busy:.0%} of it and waits for the host",
+        evidence=(cite(case, "run.own_cpus"), *(cite(case, f"{g.at}.busy") for g in loaded[:1])),
+        cure=Cure(),
+        remedies=(
+            Remedy(Knob.PARALLEL.to(4, "several requests at once fill the gap")),
+            Remedy(Knob.SPECULATIVE.to(None, "several tokens for each round trip")),
+        ),
+    )
+
+
+CAUSE = Cause(
+    title="The GPU waits for the host between tokens",
+    phase="decode",
+    needs=("machine.gpus", "run.gpus", "run.own_cpus"),
+    check=check,
+    gpu_only=True,
+    ask=SHOW,
+)

@@ -1,0 +1,105 @@
+"""The driver moved part of what the runtime holds on the GPU into system memory.
+
+## Why it is slow
+On Windows the NVIDIA driver lets an allocation succeed that no longer fits, by lending system memory ("shared GPU
+memory"); on Linux amdgpu evicts to GTT. The runtime believes that all layers are on the GPU. Every token then reads
+the rest over PCIe, ten to fifty times slower.
+
+## How to confirm
+Task Manager shows shared GPU memory in use (beyond a few hundred MB) while the model runs, or
+`/sys/class/drm/card*/device/mem_info_gtt_used` grows; the runtime's log says that all layers are on the GPU.
+
+## How to fix
+NVIDIA control panel, Manage 3D settings, "CUDA - Sysmem Fallback Policy": prefer no fallback; the load then fails
+instead, and says so. Ask for fewer bytes: a shorter context, a KV cache of type q8_0, fewer GPU layers, a smaller
+quant.
+
+## Safety
+Without the fallback, programs that relied on it run out of memory instead.
+"""
+
+import re
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.machine import Gpu
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.facts.values import Known
+from unslow.think.adapt.account import amount_bytes, denies, remarks_on
+from unslow.think.adapt.hardware import is_apple, is_integrated, is_windows
+from unslow.think.adapt.vram import gpus_of
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.report import Evidence
+
+LEAST_BYTES = GIB
+"""A desktop and pinned buffers take less."""
+_OF_ALL = re.compile(r"(\d{1,4}(?:\.\d+)?)\s?(?:gi?b)?\s?(?:/|of)\s?\d{1,4}(?:\.\d+)?\s?gi?b", re.IGNORECASE)
+_OF_A_GPU = re.compile(r"gpu|video|graphics|vram|gtt|sysmem|system memory fallback", re.IGNORECASE)
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """See whether a GPU with memory of its own uses the system's."""
+    gpus = gpus_of(case)
+    if is_apple(case) or (gpus and all(is_integrated(g) for g in gpus)):
+        return Absent("the GPU has no memory of its own: it always uses the system's")
+    return first_to_decide(case, _by_counters, _by_words)
+
+
+def _by_counters(case: Case) -> Found | Absent | None:
+    cards = [(i, g) for i, g in enumerate(gpus_of(case)) if not is_integrated(g) and _counters(g)]
+    if not cards:
+        return None
+    index, gpu = max(cards, key=lambda card: max(_counters(card[1]).values()))
+    name, used = max(_counters(gpu).items(), key=lambda counter: counter[1])
+    if used < LEAST_BYTES:
+        return Absent(f"{used / GIB:.1f} GiB of system memory is lent to the GPU, as for any desktop")
+    if 0 < case.runtime.gpu_layers.value_or(0) < case.runtime.layers.value_or(0):
+        return Absent("layers are on the CPU by the runtime's own doing")
+    return _found(
+        f"the driver keeps {used / GIB:.1f} GiB of what is on the GPU in system memory",
+        (cite(case, f"machine.gpus.{index}.{name}", f"{LEAST_BYTES / GIB:.0f} GiB at most on a healthy machine"),),
+    )
+
+
+def _counters(gpu: Gpu) -> dict[str, float]:
+    """What the driver counts of system memory that it lends."""
+    names = ("shared_used_bytes", "gtt_used_bytes")
+    return {n: float(getattr(gpu, n).value) for n in names if isinstance(getattr(gpu, n), Known)}
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """Task Manager shows this figure to everybody: who says that it is in use has seen it."""
+    said = [r for r in remarks_on(case, Topic.SHARED_MEMORY_USED) if not _is_little(r.text)]
+    if not said or denies(case, Topic.SHARED_MEMORY_USED):
+        return None
+    if not (is_windows(case) or any(_OF_A_GPU.search(remark.text) for remark in said)):
+        return Suspected(said[0].text, "machine.gpus.0.shared_used_bytes", CAUSE.ask)
+    return _found(f"the driver keeps part of the model in system memory: {said[0].text}", cite_remarks(case, said))
+
+
+def _is_little(text: str) -> bool:
+    """Whether the words give an amount that any desktop has: the first of `0.3/15.9 GB`."""
+    of_all = _OF_ALL.search(text)
+    amount = float(of_all[1]) * 1e9 if of_all else amount_bytes(text)
+    return 0 < amount < LEAST_BYTES or bool(of_all and not amount)
+
+
+def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
+    fallback = Knob.DRIVER_FALLBACK.to(value=False, why="let the load fail rather than spill in silence")
+    fewer = Knob.CONTEXT_LENGTH.to(None, "fewer bytes: a shorter context, a q8_0 cache, a smaller quant")
+    return Found(because, evidence, None, (Remedy(fallback), Remedy(fewer)))
+
+
+CAUSE = Cause(
+    title="The driver spills GPU memory into system memory",
+    phase="decode",
+    needs=(("machine.gpus.0.shared_used_bytes", "machine.gpus.0.gtt_used_bytes", "account.remarks"),),
+    check=check,
+    explains=("weights_spill_to_ram", "kv_cache_outgrows_vram", "fits_on_one_gpu", "multi_gpu_link_bound"),
+    gpu_only=True,
+    ask='Windows: Task Manager, Performance, GPU, "Shared GPU memory", or '
+    "`(Get-Counter '\\GPU Process Memory(*)\\Shared Usage').CounterSamples | Sort CookedValue | Select -Last 3`; "
+    "AMD on Linux: `cat /sys/class/drm/card*/device/mem_info_gtt_used`",
+)

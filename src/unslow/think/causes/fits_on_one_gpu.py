@@ -1,0 +1,102 @@
+"""The model would fit on one GPU and is split over several.
+
+## Why it is slow
+A split adds waiting: GPUs that take turns hand over after each part, and GPUs that share every layer exchange its parts
+over their link. Where one GPU holds everything, all of that is for nothing, but for prompts and many users at once.
+
+## How to confirm
+Weights, KV cache and buffers together are smaller than the memory of one GPU, and the same model on that GPU alone is
+faster: `llama-bench -sm none -mg 0`, `CUDA_VISIBLE_DEVICES=0`.
+
+## How to fix
+Use the fastest GPU alone (`-sm none -mg 0`, `--tensor-parallel-size 1`), and the others for something else.
+
+## Safety
+Answers do not change beyond rounding. Less memory is left for a longer context.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.facts.values import Known
+from unslow.think.adapt.account import ratio
+from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
+from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.who_computes import gpus_computing
+from unslow.think.causes._asking import ask_for, must_be_slow
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.report import Evidence
+
+USABLE = 0.93
+"""Of a GPU's memory: the rest is the driver's and the display's."""
+SHOW = "`CUDA_VISIBLE_DEVICES=0 llama-bench -m MODEL`, beside the same with all GPUs"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for a trial on one GPU, then for a split of what one GPU would hold."""
+    return first_to_decide(case, _by_trial, _by_size)
+
+
+def _by_trial(case: Case) -> Found | Absent | Suspected | None:
+    tried = experiment_on(case, Topic.GPU_COUNT)
+    if tried is None:
+        return None
+    if not is_clear(tried):
+        return Absent("one GPU is no faster")
+    if max(len(gpus_of(case)), gpus_computing(case) or 0) < 2:  # noqa: PLR2004 (several)
+        return Suspected("another number of GPUs is faster", "how many GPUs compute now", SHOW)
+    words = f"on one GPU it is {ratio(tried):.1f} times as fast as on several"
+    return _found(words, (cite_comparison(case, tried),), ratio(tried))
+
+
+def _by_size(case: Case) -> Found | Absent | Suspected:
+    ask_for(case, "machine.gpus", "`nvidia-smi -L`")
+    count = gpus_computing(case)
+    if count is None:
+        ask_for(case, "runtime.buffers", SHOW)
+    if count is not None and count < 2:  # noqa: PLR2004 (several)
+        return Absent("one GPU computes")
+    held, largest = _held(case), _largest(case)
+    if held > USABLE * largest:
+        return Absent(f"{held / GIB:.1f} GiB do not fit on a GPU of {largest / GIB:.1f} GiB")
+    split = splits_tensors(case)
+    if split is None:
+        ask_for(case, "runtime.split_mode", SHOW)
+    if not split or has_fast_links(case):
+        return Absent("the split costs one hand-over between GPUs for each token, next to nothing")
+    if not must_be_slow(case):
+        return Absent("the speed is what these GPUs should give")
+    words = f"{held / GIB:.1f} GiB would fit on one GPU of {largest / GIB:.1f} GiB, and every layer is split"
+    path = "runtime.tensor_parallel" if isinstance(case.runtime.tensor_parallel, Known) else "runtime.split_mode"
+    return _found(words, (cite(case, path), cite(case, "machine.gpus.0.vram_total_bytes")), None)
+
+
+def _held(case: Case) -> float:
+    """All that the runtime has on GPUs; where nobody counted, the weights and a fifth for the rest."""
+    buffers = [b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu]
+    if buffers:
+        return float(sum(buffers))
+    return 1.2 * float(ask_for(case, "model.weights_bytes", "the size of the model file: `ls -l MODEL`"))
+
+
+def _largest(case: Case) -> float:
+    sizes = [ask_for(case, f"machine.gpus.{i}.vram_total_bytes", "`nvidia-smi`") for i in range(len(gpus_of(case)))]
+    return float(max(sizes))
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
+    change = Knob.SPLIT_MODE.to("none", "one GPU alone, the fastest")
+    return Found(because, evidence, remedies=(Remedy(change, None, "less room for context"),), speedup=speedup)
+
+
+CAUSE = Cause(
+    title="The model fits on one GPU",
+    phase="decode",
+    needs=(("machine.gpus", "account.comparisons"),),
+    check=check,
+    gpu_only=True,
+    ask=SHOW,
+)

@@ -1,0 +1,96 @@
+"""The build does not use instructions that this CPU has.
+
+## Why it is slow
+AVX2, AVX-512, AMX or NEON multiply many numbers at once. A generic or debug build, a wheel for the oldest CPUs, or a
+backend that could not be loaded leaves them unused: two to ten times slower wherever the CPU computes.
+
+## How to confirm
+The line `system_info` lists what the build uses (`AVX2 = 1 | FMA = 1 | ...`); `lscpu` lists what the CPU has.
+
+## How to fix
+A build for this CPU: `cmake -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release`, a wheel with AVX2, or the runtime's own
+package with its CPU libraries beside it.
+
+## Safety
+Answers change only by rounding. A native build runs only on CPUs like this one.
+"""
+
+import re
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.report import Evidence
+
+_DECISIVE = {"avx": "AVX", "avx2": "AVX2", "fma": "FMA", "f16c": "F16C", "asimd": "NEON", "neon": "NEON"}
+"""Instruction sets as the kernel calls them and as llama.cpp prints them; the newer ones gain far less."""
+
+_OF_THE_BUILD = re.compile(
+    r"buil[dt]|compil|wheel|binar|package|release|debug|-o0|image|\bdll\b|[=:]\s?(?:0|off|false|no)\b", re.IGNORECASE
+)
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Hold what the build uses against what the CPU has, where the CPU computes."""
+    if cpu_computes(case) is False:
+        return Absent("all layers are on the GPU")
+    return first_to_decide(case, _by_type, _by_features, _by_words)
+
+
+def _by_type(case: Case) -> Found | None:
+    kind = case.runtime.build_type
+    if not isinstance(kind, Known) or kind.value.lower() != "debug":
+        return None
+    return _found("the runtime is a debug build", (cite(case, "runtime.build_type"),))
+
+
+def _by_features(case: Case) -> Found | Absent | None:
+    if not isinstance(case.runtime.build_features, Known):
+        return None
+    used = {feature.upper() for feature in case.runtime.build_features.value}
+    has = {
+        _DECISIVE[name] for name in (s.lower() for s in need(case, "machine.cpu.instruction_sets")) if name in _DECISIVE
+    }
+    unused = sorted(has - used)
+    if not unused:
+        return Absent("the build uses what the CPU has")
+    return _found(
+        f"the CPU has {', '.join(unused)}, and the build does not use it",
+        (
+            cite(case, "runtime.build_features", f"without {', '.join(unused)}"),
+            cite(case, "machine.cpu.instruction_sets"),
+        ),
+    )
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """Who names the instructions that a build lacks has looked; two builds with two speeds only hint at it."""
+    lacking = remarks_on(case, Topic.MISSING_INSTRUCTIONS)
+    said = [remark for remark in lacking if _OF_THE_BUILD.search(remark.text)]  # a CPU may lack them as well
+    trial = experiment_on(case, Topic.BUILD)
+    tried = (cite_comparison(case, trial),) if trial and is_clear(trial) else ()
+    if said:
+        speedup = trial.fast / trial.slow if trial and tried else None
+        return _found(f"the build lacks instructions: {said[0].text}", (*cite_remarks(case, said), *tried), speedup)
+    hint = lacking[0].text if lacking else trial.text if trial else ""
+    return Suspected(hint, "runtime.build_features", CAUSE.ask) if hint else None
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
+    change = Knob.VERSION.to(None, "a release build for this CPU, with the instructions that it has")
+    return Found(because, evidence, None, (Remedy(change),), speedup=speedup)
+
+
+CAUSE = Cause(
+    title="The build does not use this CPU's instructions",
+    phase="decode",
+    needs=(("runtime.build_features", "runtime.build_type", "account.remarks", "account.comparisons"),),
+    check=check,
+    ask="the line `system_info` of the log (llama-server: with `-lv 4`), and `lscpu | grep Flags`",
+)

@@ -1,0 +1,132 @@
+"""The GPU backend was built without code for this GPU.
+
+## Why it is slow
+A GPU runs only code that was compiled for its architecture. A build, or a ROCm or CUDA library, without it leaves the
+GPU out, and the CPU computes everything.
+
+## How to confirm
+The log names it: `gfx1010 ... not supported`, `no kernel image is available`, `compute capability 3.5 ... too old`. Or
+the list of architectures in `system_info` (`CUDA : ARCHS = ...`) has none that this GPU can run.
+
+## How to fix
+Take a build or version that has the architecture, build it yourself for it, or use Vulkan, which needs no list. AMD
+GPUs that are close to a supported one often run with `HSA_OVERRIDE_GFX_VERSION`.
+
+## Safety
+Answers do not change beyond rounding. An override to a wrong architecture can crash the runtime.
+"""
+
+import re
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.machine import Gpu
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.vram import buffers_of, free_vram_bytes, gpus_of
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import first_to_decide
+from unslow.think.report import Evidence
+
+_UNSUPPORTED = re.compile(
+    r"no kernel image is available|invalid device function|unsupported (?:gpu|amd|radeon|gfx|arch|compute|device)"
+    r"|(?:gfx\w+|amdgpu|gpu|compute capability|architecture)[^.;]{0,60}(?:not supported|unsupported|too old)"
+    r"|not compatible with the current pytorch|supported_types=",
+    re.IGNORECASE,
+)
+_OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for the refusal in the log, else hold the architectures of the build against the GPU's own."""
+    return first_to_decide(case, _by_log, _by_build, _by_words)
+
+
+def _by_log(case: Case) -> Found | None:
+    for fact, lines in _complaints(case):
+        line = next((line for line in lines if _UNSUPPORTED.search(line)), None)
+        if line:
+            known = getattr(case.runtime, fact)
+            evidence = Evidence(
+                fact=f"runtime.{fact}", value=line, reference=None, origin=str(known.origin), source=known.source
+            )
+            return _found(case, f"the runtime has no code for this GPU: {line}", (evidence,))
+    return None
+
+
+def _complaints(case: Case) -> list[tuple[str, list[str]]]:
+    runtime = case.runtime
+    single = [(name, [getattr(runtime, name).value_or("")]) for name in ("gpu_refused", "load_error")]
+    return [*single, ("warnings", runtime.warnings.value_or([]))]
+
+
+def _by_build(case: Case) -> Found | Absent | None:
+    """By the list of architectures: newer GPUs may still run what is compiled at load, older ones never."""
+    built = case.runtime.build_architectures
+    gpu = gpus_of(case)[0] if gpus_of(case) else None
+    if not isinstance(built, Known) or not built.value or gpu is None:
+        return None
+    if buffers_of(case, "model", on_gpu=True):
+        return Absent("the GPU computes")
+    own, fact = _architecture(gpu)
+    if not own or (own.startswith("gfx") and _OVERRIDE in case.runtime.environment.value_or({})):
+        return None
+    if _runs(own, built.value):
+        return Absent(f"the build has code for {own}")
+    evidence = (cite(case, "runtime.build_architectures", own), cite(case, f"machine.gpus.0.{fact}"))
+    return _found(case, f"the build has code for {', '.join(built.value)}, and the GPU is {own}", evidence)
+
+
+def _architecture(gpu: Gpu) -> tuple[str, str]:
+    if isinstance(gpu.compute_capability, Known):
+        return gpu.compute_capability.value, "compute_capability"
+    return gpu.architecture.value_or(""), "architecture"
+
+
+def _runs(own: str, built: list[str]) -> bool:
+    """Whether any of the build's architectures runs on it: gfx targets must match, CUDA's must not be newer."""
+    if own.startswith("gfx"):
+        return own in {target.split(":")[0] for target in built}
+    digits = [int(found[0]) for found in (re.search(r"\d+", target) for target in built) if found]
+    capability = re.fullmatch(r"(\d{1,2})\.(\d)", own)
+    return not digits or not capability or min(digits) <= int(capability[1] + capability[2]) * _scale(digits)
+
+
+def _scale(digits: list[int]) -> int:
+    """llama.cpp writes 8.6 as 860, others as 86."""
+    return 10 if min(digits) >= 300 else 1  # noqa: PLR2004 (no CUDA GPU is older than 3.0, none yet is 30.0)
+
+
+def _by_words(case: Case) -> Suspected | None:
+    said = remarks_on(case, Topic.GPU_NOT_SUPPORTED)
+    return Suspected(said[0].text, "runtime.gpu_refused", CAUSE.ask) if said else None
+
+
+def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+    room = free_vram_bytes(case)
+    change = Knob.GPU_BACKEND.to(
+        None, "a build or version with code for this GPU, or a backend that needs none: Vulkan"
+    )
+    return Found(because, evidence, Cure(vram_bytes=room) if room else None, (Remedy(change),))
+
+
+CAUSE = Cause(
+    title="The build has no code for this GPU",
+    phase="decode",
+    needs=(
+        (
+            "runtime.gpu_refused",
+            "runtime.warnings",
+            "runtime.load_error",
+            "runtime.build_architectures",
+            "account.remarks",
+        ),
+    ),
+    check=check,
+    explains=("gpu_backend_not_loaded",),
+    gpu_only=True,
+    ask="the log of the start with `OLLAMA_DEBUG=1` or `-lv 4`; AMD: `rocminfo | grep gfx`; NVIDIA: "
+    "`nvidia-smi --query-gpu=name,compute_cap --format=csv`",
+)

@@ -1,0 +1,107 @@
+"""The GPU works all the time, neither hot nor at its power limit, and stays at low clocks all the same.
+
+## Why it is slow
+A driver, a power profile or a locked clock keeps the GPU in a low performance state under load. Memory that is
+clocked at an idle state reads a tenth of what it could.
+
+## How to confirm
+While tokens are generated the GPU is busy, its clocks (or its memory's) are less than half of the maximum, or its
+state is P5 or lower, and power and temperature are low. Where the GPU is **not** busy, low clocks are what a GPU that
+waits for work does: look for what it waits for.
+
+## How to fix
+Take locked clocks back (`sudo nvidia-smi -rgc` and `-rmc`), set the power profile to performance, restart the driver or
+the machine; after sleep or hibernation drivers are known to stay there.
+
+## Safety
+Answers do not change.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.gpu_load import POWER, THERMAL, LoadedGpu
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import first_to_decide
+from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly
+
+AT_WORK = 0.7
+LOW = 0.5
+MUCH_POWER = 0.8
+_LOW_STATES = tuple(f"P{n}" for n in range(5, 13))
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for a GPU at work whose clocks are low without a reason."""
+    if generates_slowly(case) is False:
+        return Absent("the speed is what this hardware should give")
+    return first_to_decide(case, _by_readings, _by_words)
+
+
+def _by_words(case: Case) -> Suspected | None:
+    """Low clocks on a GPU that waits for work look the same to whoever sees them."""
+    said = remarks_on(case, Topic.GPU_CLOCK_LOW)
+    return Suspected(said[0].text, "how busy the GPU is at these clocks", gpu_state(case)) if said else None
+
+
+def _by_readings(case: Case) -> Found | Absent:
+    loaded = at_work(case)
+    if not loaded:
+        return Absent("the GPU was idle while tokens were generated")
+    for gpu in loaded:
+        ask_for(case, f"{gpu.at}.busy", gpu_state(case))
+    working = [g for g in loaded if g.busy.value_or(0) >= AT_WORK]
+    if not working:
+        return Absent(f"the GPU is busy {loaded[0].busy.value_or(0):.0%} of the time: it waits for something else")
+    held = next((g for g in working if _low(g)), None)
+    if held is None:
+        ask_for(case, f"{working[0].at}.clock_hz", gpu_state(case))
+        ask_for(case, f"{working[0].place}.clock_max_hz", gpu_state(case))
+        return Absent(f"clocks at {working[0].clock_share or 1:.0%} of their maximum under load")
+    return _judged(case, held)
+
+
+def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
+    reasons = set(ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case)))
+    if reasons & (POWER | THERMAL) or (gpu.power_share or 0) > MUCH_POWER:
+        return Absent("heat or power holds the clocks down")
+    if not must_be_slow(case):
+        return Absent("the speed is what this hardware should give")
+    return Found(
+        because=f"the GPU is busy {gpu.busy.value_or(0):.0%} of the time at {_low(gpu)}, with power and heat to spare",
+        evidence=(cite(case, f"{gpu.at}.busy"), *_cited(case, gpu)),
+        cure=Cure(),
+        remedies=(Remedy(Knob.POWER.to(None, "free the clocks: `sudo nvidia-smi -rgc -rmc`, power profile"), Cure()),),
+    )
+
+
+def _low(gpu: LoadedGpu) -> str:
+    """Which reading is low, in words; empty where none is."""
+    share, state = gpu.clock_share, gpu.gpu.performance_state.value_or("")
+    if share is not None and share < LOW:
+        return f"{share:.0%} of its clocks"
+    most, memory = gpu.gpu.memory_clock_max_hz.value_or(0), gpu.gpu.memory_clock_hz
+    if gpu.at == gpu.place and most and isinstance(memory, Known) and memory.value < LOW * most:
+        return f"{memory.value / most:.0%} of its memory's clocks"
+    return f"performance state {state}" if gpu.at == gpu.place and state in _LOW_STATES else ""
+
+
+def _cited(case: Case, gpu: LoadedGpu) -> tuple[Evidence, ...]:
+    paths = (f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz", f"{gpu.place}.performance_state")
+    known = (gpu.clock_hz, gpu.gpu.clock_max_hz, gpu.gpu.performance_state)
+    return tuple(cite(case, path) for path, fact in zip(paths, known, strict=True) if isinstance(fact, Known))
+
+
+CAUSE = Cause(
+    title="The GPU is held at low clocks",
+    phase="decode",
+    needs=(("run.gpus", "machine.gpus", "account.remarks"),),
+    check=check,
+    gpu_only=True,
+    ask="while it generates: `nvidia-smi -q -d UTILIZATION,PERFORMANCE,CLOCK,POWER`",
+)

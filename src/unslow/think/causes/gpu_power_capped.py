@@ -1,0 +1,112 @@
+"""The GPU may not draw the power that its clocks would need, and tokens come slower for it.
+
+## Why it is slow
+The driver holds the GPU under its power limit by lowering the clocks. A limit that was set low, a laptop on battery,
+or a supply that can't deliver leaves clocks too low even for the memory to be read at full speed.
+
+## How to confirm
+While tokens are generated "SW Power Cap" or "HW Power Brake" is active, the power is at its limit, the clocks are
+well under their maximum, **and** the speed lies below what this hardware should give. A power cap at full speed is
+normal: any well used GPU runs into its limit.
+
+## How to fix
+Raise the limit (`sudo nvidia-smi -pl W`), plug the laptop in, or use the supply's own cables for every connector.
+
+## Safety
+Answers do not change. More power is more heat; stay within the default limit of the card.
+"""
+
+import re
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import ratio
+from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.gpu_load import POWER, LoadedGpu, explains
+from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.slowness import generates_slowly, shortfall
+
+LOW_CLOCK = 0.85
+_POWER_WORDS = re.compile(r"(?i)\b\d+ ?w\b|watt|power|battery|plugged|mains")
+AT_LIMIT = 0.93
+"""Of the limit: samples of the power lie a little under it."""
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for a trial with more power; else for a power reason, power at its limit, low clocks, and a low speed."""
+    return first_to_decide(case, _by_trial, _by_readings)
+
+
+def _by_trial(case: Case) -> Found | None:
+    """The same with more power, and faster."""
+    tried = experiment_on(case, Topic.CLOCKS, metrics=("decode", "prefill"))
+    if tried is None or not is_clear(tried) or not _POWER_WORDS.search(tried.text) or not gpus_of(case):
+        return None
+    words = f"with more power it is {ratio(tried):.1f} times as fast"
+    change = Knob.POWER.to(None, "raise the power limit; a laptop: plug it in")
+    return Found(words, (cite_comparison(case, tried),), None, (Remedy(change, None, "heat"),), None, ratio(tried))
+
+
+def _by_readings(case: Case) -> Found | Absent:
+    if generates_slowly(case) is False:
+        return Absent("the speed is what this hardware should give")
+    loaded = at_work(case)
+    if not loaded:
+        return Absent("the GPU was idle while tokens were generated")
+    capped = [g for g in loaded if set(ask_for(case, f"{g.at}.event_reasons", gpu_state(case))) & POWER]
+    if not capped:
+        return Absent("no power reason is set under load")
+    return _judged(case, capped[0])
+
+
+def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
+    for path in (f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz"):
+        ask_for(case, path, gpu_state(case))
+    clock, power = gpu.clock_share or 1.0, gpu.power_share
+    if clock > LOW_CLOCK:
+        return Absent(f"at its power limit the clocks are still {clock:.0%} of their maximum")
+    if power is not None and power < AT_LIMIT and not _is_cut(gpu):
+        return Absent(f"it draws {power:.0%} of its limit")
+    if not must_be_slow(case) or not explains(clock, shortfall(case)):
+        return Absent(f"clocks at {clock:.0%} of their maximum do not explain the speed")
+    return Found(
+        because=f"the power limit{_limit(gpu)} holds the clocks at {clock:.0%} of their maximum",
+        evidence=(
+            cite(case, f"{gpu.at}.event_reasons"),
+            cite(case, f"{gpu.at}.clock_hz", f"{clock:.0%} of the maximum"),
+        ),
+        cure=Cure(),
+        remedies=(Remedy(Knob.POWER.to(_default(gpu), "raise the power limit; a laptop: plug it in"), Cure(), "heat"),),
+    )
+
+
+def _is_cut(gpu: LoadedGpu) -> bool:
+    """Whether the power is cut from outside: then it is low, and not at its limit."""
+    return "hw_power_brake_slowdown" in gpu.reasons.value_or([])
+
+
+def _limit(gpu: LoadedGpu) -> str:
+    limit, usual = gpu.gpu.power_limit_w.value_or(0), gpu.gpu.power_limit_default_w.value_or(0)
+    below = f", {usual:.0f} W by default" if usual > limit else ""
+    return f" ({limit:.0f} W{below})" if limit else ""
+
+
+def _default(gpu: LoadedGpu) -> float | None:
+    usual = gpu.gpu.power_limit_default_w
+    return usual.value if isinstance(usual, Known) and usual.value > gpu.gpu.power_limit_w.value_or(0) else None
+
+
+CAUSE = Cause(
+    title="The power limit holds the GPU back",
+    phase="decode",
+    needs=(("run.gpus", "machine.gpus", "account.comparisons"),),
+    check=check,
+    gpu_only=True,
+    ask="while it generates: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER`",
+)

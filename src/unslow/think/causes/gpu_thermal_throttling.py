@@ -1,0 +1,113 @@
+"""The GPU lowers its clocks because it is too hot.
+
+## Why it is slow
+Above its limit the chip, or its memory, protects itself: the driver or the hardware takes the clocks down until the
+temperature holds. Speed starts well and falls over minutes, with the clocks.
+
+## How to confirm
+While tokens are generated, `nvidia-smi -q -d PERFORMANCE` shows "SW Thermal Slowdown" or "HW Thermal Slowdown" as
+active, and the clocks lie well under their maximum. A high temperature alone proves nothing, and low clocks on a GPU
+that waits for work are a consequence, not a cause.
+
+## How to fix
+Clean fans and filters, give it air, lower its power limit or undervolt it: a steady lower power is faster than
+throttling. On memory that is too hot, new thermal pads.
+
+## Safety
+Answers do not change. A lower power limit is taken back by the next restart.
+"""
+
+import re
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.experiments import blames
+from unslow.think.adapt.gpu_load import THERMAL, LoadedGpu, explains
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly, shortfall
+
+LOW = 0.9
+HOT_C = 80
+"""A slowdown of the hardware, which does not name its reason, is one of heat from here on."""
+_READ_OUT = re.compile(r"(?i)thermal[ _]slowdown\W{0,4}(?:active|yes|true|1\b)")
+SHOW = "while it generates: `nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE`"
+_SERIOUS = ("Heavy", "Trapping", "Sleeping")
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for a thermal reason under load, clocks that follow it, and a speed that suffers."""
+    if generates_slowly(case) is False:
+        return Absent("the speed is what this hardware should give")
+    return first_to_decide(case, _by_pressure, _by_reasons, _by_words)
+
+
+def _by_pressure(case: Case) -> Found | None:
+    """What macOS says of the whole chip."""
+    pressure = case.machine.cpu.thermal_pressure.value_or("")
+    if pressure not in _SERIOUS or not generates_slowly(case):
+        return None
+    return _found(f"macOS reports thermal pressure: {pressure}", (cite(case, "machine.cpu.thermal_pressure"),))
+
+
+def _by_reasons(case: Case) -> Found | Absent:
+    loaded = at_work(case)
+    if not loaded:
+        return Absent("the GPU was idle while tokens were generated")
+    hot = [g for g in loaded if _is_hot(case, g)]
+    if not hot:
+        return Absent(f"{_temperature(loaded[0])}no thermal reason is set under load")
+    return _judged(case, hot[0])
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """The driver's own words for it, read out by somebody, decide; an opinion does not."""
+    said = remarks_on(case, Topic.THROTTLED)
+    if not said:
+        return None
+    read_out = [r for r in said if _READ_OUT.search(r.text)]
+    if read_out and blames(case, "decode"):
+        return _found(f"the GPU is throttled by heat: {read_out[0].text}", cite_remarks(case, read_out))
+    return Suspected(said[0].text, "the reasons of the clocks under load", gpu_state(case))
+
+
+def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
+    ask_for(case, f"{gpu.at}.clock_hz", gpu_state(case))
+    ask_for(case, f"{gpu.place}.clock_max_hz", gpu_state(case))
+    share = gpu.clock_share or 1.0
+    if share > LOW:
+        return Absent(f"a thermal reason is set, and the clocks are at {share:.0%} of their maximum")
+    if not must_be_slow(case) or not explains(share, shortfall(case)):
+        return Absent(f"clocks at {share:.0%} of their maximum do not explain the speed")
+    evidence = (cite(case, f"{gpu.at}.event_reasons"), cite(case, f"{gpu.at}.clock_hz", f"{share:.0%} of the maximum"))
+    return _found(f"{_temperature(gpu)}the GPU is throttled by heat to {share:.0%} of its clocks", evidence)
+
+
+def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
+    change = Knob.POWER.to(None, "more air, or a lower power limit that it can hold")
+    return Found(because, evidence, Cure(), (Remedy(change, Cure()),))
+
+
+def _is_hot(case: Case, gpu: LoadedGpu) -> bool:
+    names = set(ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case)))
+    return bool(names & THERMAL) or ("hw_slowdown" in names and gpu.temperature_c.value_or(0) >= HOT_C)
+
+
+def _temperature(gpu: LoadedGpu) -> str:
+    return f"{gpu.temperature_c.value:.0f} °C, " if isinstance(gpu.temperature_c, Known) else ""
+
+
+CAUSE = Cause(
+    title="The GPU is throttled by heat",
+    phase="decode",
+    needs=(("run.gpus", "machine.gpus", "account.remarks", "machine.cpu.thermal_pressure"),),
+    check=check,
+    gpu_only=True,
+    ask=SHOW,
+)

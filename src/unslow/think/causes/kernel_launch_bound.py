@@ -1,0 +1,91 @@
+"""The host can't start kernels as fast as the GPU finishes them.
+
+## Why it is slow
+Frameworks that run a model operation by operation start hundreds of kernels for each token, from one thread, in an
+interpreter. Each start costs some microseconds. Where a kernel is shorter than its start, the GPU waits, and neither a
+smaller quant nor a faster GPU helps.
+
+## How to confirm
+Time per token is about kernels x launch and far above bytes / bandwidth; one core of the host is busy, the GPU's
+memory is not; eight requests at once take hardly longer than one.
+
+## How to fix
+A runtime with CUDA graphs or compiled kernels (llama.cpp, vLLM, SGLang; `torch.compile` with a static cache), or
+several requests at once. A larger model costs little more time.
+
+## Safety
+Another runtime may round differently.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
+from unslow.think.causes._routes import first_to_decide
+from unslow.think.predict import measured_rate
+from unslow.think.slowness import shortfall
+
+ONE_BY_ONE = ("transformers", "exllama", "text-generation-webui", "ctransformers", "autogptq", "autoawq")
+"""Runtimes that start every operation from Python."""
+KERNELS_PER_LAYER = 20
+SHORTEST_LAUNCH_S, LONGEST_LAUNCH_S = 3e-6, 1e-4
+"""From a bare launch of CUDA to one through PyTorch's dispatcher with Python around it."""
+FAR_BELOW = 1.5
+ONE_CORE = (0.6, 1.6)
+BUSY = 0.85
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """See whether kernels times launch is what a token takes, with one core at work and the GPU not."""
+    if case.runtime.eager.value_or(default=False):
+        return Absent("graphs are switched off by a setting, which is another cause")
+    name = need(case, "runtime.name").lower()
+    if not any(runtime in name for runtime in ONE_BY_ONE):
+        return Absent(f"{name} starts a token's kernels together")
+    return first_to_decide(case, _by_time, _by_words)
+
+
+def _by_time(case: Case) -> Found | Absent | None:
+    if cpu_computes(case):
+        return Absent("the CPU computes part of the model itself")
+    own, loads = need(case, "run.own_cpus"), need(case, "run.gpus")
+    busy = max((g.memory_busy.value_or(g.busy.value_or(1.0)) for g in loads), default=1.0)
+    lost = shortfall(case)
+    if lost is None:
+        return None
+    if lost < FAR_BELOW:
+        return Absent("the speed is what this GPU gives")
+    launch = 1 / (measured_rate(case).need() * KERNELS_PER_LAYER * read_shape(case).layers)
+    if not ONE_CORE[0] <= own <= ONE_CORE[1] or busy > BUSY:
+        return Absent(f"the runtime uses {own:.1f} cores, and the GPU's memory is {busy:.0%} busy")
+    if not SHORTEST_LAUNCH_S <= launch <= LONGEST_LAUNCH_S:
+        return Absent(f"a token takes {launch * 1e6:.0f} microseconds for each kernel: that is no launch")
+    return Found(
+        because=f"{case.runtime.name.value_or('the runtime')} needs about {launch * 1e6:.0f} microseconds to start "
+        f"what the GPU finishes sooner: {lost:.1f} times slower than its bandwidth allows, with one core busy",
+        evidence=(cite(case, "run.own_cpus"), cite(case, "run.gpus.0.busy"), cite(case, "run.decode_tokens_per_s")),
+        cure=Cure(),
+        remedies=(
+            Remedy(Knob.GRAPHS.to(value=True, why="compile with a static cache, or take a runtime with graphs")),
+        ),
+    )
+
+
+def _by_words(case: Case) -> Suspected | None:
+    said = remarks_on(case, Topic.ONE_CORE_BUSY, Topic.GPU_IDLE)
+    return Suspected(said[0].text, "run.own_cpus", CAUSE.ask) if said else None
+
+
+CAUSE = Cause(
+    title="The host can't start kernels fast enough",
+    phase="decode",
+    needs=("runtime.name", ("run.gpus", "account.remarks"), ("run.own_cpus", "account.remarks")),
+    check=check,
+    explains=("cpu_round_trip_bound", "sampling_on_cpu"),
+    gpu_only=True,
+    ask="while it generates: `nvidia-smi dmon -s u -c 5` and `top -H -b -n 1 | head -15`; the speed at batch 1 and 8",
+)

@@ -1,0 +1,88 @@
+"""The KV cache is full: requests are thrown out and computed again, or must wait for room.
+
+## Why it is slow
+A server with paged caches takes in more conversations than it can hold. When they grow and no page is left, it
+preempts one: its keys and values are dropped, and its whole text is computed again later. The speed of all collapses
+just when many are served.
+
+## How to confirm
+vLLM logs `GPU KV cache usage` near 100 % with requests waiting, and `num_preemptions_total` grows.
+
+## How to fix
+More room (a larger `--gpu-memory-utilization`, an FP8 cache, a smaller quant), fewer at once (`--max-num-seqs`), a
+shorter `--max-model-len`, or a second GPU.
+
+## Safety
+An FP8 cache changes answers slightly. Fewer at once makes some wait at the door, which is quicker for all.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.experiments import blames
+from unslow.think.causes._asking import ask_for
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.report import Evidence
+
+FULL = 0.9
+SHOW = "under load: `curl -s localhost:8000/metrics | grep -E 'preemptions|kv_cache_usage|requests_(waiting|running)'`"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for preemptions, then for a full cache with requests that wait or several that grow."""
+    return first_to_decide(case, _by_counters, _by_words)
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """Whoever saw preemptions saw the cause; a cache that is said to be full may still serve all."""
+    said = remarks_on(case, Topic.CACHE_FULL)
+    preempted = [r for r in said if "preempt" in r.text.lower()]
+    if preempted:
+        return _found(f"requests are thrown out of the KV cache: {preempted[0].text}", cite_remarks(case, preempted))
+    return Suspected(said[0].text, "runtime.preemptions", SHOW) if said else None
+
+
+def _by_counters(case: Case) -> Found | Absent | Suspected:
+    preempted = case.runtime.preemptions.value_or(0)
+    if preempted:
+        return _found(
+            f"{preempted} times a request was thrown out of the KV cache", (cite(case, "runtime.preemptions"),)
+        )
+    usage = ask_for(case, "runtime.kv_usage", SHOW)
+    if usage < FULL:
+        return Absent(f"{usage:.0%} of the KV cache is in use")
+    waiting, running = case.runtime.deferred_requests.value_or(0), case.runtime.running_requests.value_or(0)
+    full = cite(case, "runtime.kv_usage", f"above {FULL:.0%}")
+    if waiting:
+        words = f"{usage:.0%} of the KV cache is in use, and {waiting} requests wait for room"
+        return _found(words, (full, cite(case, "runtime.deferred_requests")))
+    words = f"{usage:.0%} of the KV cache is in use"
+    if running > 1 and blames(case, "decode"):
+        return _found(f"{words} while {running} requests grow in it", (full, cite(case, "runtime.running_requests")))
+    if isinstance(case.runtime.preemptions, Known):
+        return Absent(f"{words}, and no request was thrown out")
+    return Suspected(words, "runtime.preemptions", SHOW)
+
+
+def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
+    return Found(
+        because=because,
+        evidence=evidence,
+        remedies=(
+            Remedy(Knob.KV_CACHE_TYPE.to("fp8", "half the bytes for each token"), None, "answers change slightly"),
+            Remedy(Knob.CAPACITY.to(None, "more memory for the cache, fewer requests at once, a shorter context")),
+        ),
+    )
+
+
+CAUSE = Cause(
+    title="The KV cache is full",
+    phase="queue",
+    needs=(("runtime.preemptions", "runtime.kv_usage", "account.remarks"),),
+    check=check,
+    explains=("queueing", "gpu_underused_by_one_stream"),
+    ask=SHOW,
+)

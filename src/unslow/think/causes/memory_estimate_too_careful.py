@@ -1,0 +1,147 @@
+"""The runtime reckoned with more memory than the model takes, and left layers on the CPU beside free GPU memory.
+
+## Why it is slow
+The placement is decided before anything is allocated, from an estimate. One that is too large keeps layers on the CPU
+for good, though they would have had room.
+
+## How to confirm
+Layers are on the CPU, nothing set their number, and once the model is loaded far more GPU memory is free than a layer
+takes. Ollama prints the estimate as `memory.required.full` against `memory.available`.
+
+## How to fix
+Set the number of GPU layers yourself (`num_gpu`, `-ngl`), or lower the margin that is kept free (`--fit-target`,
+`OLLAMA_GPU_OVERHEAD`). Newer versions estimate better.
+
+## Safety
+Too many layers end in an out-of-memory error at load, or later at full context: go up step by step.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.account import amount_bytes, remarks_on
+from unslow.think.adapt.hardware import vram_total_bytes
+from unslow.think.adapt.placement import seen_split, set_on_purpose
+from unslow.think.adapt.shape import missing, read_shape
+from unslow.think.adapt.vram import available_vram_bytes, gpus_used, margin_bytes
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.report import Evidence
+
+ROOM_FOR = 2
+"""Layers that must fit beside the margin: room for less than that is what rounding leaves."""
+BARELY = 1.25
+"""Where more than this times what was free is asked for, it is no matter of a careful estimate."""
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Hold what is free after the load against what a layer takes."""
+    if seen_split(case) is None and _has_no_part_left_out(case):
+        return Absent("no layer was left out by an estimate")
+    if set_on_purpose(case):
+        return Absent("a setting decides on the number of layers")
+    return first_to_decide(case, _by_reading, _by_words)
+
+
+def _has_no_part_left_out(case: Case) -> bool:
+    counted = isinstance(case.runtime.gpu_layers, Known) and isinstance(case.runtime.layers, Known)
+    return counted or isinstance(case.runtime.vram_share, Known)
+
+
+def _by_reading(case: Case) -> Found | Absent:
+    free, layer, margin = _free_now(case), _layer_bytes(case), margin_bytes(case)
+    if free < margin + ROOM_FOR * layer:
+        return Absent(
+            f"{free / GIB:.1f} GiB are free, a layer takes {layer / GIB:.1f} and the margin {margin / GIB:.1f}"
+        )
+    if free - _held_by_others(case) < margin + layer:
+        return Absent(f"{free / GIB:.1f} GiB are free now, but were not when it was loaded")
+    more = int((free - margin) / layer)
+    split = seen_split(case)
+    total, now = case.runtime.layers.value_or(0), case.runtime.gpu_layers.value_or(0)
+    reached = min(total, now + more) if total else None
+    return Found(
+        because=f"{split.words if split else 'layers are on the CPU'}, yet {free / GIB:.1f} GiB of GPU memory stay "
+        f"free after the load, and a layer takes {layer / GIB:.1f} GiB",
+        evidence=(*_free_evidence(case, free), *((cite(case, split.fact),) if split else ())),
+        cure=Cure(vram_bytes=available_vram_bytes(case) + margin),
+        remedies=(Remedy(Knob.GPU_LAYERS.to(reached, "as many as fit beside the margin"), None, "it may run out"),),
+    )
+
+
+def _free_now(case: Case) -> float:
+    """What is free after the load: as read, else all but what is used."""
+    gpus = gpus_used(case)
+    if gpus and all(isinstance(g.vram_free_bytes, Known) for g in gpus):
+        return float(sum(g.vram_free_bytes.need() for g in gpus))
+    total = vram_total_bytes(case)
+    if not gpus or total is None:
+        raise missing("how much GPU memory is free after the load", CAUSE.ask)
+    return total - sum(g.vram_used_bytes.need() for g in gpus)
+
+
+def _layer_bytes(case: Case) -> float:
+    """A layer with its share of the cache: by the runtime's own sum, else by the model."""
+    runtime = case.runtime
+    if isinstance(runtime.asked_bytes, Known) and runtime.layers.value_or(0):
+        return runtime.asked_bytes.value / runtime.layers.value_or(1)
+    shape = read_shape(case)
+    return shape.layer_bytes + shape.kv_bytes_per_token * runtime.context_length.need() / max(1, shape.layers)
+
+
+def _held_by_others(case: Case) -> float:
+    """What others held when it was loaded: they may only have made way since."""
+    total = vram_total_bytes(case)
+    if total is None:
+        raise missing("how much memory the GPU has", "`nvidia-smi`")
+    return max(0.0, total - available_vram_bytes(case))
+
+
+def _free_evidence(case: Case, free: float) -> tuple[Evidence, ...]:
+    gpu = gpus_used(case)[0]
+    name = "vram_free_bytes" if isinstance(gpu.vram_free_bytes, Known) else "vram_used_bytes"
+    return (
+        cite(case, f"machine.gpus.{case.machine.gpus.value_or(()).index(gpu)}.{name}", f"{free / GIB:.1f} GiB free"),
+    )
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """Gigabytes that somebody saw free after the load, where the runtime's own sum was only just too large."""
+    said = remarks_on(case, Topic.VRAM_FREE)
+    split = seen_split(case)
+    if not said or not split:
+        return None
+    free, asked, available = max(amount_bytes(r.text) for r in said), *_sums(case)
+    if not asked or not 1 < asked / max(1.0, available) < BARELY or free < margin_bytes(case) + _layer_bytes(case):
+        return Suspected(f"{split.words}, and {said[0].text}", "machine.gpus.0.vram_free_bytes", CAUSE.ask)
+    return Found(
+        because=f"{asked / GIB:.1f} GiB were reckoned with and {available / GIB:.1f} GiB were free, so {split.words}; "
+        f"after the load {free / GIB:.1f} GiB are still free",
+        evidence=(cite(case, "runtime.asked_bytes", f"{available / GIB:.1f} GiB free"), *cite_remarks(case, said)),
+        remedies=(Remedy(Knob.GPU_LAYERS.to(None, "a few more layers than it chose"), None, "it may run out"),),
+    )
+
+
+def _sums(case: Case) -> tuple[float, float]:
+    """What the runtime asked for and what it found; nothing where it does not say."""
+    try:
+        return float(case.runtime.asked_bytes.need()), available_vram_bytes(case)
+    except MissingFactError:
+        return 0.0, 0.0
+
+
+CAUSE = Cause(
+    title="The runtime's estimate of memory is too careful",
+    phase="decode",
+    needs=(
+        ("runtime.gpu_layers", "runtime.vram_share", "runtime.size_vram_bytes"),
+        ("machine.gpus.0.vram_free_bytes", "machine.gpus.0.vram_used_bytes", "account.remarks"),
+    ),
+    check=check,
+    explains=("weights_spill_to_ram", "context_larger_than_needed"),
+    gpu_only=True,
+    ask="`nvidia-smi --query-gpu=memory.total,memory.used,memory.free --format=csv` once the model is loaded",
+)

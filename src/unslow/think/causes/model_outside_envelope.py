@@ -1,0 +1,73 @@
+"""The model is too large for this GPU in every quant that is worth having.
+
+## Why it is slow
+Below about three bits a weight a model loses more than a smaller one would. Where even that much, with a short
+context, exceeds the GPU's memory, some of it will be computed by the CPU from RAM whatever is set.
+
+## How to confirm
+Parameters x 3 bits + a short KV cache is more than the GPUs have together.
+
+## How to fix
+A smaller model, a mixture of experts with a small active part (its experts bear to lie in RAM), or more GPU memory.
+
+## Safety
+Another model gives other answers.
+"""
+
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.facts.values import Known
+from unslow.think.adapt.hardware import is_unified, vram_total_bytes
+from unslow.think.adapt.placement import seen_split
+from unslow.think.adapt.shape import kv_per_token, missing
+from unslow.think.adapt.work import EVERYTHING
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
+from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES
+from unslow.think.report import Evidence
+
+FEWEST_BITS = 3.06
+"""IQ3_XXS: the smallest quant of llama.cpp that is commonly recommended."""
+SHORT_CONTEXT = 4096
+
+
+def check(case: Case) -> Found | Absent:
+    """Hold the smallest quant with a short context against all of the GPUs' memory."""
+    parameters = need(case, "model.parameters")
+    if case.model.experts.value_or(0) > 1:
+        return Absent("the model is a mixture: its experts bear to lie in RAM")
+    if is_unified(case):
+        return Absent("GPU and host share one memory")
+    vram = vram_total_bytes(case)
+    if vram is None:
+        raise missing("how much memory the GPU has", CAUSE.ask)
+    least = parameters * FEWEST_BITS / 8 + kv_per_token(case) * SHORT_CONTEXT + COMPUTE_BUFFER_BYTES
+    sizes = f"{least / GIB:.1f} GiB at three bits a weight, {vram / GIB:.1f} GiB of GPU memory"
+    if least <= vram:
+        return Absent(f"a smaller quant fits: {sizes}")
+    split = seen_split(case)
+    if split is None and case.runtime.gpu_layers.value_or(None) != 0:
+        need(case, "runtime.gpu_layers")
+        need(case, "runtime.layers")
+        return Absent("all of it is on the GPU")
+    return Found(
+        because=f"the model is too large for the GPU in any useful quant: {sizes}",
+        evidence=(cite(case, "model.parameters", sizes), *_where(case)),
+        cure=EVERYTHING,
+        remedies=(Remedy(Knob.QUANT.to(None, "a smaller model, or a mixture of experts"), None, "another model"),),
+    )
+
+
+def _where(case: Case) -> tuple[Evidence, ...]:
+    return (cite(case, "runtime.gpu_layers"),) if isinstance(case.runtime.gpu_layers, Known) else ()
+
+
+CAUSE = Cause(
+    title="The model is too large for this GPU",
+    phase="decode",
+    needs=("model.parameters", ("runtime.gpu_layers", "runtime.vram_share", "runtime.size_vram_bytes")),
+    check=check,
+    explains=("weights_spill_to_ram", "context_larger_than_needed", "other_process_holds_vram"),
+    gpu_only=True,
+    ask="`nvidia-smi`, and the name of the model file",
+)

@@ -1,0 +1,117 @@
+"""The model is loaded again between requests.
+
+## Why it is slow
+Loading reads the whole model from disk and copies it to the GPU: seconds to minutes before the first token. It happens
+again where two clients ask for different contexts (a chat and its title generator), where `keep_alive` is 0 or short,
+where more models take turns than fit at once, or where a setting differs from request to request.
+
+## How to confirm
+`load_duration` is long on every request, not only on the first; Ollama's log shows `starting runner` again and again,
+with another `--ctx-size` each time.
+
+## How to fix
+One context for all clients (`OLLAMA_CONTEXT_LENGTH`, and no `num_ctx` in requests), `OLLAMA_KEEP_ALIVE=-1`, models that
+fit together, a separate small model for background tasks.
+
+## Safety
+Answers do not change. A model that stays loaded keeps its memory.
+"""
+
+import re
+from itertools import pairwise
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.runtime import PastLoad
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.experiments import names_phase
+from unslow.think.causes._asking import ask_for
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.report import Evidence
+
+MANY = 3
+"""Loads: two are a start and a change of mind."""
+_AGAIN = re.compile(
+    r"every|each|again|between|in turn|constant|always|keeps? |repeat|alternat|\d times|keep_?alive", re.IGNORECASE
+)
+SHOW = "Ollama: `journalctl -u ollama --since '1 hour ago' | grep -E 'starting (runner|llama)|ctx-size|load_duration'`"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for loads that take turns, for a model that is never kept, and for what somebody saw."""
+    return first_to_decide(case, _by_setting, _by_loads, _by_words)
+
+
+def _by_loads(case: Case) -> Found | Absent | Suspected | None:
+    loads = case.runtime.loads
+    if not isinstance(loads, Known):
+        ask_for(case, "runtime.loads", SHOW)
+        return None
+    if len(loads.value) < MANY:
+        return None if remarks_on(case, Topic.RELOADS) else Absent("loaded no more often than a start takes")
+    contexts, models = _changes(loads.value, "context_length"), _changes(loads.value, "model")
+    words = f"the model was loaded {len(loads.value)} times"
+    evidence = (_cited(loads),)
+    if contexts >= MANY - 1 and not models:
+        sizes = " and ".join(f"{c}" for c in sorted({p.context_length.value_or(0) for p in loads.value} - {0})[:3])
+        return _found(f"{words}, because requests ask for contexts of {sizes} tokens in turn", evidence)
+    if models >= MANY - 1:
+        return _found(f"{words}: more models take turns than stay loaded", evidence)
+    return Suspected(words, "why it was unloaded in between", SHOW)
+
+
+def _changes(loads: list[PastLoad], name: str) -> int:
+    """How often a fact of a load differs from that of the load before."""
+    values = [getattr(load, name) for load in loads]
+    return sum(a.value != b.value for a, b in pairwise(v for v in values if isinstance(v, Known)))
+
+
+def _cited(loads: Known[list[PastLoad]]) -> Evidence:
+    seen = ", ".join(str(p.context_length.value_or("?")) for p in loads.value[:6])
+    return Evidence(
+        fact="runtime.loads", value=f"contexts {seen}", reference=f"{len(loads.value)} loads", origin=str(loads.origin),
+        source=loads.value[0].source or loads.source,
+    )  # fmt: skip
+
+
+def _by_setting(case: Case) -> Found | None:
+    keep = case.runtime.keep_alive_s
+    if not isinstance(keep, Known) or keep.value != 0 or not names_phase(case, "load", "first_token", "total"):
+        return None
+    return _found(
+        "keep_alive is 0, so the model is unloaded after every request", (cite(case, "runtime.keep_alive_s"),)
+    )
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """Somebody who sees it happen again and again tells the cause; a restart that helped once does not."""
+    said = remarks_on(case, Topic.RELOADS)
+    if not said:
+        return None
+    again = [r for r in said if _AGAIN.search(r.text)]
+    if not again or names_phase(case, "decode", "prefill"):
+        return Suspected(said[0].text, "how often the model is loaded", SHOW)
+    return _found(f"the model is loaded again and again: {again[0].text}", cite_remarks(case, again))
+
+
+def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
+    return Found(
+        because=because,
+        evidence=evidence,
+        remedies=(
+            Remedy(Knob.CONTEXT_LENGTH.to(None, "one context for every client, set on the server")),
+            Remedy(Knob.KEEP_ALIVE.to(-1, "keep the model loaded"), None, "its memory stays taken"),
+        ),
+    )
+
+
+CAUSE = Cause(
+    title="The model is loaded again between requests",
+    phase="load",
+    needs=(("runtime.loads", "runtime.keep_alive_s", "account.remarks"),),
+    check=check,
+    ask=SHOW,
+)

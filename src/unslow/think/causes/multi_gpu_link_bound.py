@@ -1,0 +1,115 @@
+"""The way in which the model is split over several GPUs costs more than the further GPUs bring.
+
+## Why it is slow
+Split by tensors or rows, every GPU computes a part of each layer, and all exchange their parts twice a layer: over
+NVLink in microseconds, over PCIe in tens of them, a hundred times for each token, and megabytes for each prompt.
+Split by layers, the GPUs take turns: that adds memory and never speed for one stream, and links between them stay
+idle. Which is better depends on the links, and a changed default shows as a slow-down after an update.
+
+## How to confirm
+Compare them: `llama-bench -sm layer,row`, `--tensor-parallel-size 1` against 2, with and without. `nvidia-smi topo -m`
+shows the links, `nvidia-smi nvlink -gt d` what moves over them.
+
+## How to fix
+The split that is faster here: by layers over PCIe, by rows or tensors over NVLink; or fewer GPUs where the model fits.
+
+## Safety
+Answers do not change beyond rounding. By layers each GPU needs room for its own part of the KV cache.
+"""
+
+from unslow.catalog.changes import VersionChange, changes_at
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
+from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
+from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._asking import ask_for
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.report import Evidence
+from unslow.think.slowness import shortfall
+
+SHOW = "`nvidia-smi topo -m`, and `llama-bench -m MODEL -sm layer,row` (vLLM: both `--tensor-parallel-size`)"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for a trial, for a default that changed, for a split over slow links, and for what somebody saw."""
+    return first_to_decide(case, _by_trial, _by_change, _by_split, _by_words)
+
+
+def _by_trial(case: Case) -> Found | Absent | None:
+    topics = (Topic.TENSOR_PARALLEL, Topic.SPLIT_MODE)
+    tried = experiment_on(case, *topics, Topic.GPU_COUNT, Topic.LINK)
+    if tried is None or not set(tried.differs) & set(topics):
+        return None
+    if not is_clear(tried):
+        return Absent("both ways of splitting are equally fast")
+    what = "tensor parallelism" if Topic.TENSOR_PARALLEL in tried.differs else "this split"
+    words = f"with {what} it is {ratio(tried):.1f} times slower than without: the GPUs wait for each other"
+    return _found(words, (cite_comparison(case, tried),), None, ratio(tried))
+
+
+def _by_change(case: Case) -> Found | None:
+    """A version from which on another split is the default, on a machine with several GPUs."""
+    known = _changed_split(case)
+    if known is None or len(gpus_of(case)) < 2:  # noqa: PLR2004 (several)
+        return None
+    words = f"from {known.version} on {known.what}, and {len(gpus_of(case))} GPUs take turns"
+    slowdown = case.account.slowdown
+    trial = experiment_on(case, Topic.VERSION)
+    lost = ratio(trial) if trial and is_clear(trial) else slowdown.value if isinstance(slowdown, Known) else None
+    evidence = (cite(case, "account.version_since", known.source), *((cite_comparison(case, trial),) if trial else ()))
+    return _found(words, evidence, known.undo or None, lost)
+
+
+def _changed_split(case: Case) -> VersionChange | None:
+    since, before = case.account.version_since.value_or(""), case.account.version_before.value_or("")
+    changes = changes_at(case.runtime.name.value_or(""), before, since)
+    return next((c for c in changes if c.topic is Topic.SPLIT_MODE), None)
+
+
+def _by_split(case: Case) -> Found | Absent | Suspected:
+    ask_for(case, "machine.gpus", "`nvidia-smi -L`")
+    if len(gpus_of(case)) < 2:  # noqa: PLR2004 (several)
+        return Absent("one GPU")
+    split = splits_tensors(case)
+    if split is None:
+        ask_for(case, "runtime.split_mode", SHOW)
+    if not split:
+        return Absent("split by layers: only a small state goes from one GPU to the next")
+    linked, lost = has_fast_links(case), shortfall(case)
+    if linked:
+        return Absent("the GPUs are joined by NVLink")
+    if lost is not None and lost <= 1:
+        return Absent("the speed is what these GPUs should give")
+    words = "every layer is split, and its parts cross PCIe twice"
+    by_rows = case.runtime.split_mode.value_or("") == "row"
+    if linked is None or (lost is None and not (by_rows and names_phase(case, "decode", "prefill"))):
+        return Suspected(words, "the links between the GPUs, and the speed of another split", SHOW)
+    path = "runtime.split_mode" if isinstance(case.runtime.split_mode, Known) else "runtime.tensor_parallel"
+    return _found(words, (cite(case, path, "no NVLink"),), "layer", None)
+
+
+def _by_words(case: Case) -> Suspected | None:
+    said = remarks_on(case, Topic.SPLIT_MODE, Topic.TENSOR_PARALLEL)
+    return Suspected(said[0].text, "the speed of another split", SHOW) if said else None
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], mode: str | None, speedup: float | None) -> Found:
+    cure = None if speedup else Cure()
+    return Found(because, evidence, cure, (Remedy(Knob.SPLIT_MODE.to(mode, "the other way to split")),), None, speedup)
+
+
+CAUSE = Cause(
+    title="The split over several GPUs costs more than it gains",
+    phase="decode",
+    needs=(("machine.gpus", "account.comparisons", "account.remarks"),),
+    check=check,
+    explains=("runtime_version_regressed", "fits_on_one_gpu"),
+    gpu_only=True,
+    ask=SHOW,
+)

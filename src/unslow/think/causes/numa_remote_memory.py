@@ -1,0 +1,86 @@
+"""On a machine with several memory nodes, threads read weights from the far one.
+
+## Why it is slow
+Each socket reads its own memory at full speed and the other's over a link at a third to a half of it. A model file
+that was cached while one node read it lies on that node, and all other cores wait for the link, while the other node's
+memory channels are idle.
+
+## How to confirm
+`numastat -p PID` shows the weights on one node; `numactl --hardware` shows one node full and another free.
+
+## How to fix
+Spread the pages: `--numa distribute`, or `numactl --interleave=all` with the page cache dropped first
+(`echo 3 | sudo tee /proc/sys/vm/drop_caches`); or keep a model that fits on one node there with `numactl -N 0 -m 0`.
+
+## Safety
+Answers do not change. Dropping the page cache makes the next load slow.
+"""
+
+import re
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.experiments import tried
+from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly
+
+_OF_MEMORY = re.compile(r"free|full|idle|empty|miss|foreign|remote|cross|memory|numa|socket", re.IGNORECASE)
+"""Nodes of a cluster are called nodes too."""
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for nodes, for an experiment, and for one node that has it all."""
+    if case.machine.memory.numa_nodes.value_or(2) < 2:  # noqa: PLR2004 (one node has no far side)
+        return Absent("there is one memory node")
+    if cpu_computes(case) is False:
+        return Absent("all layers are on the GPU")
+    return first_to_decide(case, _by_trial, _by_words, _by_settings)
+
+
+def _by_trial(case: Case) -> Found | None:
+    trial = tried(case, Topic.NUMA, Topic.THREADS)
+    if trial is None:
+        return None
+    faster = trial.fast / trial.slow
+    return _found(
+        f"with the memory placed otherwise it is {faster:.1f} times faster", (cite_comparison(case, trial),), faster
+    )
+
+
+def _by_words(case: Case) -> Found | None:
+    """Free memory or work by node, as somebody read it off."""
+    said = [remark for remark in remarks_on(case, Topic.NODE_IMBALANCE) if _OF_MEMORY.search(remark.text)]
+    return _found(f"the weights lie on one memory node: {said[0].text}", cite_remarks(case, said)) if said else None
+
+
+def _by_settings(case: Case) -> Absent | Suspected | None:
+    nodes, chosen = case.machine.memory.numa_nodes, case.runtime.numa
+    if isinstance(chosen, Known) and chosen.value not in {"", "none", "disabled"}:
+        return Absent(f"the memory is placed by a setting: {chosen.value}")
+    slow = generates_slowly(case)
+    if not isinstance(nodes, Known) or slow is None:
+        return None
+    if not slow:
+        return Absent("the speed is what this hardware should give")
+    return Suspected(f"{nodes.value} memory nodes, and no setting places the pages", "which node has them", CAUSE.ask)
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
+    change = Knob.NUMA.to("distribute", "spread the pages over all nodes, with the page cache dropped first")
+    return Found(because, evidence, None, (Remedy(change),), speedup=speedup)
+
+
+CAUSE = Cause(
+    title="Weights lie on a far memory node",
+    phase="decode",
+    needs=(("machine.memory.numa_nodes", "account.remarks", "account.comparisons"),),
+    check=check,
+    explains=("threads_too_few", "cpu_contended"),
+    ask="`numactl --hardware; numastat -p $(pgrep -of 'llama|ollama')`",
+)

@@ -1,0 +1,80 @@
+"""All layers are on the GPU but the last one: the output layer, which is as large as many others together.
+
+## Why it is slow
+The output layer turns each token into a score for every word of the vocabulary. With large vocabularies it is several
+times as large as a repeating layer, it is read in full for every token, and on the CPU it alone can cost more than all
+layers on the GPU.
+
+## How to confirm
+The log says `offloading output layer to CPU`, or an override names it (`-ot output=CPU`). Builds of llama.cpp until
+spring 2025 placed the output layer last: there `offloaded 32/33` means the output layer. Newer builds place it first,
+and the same line means one repeating layer.
+
+## How to fix
+One more GPU layer (`-ngl` and `num_gpu` count the output layer too), with room made by a shorter context if need be.
+
+## Safety
+Answers do not change beyond rounding.
+"""
+
+import re
+
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.versions import build_number
+from unslow.think.adapt.work import EVERYTHING
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
+from unslow.think.report import Evidence
+
+_OVERRIDE = re.compile(r"\boutput[^=,]*=\s*CPU", re.IGNORECASE)
+OUTPUT_LAST_UNTIL = 5000
+"""Builds of llama.cpp below this number (March 2025) certainly placed the output layer last."""
+
+
+def check(case: Case) -> Found | Absent:
+    """See on which side the output layer is: said, set, or counted by an old build."""
+    runtime = case.runtime
+    overrides = [o for o in runtime.tensor_overrides.value_or([]) if _OVERRIDE.search(o)]
+    if overrides:
+        return _found(case, f"{overrides[0]} keeps the output layer on the CPU", cite(case, "runtime.tensor_overrides"))
+    if isinstance(runtime.output_on_gpu, Known):
+        return _by_log(case)
+    on_gpu, layers = need(case, "runtime.gpu_layers"), need(case, "runtime.layers")
+    if on_gpu != layers - 1:
+        return Absent(
+            f"{on_gpu}/{layers} layers are on the GPU: {'all' if on_gpu == layers else 'more than one is not'}"
+        )
+    if build_number(need(case, "runtime.version")) < OUTPUT_LAST_UNTIL:
+        because = f"{on_gpu} of {layers} layers are on the GPU, and this build places the output layer last"
+        return _found(case, because, cite(case, "runtime.gpu_layers", f"{layers} layers"))
+    need(case, "runtime.output_on_gpu")
+    return Absent("one repeating layer is short")
+
+
+def _by_log(case: Case) -> Found | Absent:
+    runtime = case.runtime
+    if runtime.output_on_gpu.value_or(default=True):
+        return Absent("the output layer is on the GPU")
+    if not runtime.gpu_layers.value_or(1):
+        return Absent("no layer is on the GPU")
+    on_gpu, layers = runtime.gpu_layers.value_or(0), runtime.layers.value_or(0)
+    counted = f"; {on_gpu} of {layers} layers are on the GPU" if layers else ""
+    return _found(case, f"the output layer is computed by the CPU{counted}", cite(case, "runtime.output_on_gpu"))
+
+
+def _found(case: Case, because: str, evidence: Evidence) -> Found:
+    layers = case.runtime.layers.value_or(0)
+    change = Knob.GPU_LAYERS.to(layers or None, "all layers, the output layer among them")
+    return Found(because, (evidence,), EVERYTHING, (Remedy(change, EVERYTHING),))
+
+
+CAUSE = Cause(
+    title="The output layer is on the CPU",
+    phase="decode",
+    needs=(("runtime.output_on_gpu", "runtime.tensor_overrides", "runtime.gpu_layers"),),
+    check=check,
+    explains=("weights_spill_to_ram", "memory_estimate_too_careful"),
+    gpu_only=True,
+    ask="the log lines `offloading output layer to` and `offloaded N/M layers to GPU` (llama-server: with `-lv 4`)",
+)

@@ -1,0 +1,95 @@
+"""Room for several conversations at once is kept in the KV cache, and it pushes layers out of the GPU.
+
+## Why it is slow
+With N slots the runtime keeps N contexts, used or not. Ollama multiplies `num_ctx` by `OLLAMA_NUM_PARALLEL`, llama.cpp
+gives each of `-np` slots its share of `-c`. For a single user all but one of them are memory that the weights lack.
+
+## How to confirm
+The KV cache is slots x context; at one slot all layers, or more of them, would fit. A unified cache (`--kv-unified`)
+is shared by the slots and does not multiply.
+
+## How to fix
+As many slots as there are people at the same time: `-np 1`, `OLLAMA_NUM_PARALLEL=1`.
+
+## Safety
+Further requests wait for their turn.
+"""
+
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.facts.values import Known
+from unslow.think.adapt.demand import fitting_placement, read_demand
+from unslow.think.adapt.placement import counted_layers, layers_left_on_host, seen_split
+from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
+from unslow.think.causes._routes import first_to_decide
+
+IN_USE = 2
+"""Slots that are busy at once: then they are there for a reason."""
+_EXPLAINS = ("weights_spill_to_ram", "context_larger_than_needed", "other_process_holds_vram")
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """See how many more layers would fit with the context of one slot."""
+    slots = need(case, "runtime.slots")
+    if slots <= 1:
+        return Absent("there is one slot")
+    if case.runtime.kv_unified.value_or(default=False):
+        return Absent(f"{slots} slots share one cache")
+    if case.runtime.busy_slots.value_or(0) >= IN_USE:
+        return Absent(f"{case.runtime.busy_slots.value_or(0)} of {slots} slots are in use")
+    return first_to_decide(case, _by_layers, _by_reckoning)
+
+
+def _by_layers(case: Case) -> Found | Absent:
+    need(case, "runtime.kv_unified")
+    if not layers_left_on_host(case):
+        return Absent("all layers are on the GPU")
+    shape, demand = read_shape(case), read_demand(case)
+    slots, now = case.runtime.slots.need(), counted_layers(case).on_gpu
+    context = case.runtime.context_length.need() // slots
+    then = fitting_placement(case, shape, demand.available, context)
+    fitting = int(then.gpu_layers) + then.output_on_gpu
+    if fitting <= now:
+        return Absent("even with one slot no further layer fits")
+    cure = Cure(vram_bytes=demand.available, context=context)
+    because = (
+        f"{slots} slots of {context} tokens each; with one slot {fitting} of {shape.layers + 1} layers fit on the "
+    )
+    return _found(case, f"{because}GPU instead of {now}", cure)
+
+
+def _by_reckoning(case: Case) -> Found | None:
+    """By the runtime's own sums: all of it does not fit, and with one slot's share of the cache it would."""
+    runtime = case.runtime
+    if not isinstance(runtime.kv_bytes, Known) or not seen_split(case):
+        return None
+    asked, available, slots = runtime.asked_bytes.need(), runtime.available_bytes.need(), runtime.slots.need()
+    without = asked - runtime.kv_bytes.value * (1 - 1 / slots)
+    if not without <= available < asked:
+        return None
+    because = f"{asked / GIB:.1f} GiB are asked for {slots} slots, and {available / GIB:.1f} GiB were free; one slot "
+    return _found(case, f"{because}asks for {without / GIB:.1f} GiB", None)
+
+
+def _found(case: Case, because: str, cure: Cure | None) -> Found:
+    return Found(
+        because=because,
+        evidence=(cite(case, "runtime.slots"),),
+        cure=cure,
+        remedies=(Remedy(Knob.PARALLEL.to(1, "one slot for one user"), cure, "further requests wait"),),
+        explains=_EXPLAINS,
+    )
+
+
+CAUSE = Cause(
+    title="Parallel slots multiply the KV cache",
+    phase="decode",
+    needs=("runtime.slots", ("runtime.gpu_layers", "runtime.vram_share", "machine.gpus.0.processes")),
+    check=check,
+    explains=_EXPLAINS,
+    gpu_only=True,
+    ask="the log line `n_slots =` or `OLLAMA_NUM_PARALLEL`, and `offloaded N/M layers to GPU`",
+)

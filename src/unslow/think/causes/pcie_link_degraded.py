@@ -1,0 +1,121 @@
+"""The GPU's link to the host is slower than both ends could, and much has to cross it.
+
+## Why it is slow
+A card in a slot with fewer lanes, a riser, a dirty contact or a firmware setting leaves a link of few lanes or of an
+old generation. One stream on one GPU hardly notices: only a few kilobytes cross for each token. Weights that are copied
+for prompts, a model that is split by tensors over several GPUs, memory that the driver moved to the host, and loading
+do notice.
+
+## How to confirm
+Read the link **under load**, because it falls asleep when idle: `nvidia-smi -q` shows generation and width, now and
+at most. A lasting difference between the two is the fault.
+
+## How to fix
+Reseat the card, use the slot that is wired to the processor with all lanes, a better riser, the newest generation in
+the firmware's settings.
+
+## Safety
+Answers do not change. Switch the machine off before touching the card.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.facts.values import MissingFactError
+from unslow.think.adapt.account import ratio
+from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
+from unslow.think.adapt.gpu_load import LoadedGpu
+from unslow.think.adapt.host_weights import SHOW_LINK, host_weights_bytes
+from unslow.think.adapt.vram import gpus_used
+from unslow.think.adapt.who_computes import gpus_computing
+from unslow.think.causes._asking import ask_for, at_work
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.physics.pcie import link_bytes_per_s
+
+DEGRADED = 0.6
+"""Of the rate that both ends could have."""
+MUCH = GIB
+SPLIT = "the command line or settings with which the runtime was started"
+
+
+def check(case: Case) -> Found | Absent:
+    """Hold the link under load against the best that both ends have, and see whether anything large crosses it."""
+    return first_to_decide(case, _by_experiment, _by_reading)  # type: ignore[return-value]
+
+
+def _by_experiment(case: Case) -> Found | None:
+    tried = experiment_on(case, Topic.LINK)
+    if tried is None or not is_clear(tried):
+        return None
+    return Found(
+        because=f"with the other link it is {ratio(tried):.1f} times as fast",
+        evidence=(cite_comparison(case, tried),),
+        remedies=(_remedy(),),
+        speedup=ratio(tried),
+    )
+
+
+def _by_reading(case: Case) -> Found | Absent:
+    loaded = at_work(case)
+    if not loaded:
+        return Absent("the GPU was idle while tokens were generated")
+    seen = [(gpu, *_rates(case, gpu)) for gpu in loaded]
+    slow = [s for s in seen if s[1] < DEGRADED * s[2]]
+    if not slow:
+        return Absent(f"the link carries {seen[0][1] / 1e9:.0f} GB/s under load, and could not carry more")
+    crossing = _crossing(case)
+    if not crossing:
+        return Absent("the link is slower than it could be, and hardly anything crosses it here")
+    gpu, now, most = slow[0]
+    return Found(
+        because=f"the link runs at {now / 1e9:.1f} instead of {most / 1e9:.1f} GB/s, and {crossing} cross it",
+        evidence=tuple(cite(case, path, f"{most / 1e9:.0f} GB/s at most") for path in _paths(gpu)),
+        remedies=(_remedy(),),
+    )
+
+
+def _remedy() -> Remedy:
+    return Remedy(Knob.LINK.to(None, "reseat the card, another slot or riser, the firmware's link setting"))
+
+
+def _paths(gpu: LoadedGpu) -> tuple[str, str]:
+    if gpu.at == gpu.place:
+        return f"{gpu.at}.pcie_generation", f"{gpu.at}.pcie_width"
+    return f"{gpu.at}.pcie_generation_max_seen", f"{gpu.at}.pcie_width_max_seen"
+
+
+def _rates(case: Case, gpu: LoadedGpu) -> tuple[float, float]:
+    """What the link carries under load, and what both ends could."""
+    generation, width = (ask_for(case, path, SHOW_LINK) for path in _paths(gpu))
+    most = [ask_for(case, f"{gpu.place}.{name}_max", SHOW_LINK) for name in ("pcie_generation", "pcie_width")]
+    return link_bytes_per_s(generation, width), link_bytes_per_s(*most)
+
+
+def _crossing(case: Case) -> str:
+    """What has to cross the link here; empty where it is next to nothing."""
+    runtime = case.runtime
+    if runtime.split_mode.value_or("") in {"row", "tensor"} or runtime.tensor_parallel.value_or(1) > 1:
+        return "the parts of every layer"
+    if gpus_computing(case) != 1:
+        ask_for(case, "runtime.split_mode", SPLIT)
+    if sum(g.shared_used_bytes.value_or(0) + g.gtt_used_bytes.value_or(0) for g in gpus_used(case)) > MUCH:
+        return "weights that the driver keeps in the host's memory"
+    if names_phase(case, "load"):
+        return "all weights, once,"
+    try:
+        left = host_weights_bytes(case)
+    except MissingFactError:
+        left = 0.0 if not names_phase(case, "prefill") else MUCH + 1
+    return "weights, for every part of a prompt," if left > MUCH and names_phase(case, "prefill") else ""
+
+
+CAUSE = Cause(
+    title="The PCIe link is degraded",
+    phase="prefill",
+    needs=(("run.gpus", "machine.gpus", "account.comparisons"),),
+    check=check,
+    gpu_only=True,
+    ask=SHOW_LINK,
+)

@@ -1,0 +1,107 @@
+"""Prompts are read in parts so small that the weights are read over and over.
+
+## Why it is slow
+All tokens of a micro-batch share one pass over the weights. With a few tokens in each, a prompt costs as many passes
+as it has parts, and the matrix units of the GPU stay idle.
+
+## How to confirm
+`llama-bench -p 2048 -n 0 -ub 64,512,2048` grows with the micro-batch. In vLLM the bound is `--max-num-batched-tokens`.
+
+## How to fix
+Raise the micro-batch (`-ub`, and `-b` at least as large; `num_batch`; `--max-num-batched-tokens`) as far as GPU memory
+allows. 512 is enough for most GPUs, 2048 for the largest and where weights cross a link.
+
+## Safety
+Answers do not change. The compute buffer grows with the micro-batch.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, Unknown, first_known
+from unslow.think.adapt.account import ratio
+from unslow.think.adapt.bandwidth import device_bandwidth
+from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
+from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.vram import gpus_used
+from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.report import Evidence
+
+ENOUGH = 512
+SMALL = 128
+"""A micro-batch that no runtime chooses by itself, and that costs prompts most of their speed on any GPU."""
+SHORT_PROMPT = 256
+NEAR = 0.25
+"""Of what reading the weights for each micro-batch allows: nearer than this, the reads are what it waits for."""
+SHOW = "`llama-bench -m MODEL -p 2048 -n 0 -ub 64,256,512,2048`"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for a trial, then for a small micro-batch and prompts that are bound by its reads."""
+    return first_to_decide(case, _by_trial, _by_size)
+
+
+def _by_trial(case: Case) -> Found | Absent | None:
+    tried = experiment_on(case, Topic.BATCH, metrics=("prefill", "first_token"))
+    if tried is None:
+        return None
+    if not is_clear(tried):
+        return Absent("a larger batch was tried and gave nothing")
+    words = f"with a larger batch prompts are read {ratio(tried):.1f} times as fast"
+    return _found(words, (cite_comparison(case, tried),), ratio(tried))
+
+
+def _by_size(case: Case) -> Found | Absent | Suspected:
+    size, path = _size(case)
+    if size >= ENOUGH:
+        return Absent(f"{size} tokens of a prompt are read at once")
+    words = f"only {size} tokens of a prompt are read at once"
+    evidence = (cite(case, path, f"{ENOUGH} is usual"),)
+    speed = first_known(case.run.prefill_tokens_per_s, case.runtime.prefill_tokens_per_s)
+    if isinstance(speed, Unknown) or not _tells(case) or cpu_computes(case) is not False:
+        if size <= SMALL and names_phase(case, "prefill") and not cpu_computes(case):
+            return _found(words, evidence, None)
+        return Suspected(words, "the speed of a long prompt with a larger micro-batch", SHOW)
+    allowed = size * _reads_per_s(case)
+    if speed.value < NEAR * allowed:
+        return Absent(f"reading weights would allow {allowed:.0f} tokens per second, and it reads {speed.value:.0f}")
+    return _found(f"{words}, which allows {allowed:.0f} tokens per second", evidence, None)
+
+
+def _size(case: Case) -> tuple[int, str]:
+    """Tokens of a micro-batch, and where that was read; a batch that is smaller than a micro-batch cuts it."""
+    runtime = case.runtime
+    facts = {"runtime.ubatch": runtime.ubatch, "runtime.batch": runtime.batch}
+    facts |= {"runtime.max_batched_tokens": runtime.max_batched_tokens}
+    known = {path: fact.value for path, fact in facts.items() if isinstance(fact, Known)}
+    if not known:
+        return runtime.ubatch.need(), ""
+    path = min(known, key=lambda p: known[p])
+    return known[path], path
+
+
+def _tells(case: Case) -> bool:
+    runs = case.run.completions
+    return not isinstance(runs, Known) or any(c.prompt_tokens - c.cached_tokens >= SHORT_PROMPT for c in runs.value)
+
+
+def _reads_per_s(case: Case) -> float:
+    """Passes over all layers that the memory of the GPUs allows in a second."""
+    shape = read_shape(case)
+    return min(device_bandwidth(g)[0] for g in gpus_used(case)) / (shape.layers * shape.layer_bytes)
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
+    change = Knob.BATCH.to(ENOUGH, "more tokens share each pass over the weights")
+    return Found(because, evidence, remedies=(Remedy(change, None, "a larger compute buffer"),), speedup=speedup)
+
+
+CAUSE = Cause(
+    title="Prompts are read in parts too small",
+    phase="prefill",
+    needs=(("runtime.ubatch", "runtime.batch", "runtime.max_batched_tokens", "account.comparisons"),),
+    check=check,
+    ask=SHOW,
+)

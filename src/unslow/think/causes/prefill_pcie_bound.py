@@ -1,0 +1,103 @@
+"""Prompts are read slowly because weights in the host's memory are copied to the GPU for every part of them.
+
+## Why it is slow
+Where layers or experts lie in RAM, llama.cpp computes long prompts on the GPU all the same: it copies those weights
+over the link once for every micro-batch. With hundreds of gigabytes of experts, each copy takes many seconds, and a
+micro-batch has only 512 tokens to share it.
+
+## How to confirm
+Prompt speed is about micro-batch / (bytes on the host / link rate), and grows with the micro-batch. While a prompt is
+read the link is busy, not the GPU.
+
+## How to fix
+A larger micro-batch (`-ub 2048` or 4096, and `-b` as large) shares each copy among more tokens. Fewer bytes in RAM help
+in proportion. Where even that loses against the CPU, switch the copying off (`--no-op-offload`).
+
+## Safety
+Answers do not change. A larger micro-batch takes more GPU memory for its compute buffer.
+"""
+
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GB
+from unslow.facts.values import Known, Unknown, first_known
+from unslow.think.adapt.experiments import names_phase
+from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, host_link_bytes_per_s, host_weights_bytes
+from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.causes._asking import ask_for, own_speed
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.report import Evidence
+
+USUAL_UBATCH = 512
+LARGE_UBATCH = 4096
+LONG_COPY_S = 1.0
+"""A copy for each micro-batch that takes longer than this can't be overlooked by whoever waits for a prompt."""
+SMALL_BYTES = GB
+SHORT_PROMPT = 256
+"""A prompt of fewer tokens tells nothing of the speed with which prompts are read."""
+NEAR = (0.25, 1.6)
+"""A measured speed within this of what copying allows is bound by it."""
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Hold the speed of prompts against what copying the host's weights allows."""
+    if cpu_computes(case) is False:
+        return Absent("all weights are on the GPU")
+    if case.runtime.op_offload.value_or(default=True) is False:
+        return Absent("copying weights for prompts is switched off")
+    host = host_weights_bytes(case)
+    if host < SMALL_BYTES:
+        return Absent(f"only {host / GB:.1f} GB of weights lie in the host's memory")
+    link, ubatch = host_link_bytes_per_s(case), case.runtime.ubatch.value_or(USUAL_UBATCH)
+    copy_s = host / (link or FASTEST_BYTES_PER_S)
+    allowed = ubatch / copy_s
+    least = "" if link else "at least "
+    words = f"{host / GB:.0f} GB of weights cross the link for every {ubatch} tokens of a prompt: {least}{copy_s:.1f} s"
+    speed = first_known(case.run.prefill_tokens_per_s, case.runtime.prefill_tokens_per_s)
+    if isinstance(speed, Unknown) or not _tells(case) or not link:
+        return _by_words(case, words, copy_s)
+    if not NEAR[0] * allowed <= speed.value <= NEAR[1] * allowed:
+        return Absent(
+            f"copying would allow {allowed:.0f} tokens of a prompt per second, and it reads {speed.value:.0f}"
+        )
+    return _found(f"{words}; that allows {allowed:.0f} tokens per second", case, ubatch)
+
+
+def _by_words(case: Case, words: str, copy_s: float) -> Found | Suspected:
+    """Without a speed the mechanism decides, where somebody waits for prompts and the copies are that long."""
+    if copy_s >= LONG_COPY_S and names_phase(case, "prefill"):
+        return _found(words, case, case.runtime.ubatch.value_or(USUAL_UBATCH))
+    if copy_s < LONG_COPY_S:
+        ask_for(case, "run.prefill_tokens_per_s", own_speed(case))
+    return Suspected(words, "the speed of a long prompt", own_speed(case))
+
+
+def _tells(case: Case) -> bool:
+    runs = case.run.completions
+    return not isinstance(runs, Known) or any(c.prompt_tokens - c.cached_tokens >= SHORT_PROMPT for c in runs.value)
+
+
+def _found(because: str, case: Case, ubatch: int) -> Found:
+    larger = Knob.BATCH.to(max(LARGE_UBATCH, 4 * ubatch), "a larger micro-batch shares each copy among more tokens")
+    return Found(because, _evidence(case), remedies=(Remedy(larger, None, "more GPU memory for the compute buffer"),))
+
+
+def _evidence(case: Case) -> tuple[Evidence, ...]:
+    names = ("run.prefill_tokens_per_s", "runtime.prefill_tokens_per_s", "runtime.buffers", "model.weights_bytes")
+    facts = (
+        case.run.prefill_tokens_per_s,
+        case.runtime.prefill_tokens_per_s,
+        case.runtime.buffers,
+        case.model.weights_bytes,
+    )
+    return tuple(cite(case, name) for name, fact in zip(names, facts, strict=True) if isinstance(fact, Known))
+
+
+CAUSE = Cause(
+    title="Prompts wait for weights to cross the link",
+    phase="prefill",
+    needs=("machine.gpus", ("runtime.buffers", "model.weights_bytes")),
+    check=check,
+    gpu_only=True,
+    ask="restart llama-server with `-lv 4`, send a long prompt, show the lines `buffer size` and `prompt eval time`",
+)

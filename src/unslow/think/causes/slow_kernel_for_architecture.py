@@ -1,0 +1,139 @@
+"""The kernel that is used is slow on this GPU, and a faster way to compute the same is at hand.
+
+## Why it is slow
+The same weights can be multiplied by many kernels. GPUs of the Pascal generation other than the P100 compute 16-bit
+numbers at a sixty-fourth of their 32-bit rate, which engines such as ExLlama live on. vLLM's plain `awq` and `gptq`
+kernels are several times slower than Marlin, which reads the same files on Ampere and newer.
+
+## How to confirm
+Two runs that differ only in the kernel. vLLM says it in its log: `... can run with awq_marlin, however you specified
+quantization=awq explicitly`, or `awq quantization is not fully optimized yet`.
+
+## How to fix
+vLLM: leave `--quantization` out, and it takes Marlin. Pascal: GGUF quants with llama.cpp, which computes with 8-bit
+integers there.
+
+## Safety
+Answers change only by rounding.
+"""
+
+import re
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Change, Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.experiments import blames, is_report, tried
+from unslow.think.adapt.hardware import device_of
+from unslow.think.adapt.runtime_family import computes_in_half, runs_paged
+from unslow.think.adapt.versions import dotted
+from unslow.think.adapt.vram import gpus_used
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly
+
+SLOW_HALF = 8
+"""32-bit products for each 16-bit one, at least: 64 on Pascal but the P100; every later GPU has at most one."""
+MARLIN_FROM = (8, 0)
+"""Compute capability from which vLLM has Marlin for certain."""
+_PLAIN = {"awq", "gptq"}
+_TOLD = re.compile(r"not fully optimized yet|however you specified quantization=|for faster inference", re.IGNORECASE)
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for an experiment, for a slow kernel by name, and for 16-bit engines on GPUs that are slow at it."""
+    return first_to_decide(case, _by_trial, _by_quantization, _by_half, _none_named)
+
+
+def _by_trial(case: Case) -> Found | None:
+    """Two speeds that differ in nothing but the kernel; flash attention on the slow side is one too."""
+    trial = tried(case, Topic.KERNEL, Topic.QUANT_TYPE)
+    knob = Knob.QUANT_KERNEL.to(None, "the faster kernel")
+    if trial is None and case.runtime.flash_attention.value_or(default=False):
+        trial = tried(case, Topic.FLASH_ATTENTION)
+        knob = Knob.FLASH_ATTENTION.to(value=False, why="its kernel is slow on this GPU")
+    if trial is None:
+        return None
+    faster = trial.fast / trial.slow
+    because = f"with another kernel it is {faster:.1f} times faster"
+    return Found(because, (cite_comparison(case, trial),), None, (Remedy(knob),), speedup=faster)
+
+
+def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
+    """A kernel that vLLM keeps for old GPUs, asked for by name where Marlin could be had."""
+    runtime = case.runtime
+    named = (runtime.kernel if isinstance(runtime.kernel, Known) else runtime.quantization).value_or("").lower()
+    if not named or runs_paged(case) is False:
+        return None
+    if "marlin" in named or named not in _PLAIN:
+        return Absent(f"{named} is a fast kernel")
+    too_old = [c for c in map(dotted, _capabilities(case)) if c and c < MARLIN_FROM]
+    if too_old:
+        return Absent("this GPU is too old for a faster kernel")
+    fact = "runtime.kernel" if isinstance(runtime.kernel, Known) else "runtime.quantization"
+    change = Knob.QUANT_KERNEL.to(f"{named}_marlin", "or leave the setting out: the fastest is then chosen")
+    evidence = (cite(case, fact, f"{named}_marlin"), *_warnings(case))
+    return _if_slow(
+        case, f"the weights go through the plain {named} kernel, and Marlin reads the same", evidence, change
+    )
+
+
+def _capabilities(case: Case) -> list[str]:
+    return [g.compute_capability.value for g in gpus_used(case) if isinstance(g.compute_capability, Known)]
+
+
+def _warnings(case: Case) -> tuple[Evidence, ...]:
+    warnings = case.runtime.warnings
+    lines = [line for line in warnings.value_or([]) if _TOLD.search(line)]
+    source = warnings.source if isinstance(warnings, Known) else ""
+    return tuple(
+        Evidence(fact="runtime.warnings", value=line, reference=None, origin="reported", source=source)
+        for line in lines[:1]
+    )
+
+
+def _by_half(case: Case) -> Found | Absent | Suspected | None:
+    """An engine that computes in 16 bits on a GPU that does so at a fraction of its speed."""
+    devices = [d for d in map(device_of, gpus_used(case)) if d and d.fp16_flops_per_s and d.fp32_flops_per_s]
+    slow = [d for d in devices if d.fp32_flops_per_s > SLOW_HALF * d.fp16_flops_per_s]
+    if not slow or not computes_in_half(case):
+        return None
+    times = slow[0].fp32_flops_per_s / slow[0].fp16_flops_per_s
+    index = next(i for i, g in enumerate(case.machine.gpus.need()) if device_of(g) in slow)
+    engine = "runtime.name" if isinstance(case.runtime.name, Known) else "model.quant"
+    who = case.runtime.name.value_or("this engine")
+    change = Knob.QUANT_KERNEL.to("gguf", "GGUF quants with llama.cpp, which uses 8-bit integers on this GPU")
+    evidence = (cite(case, f"machine.gpus.{index}.name", f"{times:.0f} times slower in 16 bits"), cite(case, engine))
+    because = f"{who} computes in 16 bits, and {slow[0].name} does that {times:.0f} times slower than in 32"
+    return _if_slow(case, because, evidence, change)
+
+
+def _if_slow(case: Case, because: str, evidence: tuple[Evidence, ...], change: Change) -> Found | Absent | Suspected:
+    """A known mechanism is the cause where decoding or prefill is slow; where nobody can tell, a suspicion."""
+    slow = blames(case, "decode", "prefill") if is_report(case) else generates_slowly(case)
+    if slow is None and any(e.fact == "runtime.warnings" for e in evidence):
+        slow = True  # the runtime says itself that this kernel is slow
+    if slow is None:
+        return Suspected(because, "the speed with another kernel", CAUSE.ask)
+    return Found(because, evidence, None, (Remedy(change),)) if slow else Absent("it is not what is slow here")
+
+
+def _none_named(case: Case) -> Absent | None:
+    """Known hardware and a known engine, and no setting that could make it slow."""
+    runtime = case.runtime
+    unknown = not isinstance(runtime.name, Known) or any(device_of(g) is None for g in gpus_used(case))
+    if unknown or not gpus_used(case) or runs_paged(case):
+        return None
+    return Absent("nothing names a kernel that is slow on this GPU")
+
+
+CAUSE = Cause(
+    title="A slow kernel for this GPU",
+    phase="decode",
+    needs=(("runtime.quantization", "runtime.kernel", "runtime.name", "account.comparisons"),),
+    check=check,
+    explains=("kernel_launch_bound", "gpu_held_at_low_clocks"),
+    gpu_only=True,
+    ask="the lines of the server's log that name a kernel, and `nvidia-smi --query-gpu=name,compute_cap --format=csv`",
+)

@@ -1,0 +1,94 @@
+"""The model takes long to load because of where it is stored.
+
+## Why it is slow
+Loading reads every byte of the weights once. A hard disk gives 100 to 200 MB/s, a network share about as much, a SATA
+SSD 500, NVMe several thousand. After that the disk plays no part: tokens are as fast from any disk.
+
+## How to confirm
+Weights divided by the load time is about what such a disk gives. A second load, from the page cache, is quick.
+
+## How to fix
+Keep models on a local NVMe disk; copy them there from network shares; try `--no-mmap` where the share or a virtual
+machine handles mapped files badly; keep the model loaded.
+
+## Safety
+Answers do not change.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.machine import Disk
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GB
+from unslow.facts.values import Known, Unknown, not_found
+from unslow.think.adapt.account import ratio
+from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.causes._asking import ask_for
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.report import Evidence
+
+LONG_S = 20.0
+FASTEST = {"hdd": 0.28 * GB, "network": 1.2 * GB, "ssd": 0.56 * GB}
+"""What the quickest of each kind reads: an outer track, ten-gigabit Ethernet, SATA at 6 Gbit/s."""
+SLOW_RATE = 0.5 * GB
+SHOW = "`df -T MODEL; lsblk -d -o NAME,ROTA,TRAN; sudo dd if=MODEL of=/dev/null bs=16M count=256 iflag=direct`"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for a trial, then hold the rate of the load against what its disk can give."""
+    return first_to_decide(case, _by_trial, _by_rate)
+
+
+def _by_trial(case: Case) -> Found | None:
+    tried = experiment_on(case, Topic.DISK, Topic.LOAD_MODE, metrics=("load",))
+    if tried is None or not is_clear(tried) or tried.metric != "load":
+        return None
+    words = f"from elsewhere, or loaded otherwise, it loads {ratio(tried):.1f} times as fast"
+    return _found(words, (cite_comparison(case, tried),), ratio(tried))
+
+
+def _by_rate(case: Case) -> Found | Absent | Suspected:
+    seconds = ask_for(case, "run.load_s", "the time from the start of the load to the first answer")
+    if seconds < LONG_S:
+        return Absent(f"loaded in {seconds:.1f} s")
+    rate = ask_for(case, "model.weights_bytes", "the size of the model file: `ls -l MODEL`") / seconds
+    words = f"the load took {seconds:.0f} s, {rate / GB:.2f} GB/s"
+    kind = _kind(case)
+    if not isinstance(kind, Known):
+        if rate >= SLOW_RATE:
+            return Absent(f"{words}: it is a large model")
+        return Suspected(words, "what kind of disk the model lies on", kind.how_to_get or SHOW)
+    if rate <= FASTEST.get(kind.value, 0.0):
+        evidence = (cite(case, "run.load_s"), _cited(kind))
+        return _found(f"{words}, which is what such a disk gives ({kind.value})", evidence, None)
+    return Absent(f"{words}: the disk ({kind.value}) is not what limits it")
+
+
+def _kind(case: Case) -> Known[str] | Unknown:
+    """The kind of the disk under the model file: that of the longest path that contains it."""
+    path = case.model.path.value_or("")
+    disks = case.machine.disks
+    under = [d for d in disks if path and path.startswith(d.path)] if path or len(disks) > 1 else list(disks)
+    kind = max(under, key=_length).kind if under else not_found("nobody looked at the disk of the model")
+    return kind if isinstance(kind, Unknown) else Known(str(kind.value), kind.origin, kind.source)
+
+
+def _length(disk: Disk) -> int:
+    return len(disk.path)
+
+
+def _cited(kind: Known[str]) -> Evidence:
+    return Evidence(
+        fact="machine.disks.kind", value=kind.value, reference=None, origin=str(kind.origin), source=kind.source
+    )
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
+    change = Knob.LOAD_MODE.to(None, "keep the model on a local NVMe disk; `--no-mmap` where mapped files are slow")
+    return Found(because, evidence, remedies=(Remedy(change),), speedup=speedup)
+
+
+CAUSE = Cause(
+    title="The model loads slowly", phase="load", needs=(("run.load_s", "account.comparisons"),), check=check, ask=SHOW
+)

@@ -1,0 +1,86 @@
+"""Drafting tokens costs more than the accepted ones save.
+
+## Why it is slow
+A draft model, or a guess from the text so far, proposes tokens; the large model checks them in one step. Only accepted
+ones are a gain. Where most are rejected, the drafting and the wider step are paid for nothing; on a GPU that is already
+busy with several requests the check is not free either.
+
+## How to confirm
+The log shows the acceptance (`draft acceptance = 0.34 ( 313 accepted / 912 generated)`), and the same request without
+a draft is as fast or faster.
+
+## How to fix
+Draft fewer tokens, take a smaller draft of the same family, or switch it off. Code and repeated text are accepted far
+more often than free prose.
+
+## Safety
+Answers do not change: every token is checked by the large model.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.experiments import blames, experiment_on, is_clear
+from unslow.think.causes._asking import ask_for
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.physics.speculative import accepted_tokens
+from unslow.think.report import Evidence
+from unslow.think.slowness import shortfall
+
+GOOD = 0.6
+"""Accepted more often than this, drafting pays almost anywhere."""
+USUAL_TOKENS = 3
+TOKEN_COST = 0.15
+"""Of a plain step: what drafting and checking one more token takes, with a draft of a tenth of the size."""
+SHOW = "the line `draft acceptance` of the log, and the speed of the same request without the draft"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for a trial with and without the draft, then for an acceptance that can't pay."""
+    return first_to_decide(case, _by_trial, _by_acceptance)
+
+
+def _by_trial(case: Case) -> Found | Suspected | None:
+    """Two speeds that hardly differ prove that it does not pay; which side drafted matters where they do."""
+    tried, accepted = experiment_on(case, Topic.DRAFT, metrics=("decode",)), case.runtime.draft_acceptance
+    if tried is None or (isinstance(accepted, Known) and accepted.value >= GOOD):
+        return None
+    drafting = isinstance(accepted, Known) or isinstance(case.runtime.speculative, Known)
+    if is_clear(tried) and not drafting and not remarks_on(case, Topic.NO_GAIN):
+        return Suspected("the speed with and without a draft differs", "the acceptance of the draft", SHOW)
+    share = f"; {accepted.value:.0%} of the draft is accepted" if isinstance(accepted, Known) else ""
+    known = (cite(case, "runtime.draft_acceptance"),) if isinstance(accepted, Known) else ()
+    words = f"with the draft {tried.slow:g} tokens per second, without it {tried.fast:g}{share}"
+    return _found(words, (cite_comparison(case, tried), *known), ratio(tried) if is_clear(tried) else None)
+
+
+def _by_acceptance(case: Case) -> Found | Absent | Suspected:
+    accepted = ask_for(case, "runtime.draft_acceptance", SHOW)
+    drafted = case.runtime.draft_tokens.value_or(USUAL_TOKENS) or USUAL_TOKENS
+    gain = accepted_tokens(drafted, accepted) / (1 + TOKEN_COST * drafted)
+    if accepted >= GOOD:
+        return Absent(f"{accepted:.0%} of the drafted tokens are accepted")
+    words = f"only {accepted:.0%} of the drafted tokens are accepted"
+    lost = shortfall(case)
+    if gain < 1 and ((lost is not None and lost > 1) or remarks_on(case, Topic.NO_GAIN)):
+        return _found(words, (cite(case, "runtime.draft_acceptance", f"{GOOD:.0%} pays"),), 1 / gain)
+    if lost is not None and lost <= 1 and not blames(case, "decode"):
+        return Absent(f"{words}, and the speed does not suffer")
+    return Suspected(words, "the speed without the draft", SHOW)
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
+    change = Knob.SPECULATIVE.to(None, "no draft, fewer drafted tokens, or a smaller draft of the same family")
+    return Found(because, evidence, remedies=(Remedy(change),), speedup=speedup)
+
+
+CAUSE = Cause(
+    title="Speculative decoding does not pay",
+    phase="decode",
+    needs=(("runtime.draft_acceptance", "account.comparisons"),),
+    check=check,
+    ask=SHOW,
+)

@@ -1,0 +1,76 @@
+"""Threads run on the slow cores of a hybrid CPU, and the fast ones wait for them.
+
+## Why it is slow
+The work of every operation is cut into equal parts, one for each thread, and all meet at a barrier. A part that runs
+on an efficiency core takes two to three times as long, so the performance cores stand idle for the rest.
+
+## How to confirm
+The CPU has performance and efficiency cores (Intel since the 12th generation, Apple, many phones), there are more
+threads than performance cores, and as many threads as performance cores are faster:
+`llama-bench -m MODEL -t 6,8,14,20`.
+
+## How to fix
+As many threads as performance cores, or bind them there (`--cpu-mask`, `taskset -c 0-15`).
+
+## Safety
+Answers do not change.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.experiments import blames, experiment_on, is_clear
+from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.slowness import generates_slowly
+
+SHOW = "`llama-bench -m MODEL -n 64 -t {fast},{all}`"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Hold the threads against the fast cores; only a trial tells whether the slow ones hold them up."""
+    if cpu_computes(case) is False:
+        return Absent("all layers are on the GPU: the threads have next to nothing to do")
+    return first_to_decide(case, _by_words, _by_count)
+
+
+def _by_words(case: Case) -> Found | None:
+    """Somebody who sees the work on the slow cores tells the cause itself."""
+    said = remarks_on(case, Topic.EFFICIENCY_CORES_BUSY)
+    if not said or not blames(case, "decode", "prefill"):
+        return None
+    change = Knob.THREADS.to(case.machine.cpu.performance_cores.value_or(None), "bind the threads to performance cores")
+    return Found(f"efficiency cores do the work: {said[0].text}", cite_remarks(case, said), remedies=(Remedy(change),))
+
+
+def _by_count(case: Case) -> Found | Absent | Suspected:
+    threads = need(case, "runtime.threads")
+    fast, slow = need(case, "machine.cpu.performance_cores"), need(case, "machine.cpu.efficiency_cores")
+    if not slow or not fast:
+        return Absent("all cores are of one kind")
+    if threads <= fast:
+        return Absent(f"{threads} threads fit on {fast} performance cores")
+    tried = experiment_on(case, Topic.THREADS)
+    words = f"{threads} threads run on {fast} performance and {slow} efficiency cores"
+    if tried and is_clear(tried):
+        return Found(
+            because=f"{words}, and fewer threads are {ratio(tried):.1f} times as fast",
+            evidence=(cite(case, "runtime.threads", f"{fast} performance cores"), cite_comparison(case, tried)),
+            remedies=(Remedy(Knob.THREADS.to(fast, "one thread for each performance core")),),
+            speedup=ratio(tried),
+        )
+    if tried or generates_slowly(case) is False:
+        return Absent(f"{words}, and that costs nothing here")
+    return Suspected(words, "the speed with as many threads as performance cores", SHOW.format(fast=fast, all=threads))
+
+
+CAUSE = Cause(
+    title="Threads run on efficiency cores",
+    phase="decode",
+    needs=(("runtime.threads", "account.remarks"), ("machine.cpu.performance_cores", "account.remarks")),
+    check=check,
+    explains=("threads_exceed_cores",),
+    ask="`lscpu -e=CPU,CORE,MAXMHZ` (macOS: `sysctl hw.perflevel0.physicalcpu hw.perflevel1.physicalcpu`)",
+)

@@ -1,0 +1,98 @@
+"""The CPU computes with fewer threads than it has cores, and more would help.
+
+## Why it is slow
+One core can't read memory as fast as all of them together, nor multiply as fast. Until the memory's bandwidth is used
+up, every further core adds its share.
+
+## How to confirm
+`n_threads` in the log is below the number of physical cores, and `llama-bench -t 4,8,16` grows with the threads. Where
+it does not grow, memory bandwidth is the limit, and more threads give nothing.
+
+## How to fix
+Leave the number of threads to the runtime, or set it to the number of physical cores.
+
+## Safety
+Answers do not change. The machine has less left for other work.
+"""
+
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import MissingFactError, Unknown
+from unslow.think.adapt.account import WORTH_COMPARING, ratio, remarks_on
+from unslow.think.adapt.bandwidth import cores_of
+from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.thread_trials import thread_trial, threads_of
+from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._asking import ask_for
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, fact_at
+from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.predict import predict
+from unslow.think.report import Evidence
+
+SHOW = "`llama-bench -m MODEL -n 64 -t 2,4,8,16`"
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Hold the threads against the cores, and see whether more of them would still be faster."""
+    if cpu_computes(case) is False:
+        return Absent("all layers are on the GPU: the threads have next to nothing to do")
+    return first_to_decide(case, _by_trial, _by_count)
+
+
+def _by_trial(case: Case) -> Found | None:
+    """More threads that were faster, with both numbers."""
+    tried = thread_trial(case)
+    if not tried or not 0 < tried.slow_threads < tried.fast_threads:
+        return None
+    words = f"{tried.fast_threads} threads are {ratio(tried.speeds):.1f} times as fast as {tried.slow_threads}"
+    return _found(words, (cite_comparison(case, tried.speeds),), tried.fast_threads, ratio(tried.speeds))
+
+
+def _by_count(case: Case) -> Found | Absent:
+    counted = threads_of(case)
+    if counted is None:
+        raise MissingFactError(fact_at(case, "runtime.threads"), "runtime.threads")
+    (threads, fact), cores = counted, int(cores_of(case))
+    if threads >= cores:
+        return Absent(f"{threads} threads, {cores} cores")
+    tried = experiment_on(case, Topic.THREADS)
+    if remarks_on(case, Topic.SATURATED) or (tried and not is_clear(tried)):
+        return Absent("more threads were tried and gave nothing: the memory's bandwidth is used up")
+    shown = (cite(case, fact, f"{cores} cores"),) if fact == "runtime.threads" else ()
+    evidence = (*shown, cite(case, "machine.cpu.physical_cores"))
+    words = f"{threads} threads compute on {cores} cores"
+    if tried:
+        return _found(words, (*evidence, cite_comparison(case, tried)), cores, ratio(tried))
+    gain = _gain(case, cores)
+    if gain < WORTH_COMPARING:
+        return Absent(f"{threads} of {cores} cores already use the memory's bandwidth")
+    return _found(f"{words}, and all of them would be {gain:.1f} times as fast", evidence, cores, None)
+
+
+def _gain(case: Case, cores: int) -> float:
+    """How many times as fast all cores would be; without a measured bandwidth nobody can say."""
+    ask_for(case, "machine.memory.read_bytes_per_s", SHOW)
+    now, then = predict(case), predict(case, Cure(threads=cores))
+    if isinstance(now, Unknown):
+        raise MissingFactError(now)
+    if isinstance(then, Unknown):
+        raise MissingFactError(then)
+    return now.seconds.mid / then.seconds.mid
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], cores: int, speedup: float | None) -> Found:
+    cure = Cure(threads=cores)
+    return Found(
+        because, evidence, cure, (Remedy(Knob.THREADS.to(cores, "one thread for each core"), cure),), speedup=speedup
+    )
+
+
+CAUSE = Cause(
+    title="Fewer threads than cores",
+    phase="decode",
+    needs=(("runtime.threads", "account.comparisons"), ("machine.cpu.physical_cores", "account.comparisons")),
+    check=check,
+    ask=SHOW,
+)

@@ -1,0 +1,195 @@
+"""The GPU backend has no kernel for a type of the weights or of the KV cache, so the CPU computes it.
+
+## Why it is slow
+A backend that lacks an operation for a type hands it to the CPU, in silence: all layers count as on the GPU, and yet
+part of each token is computed by the CPU, with copies there and back.
+
+## How to confirm
+`graph splits` in the dozens while all layers are on the GPU, or a GPU buffer of a few MiB beside `offloaded 33/33`.
+With CUDA the usual cases are a KV cache of q4_1, q5_0, q5_1, iq4_nl or of two unlike types with flash attention (only
+f16, q8_0 and q4_0 of both have kernels unless the build has `GGML_CUDA_FA_ALL_QUANTS`), and BF16 weights before
+January 2025 (llama.cpp pull request 11093).
+
+## How to fix
+A type that has kernels: q8_0 or q4_0 for keys and values alike, F16 or a quant for the weights; or a build with all
+kernels.
+
+## Safety
+Another type changes the answers slightly.
+"""
+
+import re
+
+from unslow.facts.account import Comparison, Topic
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, Unknown
+from unslow.think.adapt.account import ratio
+from unslow.think.adapt.bandwidth import backend_name
+from unslow.think.adapt.experiments import is_report, tried
+from unslow.think.adapt.runtime_family import runs_ggml
+from unslow.think.adapt.versions import NEWEST, build_number
+from unslow.think.adapt.vram import buffers_of, gpus_of
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly
+
+WITH_KERNELS = {("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("bf16", "bf16"), ("f32", "f32")}
+"""Types of keys and values that every CUDA build of llama.cpp has (GGML_CUDA_FA_QUANTS of its CMakeLists)."""
+_RARE_CACHE = re.compile(r"\bq4_1\b|\bq5_[01]\b|\biq4_nl\b", re.IGNORECASE)
+BF16_SINCE = 4400
+"""Builds of llama.cpp below it certainly compute BF16 on the CPU (pull request 11093, January 2025)."""
+_BF16 = re.compile(r"\bbf16\b|\bbfloat16\b", re.IGNORECASE)
+CLEARLY = 3.0
+"""Times slower than another type: no matter of bytes, where the types are of like size."""
+SLOWER_CACHE = 1.5
+MANY_SPLITS = 0.9
+"""Of the layers: an operation of each of them runs elsewhere."""
+TINY = 0.05
+_ADVICE = Knob.KV_CACHE_TYPE.to("q8_0", "a type that has kernels, for keys and values alike")
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Look for an experiment, for work that left the GPU, and for types that are known to lack kernels."""
+    return first_to_decide(case, _by_trial, _by_buffers, _by_splits, _by_cache, _by_weights, _all_have_kernels)
+
+
+def _by_trial(case: Case) -> Found | None:
+    """Two speeds that differ in nothing but the type."""
+    cache = tried(case, Topic.KV_TYPE, Topic.FLASH_ATTENTION, Topic.QUANT_TYPE)
+    weights = tried(case, Topic.QUANT_TYPE)
+    if cache and (ratio(cache) >= CLEARLY or (ratio(cache) >= SLOWER_CACHE and _is_rare(case, cache))):
+        return _tried(case, cache, "of the KV cache", Remedy(_ADVICE, None, "answers change slightly"))
+    bf16 = weights and _BF16.search(f"{weights.text} {case.model.quant.value_or('')}")
+    if weights and bf16 and ratio(weights) >= CLEARLY:
+        return _tried(case, weights, "of the weights", Remedy(Knob.QUANT.to("F16", "a type that has kernels")))
+    return None
+
+
+def _tried(case: Case, trial: Comparison, whose: str, remedy: Remedy) -> Found:
+    faster = ratio(trial)
+    because = f"with another type {whose} it is {faster:.1f} times faster, far more than its bytes explain"
+    return Found(because, (cite_comparison(case, trial),), None, (remedy,), speedup=faster)
+
+
+def _is_rare(case: Case, trial: Comparison) -> bool:
+    return bool(_RARE_CACHE.search(trial.text)) or _cache_lacks_kernels(case)
+
+
+def _by_buffers(case: Case) -> Found | None:
+    """All layers counted on the GPU, and next to nothing allocated there."""
+    runtime = case.runtime
+    gpu = sum(b.bytes for b in buffers_of(case, "model", on_gpu=True))
+    host = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False))
+    if not _all_on_gpu(case) or not gpu or gpu > TINY * host:
+        return None
+    because = (
+        f"{runtime.gpu_layers.need()} layers count as on the GPU, and it holds {gpu / (gpu + host):.1%} of the weights"
+    )
+    change = Knob.QUANT.to(None, "a type of weights that has kernels on this GPU")
+    return Found(because, (cite(case, "runtime.gpu_layers"), cite(case, "runtime.buffers")), None, (Remedy(change),))
+
+
+def _by_splits(case: Case) -> Found | None:
+    """Work that leaves the GPU in every layer though everything lies on it."""
+    splits, layers = case.runtime.graph_splits.value_or(0), case.runtime.layers.value_or(0)
+    away = buffers_of(case, "kv", on_gpu=False) or case.runtime.kv_offload.value_or(default=True) is False
+    if not _all_on_gpu(case) or away or len(gpus_of(case)) > 1 or splits < MANY_SPLITS * max(2, layers):
+        return None
+    kinds = f"{case.runtime.kv_type_k.value_or('f16')} keys, {case.model.quant.value_or('unknown')} weights"
+    return Found(
+        because=f"everything lies on the GPU, and each token crosses to the CPU {splits} times: an operation has no "
+        f"kernel there ({kinds})",
+        evidence=(cite(case, "runtime.graph_splits", "2 where all of it runs on the GPU"),),
+        remedies=(Remedy(_ADVICE), Remedy(Knob.QUANT.to(None, "a type of weights that has kernels on this GPU"))),
+    )
+
+
+def _all_on_gpu(case: Case) -> bool:
+    runtime = case.runtime
+    layers = runtime.layers.value_or(0)
+    whole = layers > 0 and runtime.gpu_layers.value_or(0) >= layers and not runtime.overflowing_layers.value_or(0)
+    return whole and not runtime.tensor_overrides.value_or([])
+
+
+def _by_cache(case: Case) -> Found | Absent | Suspected | None:
+    """Types of the cache that a usual CUDA build has no kernel for."""
+    if not _cache_lacks_kernels(case) or not _on_cuda(case):
+        return None
+    features = " ".join(case.runtime.build_features.value_or([])).upper()
+    if "FA_ALL_QUANTS" in features:
+        return Absent("the build has kernels for all types of the KV cache")
+    fact = "runtime.kv_type_k" if isinstance(case.runtime.kv_type_k, Known) else "runtime.kv_type_v"
+    because = (
+        f"the KV cache is {' and '.join(sorted(set(_cache(case))))}, for which a usual build has no kernel on the GPU"
+    )
+    return _if_slow(case, because, cite(case, fact), Remedy(_ADVICE, None, "answers change slightly"))
+
+
+def _cache(case: Case) -> tuple[str, str]:
+    keys, values = case.runtime.kv_type_k.value_or(""), case.runtime.kv_type_v.value_or("")
+    return (keys or values).lower(), (values or keys).lower()
+
+
+def _cache_lacks_kernels(case: Case) -> bool:
+    kinds = _cache(case)
+    return all(kinds) and kinds not in WITH_KERNELS and case.runtime.flash_attention.value_or(default=True)
+
+
+def _on_cuda(case: Case) -> bool:
+    """Whether llama.cpp computes with CUDA or its HIP twin, which share these kernels."""
+    others = {"Vulkan", "SYCL", "Metal", "OpenCL"} & set(case.runtime.backends.value_or([]))
+    vendors = {g.vendor.value_or("NVIDIA") for g in gpus_of(case)} & {"NVIDIA", "AMD"}
+    shared = bool(vendors) and not others and backend_name(case) in {"cuda", "rocm"}
+    return shared and runs_ggml(case) is not False
+
+
+def _by_weights(case: Case) -> Found | Absent | Suspected | None:
+    """BF16 weights on a build that has no kernels for them."""
+    if not _BF16.search(case.model.quant.value_or("")) or not _on_cuda(case):
+        return None
+    version = build_number(case.runtime.version.value_or(""))
+    if version >= BF16_SINCE:
+        return Absent("this build computes BF16 on the GPU") if version < NEWEST else None
+    remedy = Remedy(Knob.QUANT.to("F16", "a type that has kernels, or a newer build"))
+    return _if_slow(
+        case, "the weights are BF16, which this build computes on the CPU", cite(case, "model.quant"), remedy
+    )
+
+
+def _if_slow(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Found | Absent | Suspected:
+    """A known mechanism is the cause where it is slow, and no more than a suspicion where nobody can tell."""
+    slow = True if is_report(case) else generates_slowly(case)
+    if slow is None:
+        return Suspected(because, "the speed with another type", CAUSE.ask)
+    return (
+        Found(because, (evidence,), None, (remedy,)) if slow else Absent("the speed is what this hardware should give")
+    )
+
+
+def _all_have_kernels(case: Case) -> Absent | None:
+    runtime = case.runtime
+    unknown = [f for f in (runtime.kv_type_k, runtime.kv_type_v, case.model.quant) if isinstance(f, Unknown)]
+    bf16 = _BF16.search(case.model.quant.value_or(""))
+    return None if unknown or bf16 or _cache_lacks_kernels(case) else Absent("weights and KV cache have kernels")
+
+
+CAUSE = Cause(
+    title="A type has no kernel on the GPU",
+    phase="decode",
+    needs=(
+        (
+            "runtime.kv_type_k",
+            "runtime.kv_type_v",
+            "model.quant",
+            "runtime.graph_splits",
+            "runtime.buffers",
+            "account.comparisons",
+        ),
+    ),
+    check=check,
+    explains=("prefill_batch_too_small", "sampling_on_cpu", "cpu_round_trip_bound", "flash_attention_off"),
+    gpu_only=True,
+    ask="`llama-bench -m MODEL -ctk f16,q8_0 -ctv f16,q8_0 -fa 1`, and the line `graph splits` of the log (`-lv 4`)",
+)

@@ -1,0 +1,164 @@
+"""The runtime computes on the slower of the machine's GPUs, while a better one is idle.
+
+## Why it is slow
+An integrated GPU reads the host's memory, five to twenty times slower than a card reads its own. Runtimes that see
+both, often through Vulkan, sometimes take the first in the list.
+
+## How to confirm
+The log names the device that was chosen (`using device Vulkan0 (Intel(R) UHD Graphics ...)`), and lists a faster one.
+
+## How to fix
+Name the device: `--device CUDA0`, `--main-gpu`, `CUDA_VISIBLE_DEVICES`, `GGML_VK_VISIBLE_DEVICES`; or switch the
+backend off that sees the slower one.
+
+## Safety
+Answers do not change beyond rounding.
+"""
+
+from unslow.catalog.devices import find_device
+from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.runtime import SeenDevice
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, Origin
+from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.hardware import is_integrated_name
+from unslow.think.adapt.vram import buffers_of, gpus_of, seen_gpus
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.report import Evidence
+
+MUCH_FASTER = 1.5
+"""Of the bandwidths: between cards that are closer, other reasons decide which is used."""
+
+
+def check(case: Case) -> Found | Absent | Suspected:
+    """Hold the device that is used against the others."""
+    return first_to_decide(case, _by_choice, _by_trial, _by_words)
+
+
+def _by_choice(case: Case) -> Found | Absent | None:
+    if _has_one(case):
+        return Absent("there is one GPU")
+    used, fact = _used(case)
+    idle = [name for name in _all(case) if not any(_same(name, one) for one in used)]
+    if not used or not all(map(_is_known, used)):
+        return None
+    best = max(idle, key=_rank, default="")
+    if not best or not all(_is_much_better(best, one) for one in used):
+        return None if fact == "runtime.devices" else Absent(f"{used[0]} is used, and no other is much faster")
+    return Found(
+        because=f"{', '.join(used)} computes, while {best} is idle",
+        evidence=(_cited(case, fact, used[0], best),),
+        remedies=(Remedy(Knob.DEVICE.to(best, "name the faster one")),),
+    )
+
+
+def _has_one(case: Case) -> bool:
+    """Whether there is no other to choose, as a driver lists them: people name only the GPU that they think of."""
+    gpus = case.machine.gpus
+    listed = isinstance(gpus, Known) and gpus.origin is not Origin.TOLD and len(gpus.value) == 1
+    return listed and len(seen_gpus(case)) <= 1
+
+
+def _used(case: Case) -> tuple[list[str], str]:
+    """The devices that compute, by what they are called, and which fact says so."""
+    runtime = case.runtime
+    if isinstance(runtime.device_used, Known):
+        return [_described(case, runtime.device_used.value)], "runtime.device_used"
+    held = {b.device for b in buffers_of(case, "model", on_gpu=True)}
+    if held:
+        return [_described(case, name) for name in sorted(held)], "runtime.buffers"
+    return [_title(d) for d in seen_gpus(case)], "runtime.devices"  # at best all that it sees
+
+
+def _described(case: Case, name: str) -> str:
+    """A device's own name with its description, where the runtime lists it."""
+    found = next((d for d in seen_gpus(case) if d.name in {name, name.partition(" ")[0]}), None)
+    return _title(found) if found and found.description else name
+
+
+def _title(device: SeenDevice) -> str:
+    return f"{device.name} {device.description}".strip()
+
+
+def _all(case: Case) -> list[str]:
+    listed = [_title(d) for d in seen_gpus(case)]
+    named = [g.name.value for g in gpus_of(case) if isinstance(g.name, Known)]
+    return listed + [name for name in named if not any(_same(name, one) for one in listed)]
+
+
+def _same(one: str, other: str) -> bool:
+    """Whether two names mean one device: by their words, or as one entry of the catalogue."""
+    a, b = one.lower(), other.lower()
+    device = find_device(one)
+    return a in b or b in a or (device is not None and device == find_device(other))
+
+
+def _is_known(name: str) -> bool:
+    """Whether a name tells which device it is: `Vulkan0` alone does not."""
+    return find_device(name) is not None or is_integrated_name(name)
+
+
+def _rank(name: str) -> float:
+    device = find_device(name)
+    bandwidth = device.memory_bytes_per_s if device else 0.0
+    return bandwidth or (0.0 if is_integrated_name(name) else 1.0)
+
+
+def _is_much_better(idle: str, used: str) -> bool:
+    """A card against an integrated GPU, or a card with far more bandwidth."""
+    if is_integrated_name(used) != is_integrated_name(idle):
+        return is_integrated_name(used)
+    slow, fast = find_device(used), find_device(idle)
+    return bool(slow and fast and fast.memory_bytes_per_s > MUCH_FASTER * slow.memory_bytes_per_s > 0)
+
+
+def _is_mixed(names: list[str]) -> bool:
+    """Whether one of the GPUs is much faster than another."""
+    return any(_is_much_better(one, other) for one in names for other in names)
+
+
+def _cited(case: Case, fact: str, used: str, idle: str) -> Evidence:
+    known = getattr(case.runtime, fact.rpartition(".")[2])
+    return Evidence(fact=fact, value=used, reference=f"{idle} is idle", origin=str(known.origin), source=known.source)
+
+
+def _by_trial(case: Case) -> Found | None:
+    """Two speeds on two devices, where it is known that one of the GPUs is much faster than another."""
+    trial, names = experiment_on(case, Topic.DEVICE), _all(case)
+    if trial is None or not is_clear(trial) or not _is_mixed(names):
+        return None
+    return Found(
+        because=f"on the other device it is {trial.fast / trial.slow:.1f} times faster: {trial.text}",
+        evidence=(cite_comparison(case, trial),),
+        remedies=(Remedy(Knob.DEVICE.to(None, "name the faster one")),),
+        speedup=trial.fast / trial.slow,
+    )
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """Somebody who sees the wrong one of several GPUs at work has seen it; with one GPU known it is a guess."""
+    said = remarks_on(case, Topic.WRONG_GPU)
+    if not said:
+        return None
+    names = _all(case)
+    if not _is_mixed(names):
+        return Suspected(said[0].text, "runtime.device_used", CAUSE.ask)
+    return Found(
+        because=f"of {', '.join(names)} the slower one is used: {said[0].text}",
+        evidence=cite_remarks(case, said),
+        remedies=(Remedy(Knob.DEVICE.to(max(names, key=_rank), "name the faster one")),),
+    )
+
+
+CAUSE = Cause(
+    title="The wrong GPU is used",
+    phase="decode",
+    needs=(("runtime.device_used", "runtime.buffers", "runtime.devices", "account.remarks", "account.comparisons"),),
+    check=check,
+    explains=("weights_spill_to_ram", "gpu_backend_not_loaded", "context_larger_than_needed"),
+    gpu_only=True,
+    ask="`llama-server --list-devices` and the log line `using device`; `journalctl -u ollama | grep -iE 'gpu|device'`",
+)

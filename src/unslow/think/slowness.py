@@ -1,0 +1,23 @@
+"""Whether the measured speed falls short of what physics expects of the case as it is set up."""
+
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.experiments import blames
+from unslow.think.predict import Prediction, measured_rate, predict
+
+
+def shortfall(case: Case) -> float | None:
+    """How many times slower than expected; 1 where the speed lies within the interval, None where it can't be told."""
+    measured, expected = measured_rate(case), predict(case)
+    if not isinstance(measured, Known) or not isinstance(expected, Prediction):
+        return None
+    rate = expected.tokens_per_s
+    return 1.0 if measured.value >= rate.low else rate.mid / measured.value
+
+
+def generates_slowly(case: Case) -> bool | None:
+    """Whether tokens come slower than they should: by physics, else by what a person says; None where neither tells."""
+    lost = shortfall(case)
+    if lost is not None:
+        return lost > 1
+    return True if blames(case, "decode") else None

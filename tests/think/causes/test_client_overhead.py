@@ -1,0 +1,69 @@
+from answers import ask
+from cases import gpu_case, r, with_facts
+from under_load import saying, tried
+
+from unslow.facts.account import Topic
+from unslow.facts.run import Completion
+from unslow.facts.snapshot import Case
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "client_overhead"
+
+
+def fires(client: float = 20.0):
+    return with_facts(gpu_case(), {"run.client_decode_tokens_per_s": client})
+
+
+def test_a_client_that_shows_a_sixth_of_the_speed():
+    report = judge(fires())
+    assert report.verdict == "slow"
+    assert report.findings[0].cause == NAME
+    assert report.findings[0].speedup == 6.5
+
+
+def test_a_client_that_keeps_up():
+    assert isinstance(ask(NAME, fires(client=125.0)), Absent)
+
+
+def delayed(seconds: float):
+    runs = [
+        Completion(
+            prompt_tokens=30, generated_tokens=64, prefill_s=0.02, decode_s=0.5, client_first_token_s=seconds + i
+        )
+        for i in (0.0, 0.01)
+    ]
+    return with_facts(fires(client=125.0), {"run.completions": r(tuple(runs))})
+
+
+def test_two_seconds_before_every_request():
+    answer = ask(NAME, delayed(2.05))
+    assert isinstance(answer, Found)
+    assert "2.0 s" in answer.because
+    assert isinstance(ask(NAME, delayed(0.05)), Absent)
+
+
+def test_the_known_delay_of_a_name():
+    pause = saying(Topic.CONSTANT_DELAY, "constant 2 s before each request", slow="first_token")
+    case = saying(Topic.LOCALHOST_URL, "http://localhost:1234", slow="first_token", case=pause)
+    assert judge(case).findings[0].cause == NAME
+    assert not isinstance(ask(NAME, pause), Found)
+    assert not isinstance(ask(NAME, saying(Topic.LOCALHOST_URL, "http://localhost:1234")), Found)
+    both = "2 s more with http://localhost:1234 than with 127.0.0.1"
+    assert isinstance(ask(NAME, saying(Topic.LOCALHOST_URL, both)), Found)
+    assert isinstance(ask(NAME, with_facts(pause, {"runtime.url": "http://localhost:1234"})), Found)
+
+
+def test_a_server_that_is_fast_by_itself():
+    assert isinstance(ask(NAME, saying(Topic.SERVER_FAST, "curl is fast")), Found)
+    assert isinstance(ask(NAME, tried(2.0, 40.0, Topic.CLIENT)), Found)
+
+
+def test_slow_since_the_client_was_updated_is_a_suspicion():
+    answer = ask(NAME, saying(Topic.CLIENT, "slow since the web UI was updated", slow="decode"))
+    assert isinstance(answer, CannotTell)
+    assert answer.suspected
+    assert "eval" in answer.how_to_get
+    both = tried(1.5, 30.0, Topic.CLIENT, Topic.VERSION)
+    assert isinstance(ask(NAME, both), CannotTell)
+    assert isinstance(ask(NAME, Case()), CannotTell)

@@ -1,0 +1,47 @@
+from answers import ask
+from cases import gpu_case, with_facts, without
+from told import compares, pasted
+
+from unslow.facts.account import Topic
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "eager_mode"
+
+
+def fires():
+    return with_facts(gpu_case(), {"runtime.eager": True, "run.decode_tokens_per_s": 30.0})
+
+
+def test_graphs_off_and_far_below_what_the_gpu_gives():
+    report = judge(fires())
+    assert NAME in [f.cause for f in report.findings]
+
+
+def test_a_setting_and_a_complaint_about_one_stream():
+    report = judge(pasted(gpus=["RTX A6000"], runtime={"name": "vLLM", "eager": True}))
+    assert report.findings[0].cause == NAME
+    assert report.findings[0].fixes[0].knob == "graphs"
+
+
+def test_an_experiment_gives_the_price():
+    trial = compares(Topic.GRAPHS, 11.0, 33.0, "--enforce-eager")
+    finding = judge(pasted(trial, gpus=["RTX A6000"], runtime={"eager": True})).findings[0]
+    assert finding.cause == NAME
+    assert finding.speedup == 3
+
+
+def test_at_full_speed_or_with_many_requests_it_does_no_harm():
+    assert isinstance(ask(NAME, with_facts(fires(), {"run.decode_tokens_per_s": 130.0})), Absent)
+    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.running_requests": 64})), Absent)
+    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.eager": False})), Absent)
+
+
+def test_a_complaint_about_another_phase():
+    assert isinstance(ask(NAME, pasted(runtime={"eager": True}, slow_metric="load")), Absent)
+
+
+def test_without_a_speed_it_is_a_suspicion():
+    answer = ask(NAME, without(fires(), "run.decode_tokens_per_s"))
+    assert isinstance(answer, CannotTell)
+    assert isinstance(ask(NAME, fires()), Found)

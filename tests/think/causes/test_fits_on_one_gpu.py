@@ -1,0 +1,42 @@
+from answers import ask
+from cases import gpu_case, with_facts
+from several_gpus import two_gpus
+from under_load import tried
+
+from unslow.facts.account import Topic
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "fits_on_one_gpu"
+
+
+def fires():
+    return two_gpus(**{"runtime.tensor_parallel": 2, "run.decode_tokens_per_s": 25.0})
+
+
+def test_five_of_twenty_four_gib_split_over_two():
+    report = judge(fires())
+    assert NAME in [f.cause for f in report.findings]
+    assert "4.6 GiB would fit on one GPU of 24.0 GiB" in ask(NAME, fires()).because
+    assert ask(NAME, fires()).remedies[0].change.value == "none"
+
+
+def test_a_model_that_needs_both():
+    assert isinstance(ask(NAME, two_gpus(held=(20.0, 20.0), **{"runtime.tensor_parallel": 2})), Absent)
+
+
+def test_a_split_by_layers_costs_next_to_nothing():
+    assert isinstance(ask(NAME, two_gpus(**{"runtime.split_mode": "layer"})), Absent)
+
+
+def test_a_good_speed_and_one_gpu():
+    assert isinstance(ask(NAME, with_facts(fires(), {"run.decode_tokens_per_s": 120.0})), Absent)
+    assert isinstance(ask(NAME, gpu_case()), Absent)
+
+
+def test_a_trial_on_one_gpu():
+    answer = ask(NAME, tried(20.0, 31.0, Topic.GPU_COUNT, case=two_gpus()))
+    assert isinstance(answer, Found)
+    assert answer.speedup == 31.0 / 20.0
+    assert isinstance(ask(NAME, tried(30.0, 31.0, Topic.GPU_COUNT)), Absent)
+    assert isinstance(ask(NAME, tried(20.0, 31.0, Topic.GPU_COUNT)), CannotTell)

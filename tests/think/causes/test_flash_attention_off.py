@@ -1,0 +1,45 @@
+from answers import ask
+from cases import gpu_case, with_facts
+from told import compares, pasted
+
+from unslow.facts.account import Topic
+from unslow.facts.runtime import Buffer
+from unslow.facts.units import GIB, MIB
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "flash_attention_off"
+TRIAL = compares(Topic.FLASH_ATTENTION, 12.0, 30.0, "12 t/s without flash attention, 30 with")
+
+
+def fires():
+    return pasted(TRIAL, gpus=["RTX 3090"], runtime={"flash_attention": False})
+
+
+def test_an_experiment_gives_the_price():
+    finding = judge(fires()).findings[0]
+    assert finding.cause == NAME
+    assert finding.speedup == 2.5
+
+
+def test_which_side_is_slow_must_be_known():
+    assert isinstance(ask(NAME, pasted(TRIAL, gpus=["RTX 3090"])), Found)
+    unclear = compares(Topic.FLASH_ATTENTION, 12.0, 30.0, "flash attention 12 t/s, 30 t/s")
+    assert isinstance(ask(NAME, pasted(unclear, gpus=["RTX 3090"])), CannotTell)
+    assert isinstance(ask(NAME, pasted(TRIAL, gpus=["RTX 3090"], runtime={"flash_attention": True})), Absent)
+
+
+def test_a_compute_buffer_of_gigabytes_beside_a_spill():
+    buffers = [Buffer(device="CUDA0", kind="compute", bytes=3 * GIB, on_gpu=True)]
+    case = with_facts(gpu_case(21, 5.0), {"runtime.flash_attention": False, "runtime.buffers": buffers})
+    assert isinstance(ask(NAME, case), Found)
+
+
+def test_at_short_depth_it_hardly_matters():
+    buffers = [
+        Buffer(device="CUDA0", kind="compute", bytes=300 * MIB, on_gpu=True),
+        Buffer(device="CUDA0", kind="model", bytes=4400 * MIB, on_gpu=True),
+    ]
+    case = with_facts(gpu_case(), {"runtime.flash_attention": False, "runtime.buffers": buffers})
+    assert isinstance(ask(NAME, case), Absent)
+    assert judge(case).verdict == "normal"

@@ -1,0 +1,44 @@
+from answers import ask
+from cases import cpu_case, gpu_case, with_facts
+from told import pasted, says
+
+from unslow.facts.account import Topic
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "generic_cpu_build"
+MODERN = {"machine.cpu.instruction_sets": ["sse4_2", "avx", "avx2", "fma", "f16c", "avx512f"]}
+
+
+def fires():
+    facts = MODERN | {"runtime.build_features": ["SSE3"], "run.decode_tokens_per_s": 0.9}
+    return with_facts(cpu_case(), facts)
+
+
+def test_a_build_for_the_oldest_cpus():
+    finding = next(f for f in judge(fires()).findings if f.cause == NAME)
+    assert "AVX, AVX2, F16C, FMA" in finding.because
+
+
+def test_a_build_that_leaves_only_the_newest_unused():
+    case = with_facts(cpu_case(), MODERN | {"runtime.build_features": ["AVX", "AVX2", "FMA", "F16C"]})
+    assert isinstance(ask(NAME, case), Absent)
+
+
+def test_a_debug_build():
+    assert isinstance(ask(NAME, with_facts(cpu_case(), {"runtime.build_type": "Debug"})), Found)
+
+
+def test_beside_a_gpu_that_has_all_layers_it_does_not_matter():
+    assert isinstance(ask(NAME, with_facts(gpu_case(), MODERN | {"runtime.build_features": []})), Absent)
+
+
+def test_who_names_the_instructions_has_looked():
+    said = says(Topic.MISSING_INSTRUCTIONS, "wheel built without AVX/FMA/F16C on an AVX2 CPU")
+    assert judge(pasted(said)).findings[0].cause == NAME
+    assert isinstance(ask(NAME, pasted(says(Topic.CPU_BUSY, "CPU at 100%"))), CannotTell)
+
+
+def test_a_cpu_that_lacks_instructions_is_no_fault_of_the_build():
+    old = says(Topic.MISSING_INSTRUCTIONS, "my old Xeon has no AVX2")
+    assert isinstance(ask(NAME, pasted(old)), CannotTell)

@@ -1,0 +1,54 @@
+from answers import ask
+from cases import gpu_case, without
+from under_load import at_work, tried
+
+from unslow.facts.account import Topic
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "gpu_power_capped"
+LOW_LIMIT = {"power_limit_w": 150.0}
+
+
+def fires():
+    return at_work(55.0, now=LOW_LIMIT, event_reasons=["sw_power_cap"], power_max_w=149.0)
+
+
+def test_a_limit_that_was_set_low_is_named_with_the_usual_one():
+    finding = judge(fires()).findings[0]
+    assert finding.cause == NAME
+    assert "150 W, 450 W by default" in finding.because
+    assert finding.fixes[0].value == 450.0
+    assert finding.speedup > 1.5
+
+
+def test_a_power_cap_at_full_speed_is_normal():
+    assert isinstance(ask(NAME, at_work(130.0, event_reasons=["sw_power_cap"], power_max_w=449.0)), Absent)
+
+
+def test_high_clocks_at_the_limit_explain_nothing():
+    case = at_work(40.0, event_reasons=["sw_power_cap"], power_max_w=449.0, clock_hz=2.2e9)
+    assert isinstance(ask(NAME, case), Absent)
+
+
+def test_a_reason_without_the_power_to_go_with_it():
+    assert isinstance(ask(NAME, at_work(55.0, event_reasons=["sw_power_cap"], power_max_w=90.0)), Absent)
+
+
+def test_a_brake_from_outside_needs_no_limit():
+    case = at_work(55.0, event_reasons=["hw_power_brake_slowdown"], power_max_w=90.0)
+    assert isinstance(ask(NAME, case), Found)
+
+
+def test_a_trial_with_more_power():
+    text = "100 W: 31 tok/s, 350 W: 68 tok/s"
+    answer = ask(NAME, tried(31.0, 68.0, Topic.CLOCKS, case=gpu_case(), text=text))
+    assert isinstance(answer, Found)
+    assert answer.speedup == 68.0 / 31.0
+    other = ask(NAME, tried(31.0, 68.0, Topic.CLOCKS, case=gpu_case(), text="600 MHz 31, 1800 MHz 68"))
+    assert not isinstance(other, Found)
+
+
+def test_without_a_reading_under_load_it_asks_for_one():
+    answer = ask(NAME, without(at_work(55.0), "run.gpus"))
+    assert isinstance(answer, CannotTell)

@@ -1,0 +1,73 @@
+import pytest
+from answers import ask
+from cases import gpu_case, with_facts, without
+from under_load import at_work, saying
+
+from unslow.facts.account import Topic
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "gpu_thermal_throttling"
+
+
+def fires():
+    return at_work(60.0, event_reasons=["sw_thermal_slowdown"], temperature_max_c=89.0)
+
+
+def test_clocks_at_half_and_a_thermal_reason():
+    finding = judge(fires()).findings[0]
+    assert finding.cause == NAME
+    assert "89 °C" in finding.because
+    assert "48% of its clocks" in finding.because
+    assert finding.speedup > 1.5
+
+
+def test_a_hot_reading_without_a_reason_is_no_throttling():
+    assert isinstance(ask(NAME, at_work(60.0, temperature_max_c=89.0)), Absent)
+
+
+def test_low_clocks_on_a_starved_gpu_have_no_thermal_reason():
+    assert isinstance(ask(NAME, at_work(20.0, busy=0.1, clock_hz=4e8, event_reasons=["gpu_idle"])), Absent)
+
+
+def test_not_where_the_speed_does_not_suffer():
+    answer = ask(NAME, at_work(130.0, event_reasons=["sw_thermal_slowdown"]))
+    assert isinstance(answer, Absent)
+
+
+def test_not_where_the_clocks_explain_next_to_nothing_of_the_loss():
+    assert isinstance(ask(NAME, at_work(5.0, event_reasons=["hw_thermal_slowdown"], clock_hz=2.2e9)), Absent)
+
+
+@pytest.mark.parametrize(("temperature", "kind"), [(91.0, Found), (50.0, Absent)])
+def test_a_slowdown_of_the_hardware_is_one_of_heat_where_it_is_hot(temperature, kind):
+    case = at_work(60.0, event_reasons=["hw_slowdown"], temperature_max_c=temperature)
+    assert isinstance(ask(NAME, case), kind)
+
+
+def test_a_busy_reading_of_now_counts_where_nothing_was_sampled():
+    now = {"busy": 0.98, "clock_hz": 1.1e9, "event_reasons": ["hw_thermal_slowdown"]}
+    case = without(at_work(60.0, now=now), "run.gpus")
+    assert isinstance(ask(NAME, case), Found)
+    assert isinstance(ask(NAME, with_facts(case, {"machine.gpus.0.busy": 0.0})), CannotTell)
+
+
+def test_thermal_pressure_of_a_mac():
+    case = with_facts(saying(slow="decode", case=gpu_case()), {"machine.cpu.thermal_pressure": "Heavy"})
+    case = with_facts(without(case, "model.weights_bytes"), {"run.decode_tokens_per_s": 3.0})
+    assert isinstance(ask(NAME, case), Found)
+    assert not isinstance(ask(NAME, with_facts(case, {"machine.cpu.thermal_pressure": "Nominal"})), Found)
+
+
+def test_the_drivers_own_words_read_out_by_somebody_decide():
+    case = saying(Topic.THROTTLED, "HW Thermal Slowdown: Active", slow="decode")
+    assert isinstance(ask(NAME, case), Found)
+    denial = saying(Topic.THROTTLED, "SW Thermal Slowdown: Not Active", slow="decode")
+    assert isinstance(ask(NAME, denial), CannotTell)
+
+
+def test_somebody_who_says_so_is_a_suspicion():
+    answer = ask(NAME, saying(Topic.THROTTLED, "I think it is throttling", slow="decode"))
+    assert isinstance(answer, CannotTell)
+    assert answer.suspected
+    assert "nvidia-smi" in answer.how_to_get

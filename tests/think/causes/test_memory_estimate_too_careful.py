@@ -1,0 +1,56 @@
+from answers import ask
+from cases import gpu_case, with_facts
+from told import pasted, says
+
+from unslow.facts.account import Topic
+from unslow.facts.units import GIB, MIB
+from unslow.facts.values import told
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "memory_estimate_too_careful"
+SUMS = {
+    "name": "ollama",
+    "gpu_layers": 31,
+    "layers": 33,
+    "asked_bytes": int(23.5 * GIB),
+    "available_bytes": int(22.7 * GIB),
+    "context_length": 81920,
+}
+
+
+def fires():
+    used = {"vram_used_bytes": told(18505 * MIB, "paste:9"), "vram_total_bytes": told(24 * GIB, "paste:9")}
+    return pasted(gpus=["RTX 3090"], runtime=SUMS, model={"weights_bytes": int(4.6 * GIB)}, gpu_facts=used)
+
+
+def test_six_gib_free_beside_two_layers_on_the_cpu():
+    report = judge(fires())
+    assert report.findings[0].cause == NAME
+    assert "5.9 GiB of GPU memory stay free" in report.findings[0].because
+    assert {"weights_spill_to_ram", "context_larger_than_needed"} <= set(report.findings[0].explains)
+    assert report.findings[0].fixes[0].value == 33
+
+
+def test_a_full_gpu_was_estimated_rightly():
+    full = {"vram_used_bytes": told(23 * GIB, "paste:9"), "vram_total_bytes": told(24 * GIB, "paste:9")}
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3090"], runtime=SUMS, gpu_facts=full)), Absent)
+
+
+def test_another_process_that_has_left_since():
+    case = with_facts(fires(), {"runtime.available_bytes": 12 * GIB})
+    assert isinstance(ask(NAME, case), Absent)
+
+
+def test_not_by_setting_nor_with_all_layers_on_the_gpu():
+    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.gpu_layers_set": 31})), Absent)
+    assert isinstance(ask(NAME, gpu_case()), Absent)
+
+
+def test_free_memory_in_words_decides_beside_the_runtimes_sums():
+    free = says(Topic.VRAM_FREE, "about 6 GiB of VRAM free after the load")
+    assert isinstance(ask(NAME, pasted(free, gpus=["RTX 3090"], runtime=SUMS)), Found)
+    counted = {k: SUMS[k] for k in ("gpu_layers", "layers")}
+    answer = ask(NAME, pasted(free, gpus=["RTX 3090"], runtime=counted))
+    assert isinstance(answer, CannotTell)
+    assert answer.suspected

@@ -1,0 +1,80 @@
+import msgspec
+from answers import ask
+from cases import gpu_case, r, with_facts
+from several_gpus import two_gpus
+from under_load import saying, tried
+
+from unslow.facts.account import Topic
+from unslow.facts.machine import Gpu, Machine
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case
+from unslow.facts.values import told
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "multi_gpu_link_bound"
+
+
+def fires():
+    return two_gpus(**{"runtime.split_mode": "row", "run.decode_tokens_per_s": 20.0})
+
+
+def test_rows_over_pcie_below_the_expected_speed():
+    finding = judge(fires()).findings[0]
+    assert finding.cause == NAME
+    assert finding.fixes[0].value == "layer"
+    assert finding.speedup > 2
+
+
+def test_a_split_by_layers_hands_over_next_to_nothing():
+    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.split_mode": "layer"})), Absent)
+
+
+def test_nvlink_and_a_good_speed_and_one_gpu():
+    linked = with_facts(fires(), {"machine.gpus.0.nvlinks_active": 4, "machine.gpus.1.nvlinks_active": 4})
+    assert isinstance(ask(NAME, linked), Absent)
+    assert isinstance(ask(NAME, with_facts(fires(), {"run.decode_tokens_per_s": 120.0})), Absent)
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.split_mode": "row"})), Absent)
+
+
+def test_a_trial_of_tensor_parallelism():
+    answer = ask(NAME, tried(378.9, 1045.8, Topic.TENSOR_PARALLEL, metric="prefill"))
+    assert isinstance(answer, Found)
+    assert 2.7 < answer.speedup < 2.8
+    assert isinstance(ask(NAME, tried(100.0, 104.0, Topic.SPLIT_MODE)), Absent)
+
+
+def updated(before: str, since: str, gpus: int = 4, name: str = "llama.cpp") -> Case:
+    cards = tuple(Gpu(index=i, name=r("NVIDIA RTX A5000")) for i in range(gpus))
+    case = Case(machine=Machine(gpus=r(cards)), runtime=Runtime(name=r(name)))
+    case = tried(8.0, 15.11, Topic.VERSION, case=case)
+    account = msgspec.structs.replace(
+        case.account, version_before=told(before, "t:1"), version_since=told(since, "t:1")
+    )
+    return msgspec.structs.replace(case, account=account)
+
+
+def test_a_version_from_which_on_another_split_is_the_default():
+    report = judge(updated("b1842", "b1843"))
+    assert report.findings[0].cause == NAME
+    assert report.findings[0].fixes[0].value == "row"
+
+
+def test_other_versions_and_single_gpus_are_another_matter():
+    assert not isinstance(ask(NAME, updated("b8322", "b8323")), Found)
+    assert not isinstance(ask(NAME, updated("b1842", "b1843", gpus=1)), Found)
+    assert not isinstance(ask(NAME, updated("b1842", "b1843", name="vLLM")), Found)
+
+
+def test_somebody_who_suspects_the_split():
+    answer = ask(NAME, saying(Topic.SPLIT_MODE, "the default split mode changed to layer", slow="decode"))
+    assert isinstance(answer, CannotTell)
+    assert answer.suspected
+    assert "-sm layer,row" in answer.how_to_get
+
+
+def test_rows_over_pcie_and_a_complaint_without_a_speed():
+    case = with_facts(two_gpus(**{"runtime.split_mode": "row"}), {"run.decode_tokens_per_s": r(None)})
+    unmeasured = msgspec.structs.replace(case, run=Case().run)
+    assert isinstance(ask(NAME, saying(slow="decode", case=unmeasured)), Found)
+    assert isinstance(ask(NAME, unmeasured), CannotTell)

@@ -1,0 +1,34 @@
+from answers import ask
+from cases import gpu_case, with_facts
+from told import pasted
+
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "output_layer_on_cpu"
+
+
+def fires():
+    return with_facts(gpu_case(32, 5.0, 4096), {"runtime.output_on_gpu": False})
+
+
+def test_the_log_says_it_and_it_is_the_root_of_the_spill():
+    report = judge(pasted(gpus=["RTX 4070"], runtime={"gpu_layers": 42, "layers": 43, "output_on_gpu": False}))
+    assert report.findings[0].cause == NAME
+    assert report.findings[0].explains == ("weights_spill_to_ram",)
+
+
+def test_an_override_by_name():
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.tensor_overrides": ["output.weight=CPU"]})), Found)
+
+
+def test_old_builds_place_it_last_and_new_ones_first():
+    old = with_facts(gpu_case(32, 5.0), {"runtime.version": "b3556"})
+    assert isinstance(ask(NAME, old), Found)
+    new = with_facts(gpu_case(32, 5.0), {"runtime.version": "b9999", "runtime.output_on_gpu": True})
+    assert isinstance(ask(NAME, new), Absent)
+    assert isinstance(ask(NAME, with_facts(gpu_case(32, 5.0), {"runtime.version": "b9999"})), CannotTell)
+
+
+def test_several_layers_short_is_a_plain_spill():
+    assert isinstance(ask(NAME, gpu_case(21, 5.0)), Absent)

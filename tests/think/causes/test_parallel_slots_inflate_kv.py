@@ -1,0 +1,36 @@
+from answers import ask
+from cases import gpu_case, with_facts
+from told import pasted
+
+from unslow.facts.units import GIB
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "parallel_slots_inflate_kv"
+
+
+def fires():
+    slots = {"runtime.slots": 8, "runtime.kv_unified": False, "runtime.busy_slots": 0}
+    return with_facts(gpu_case(layers_on_gpu=12, free_gib=8.0, context=65536), slots)
+
+
+def test_eight_slots_of_eight_thousand_tokens():
+    report = judge(fires())
+    assert report.findings[0].cause == NAME
+    assert {"context_larger_than_needed", "weights_spill_to_ram"} <= set(report.findings[0].explains)
+    assert report.findings[0].fixes[0].value == 1
+
+
+def test_slots_that_share_one_cache_multiply_nothing():
+    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.kv_unified": True})), Absent)
+    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.slots": 1})), Absent)
+
+
+def test_slots_in_use_are_there_for_a_reason():
+    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.busy_slots": 5})), Absent)
+
+
+def test_by_the_runtimes_own_sums():
+    sums = {"slots": 4, "gpu_layers": 20, "layers": 33, "asked_bytes": 14 * GIB, "available_bytes": 10 * GIB}
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3080"], runtime=sums | {"kv_bytes": 8 * GIB})), Found)
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3080"], runtime=sums | {"kv_bytes": 2 * GIB})), CannotTell)

@@ -1,0 +1,58 @@
+from answers import ask
+from cases import gpu_case, with_facts
+from under_load import at_work, saying, tried
+
+from unslow.facts.account import Topic
+from unslow.facts.runtime import Buffer
+from unslow.facts.units import GIB
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "pcie_link_degraded"
+BEST = {"pcie_generation_max": 4, "pcie_width_max": 16}
+
+
+def narrow(**facts):
+    case = at_work(60.0, now=BEST, clock_hz=2.4e9, pcie_generation_max_seen=4, pcie_width_max_seen=1)
+    return with_facts(case, facts)
+
+
+def fires():
+    buffers = [Buffer(device=f"CUDA{i}", kind="model", bytes=2 * GIB, on_gpu=True) for i in (0, 1)]
+    return narrow(**{"runtime.tensor_parallel": 2, "runtime.buffers": buffers})
+
+
+def test_one_lane_under_a_model_that_is_split_by_tensors():
+    found = {f.cause: f for f in judge(fires()).findings}
+    assert "1.6 instead of 25.2 GB/s" in found[NAME].because
+
+
+def test_one_stream_on_one_gpu_does_not_notice():
+    assert isinstance(ask(NAME, narrow()), Absent)
+
+
+def test_weights_on_the_host_notice_when_prompts_are_slow():
+    halved = with_facts(narrow(), {"runtime.gpu_layers": 12, "runtime.buffers": []})
+    assert isinstance(ask(NAME, saying(slow="prefill", case=halved)), Found)
+    assert isinstance(ask(NAME, saying(slow="decode", case=halved)), Absent)
+
+
+def test_a_link_that_sleeps_is_no_fault():
+    asleep = {"pcie_generation": 1, "pcie_width": 16, "busy": 0.0, **BEST}
+    case = with_facts(
+        gpu_case(), {f"machine.gpus.0.{k}": v for k, v in asleep.items()} | {"runtime.tensor_parallel": 2}
+    )
+    answer = ask(NAME, with_facts(case, {"runtime.tensor_parallel": 2}))
+    assert isinstance(answer, CannotTell)
+    assert "nvidia-smi" in answer.how_to_get
+
+
+def test_a_whole_link():
+    case = at_work(60.0, now=BEST, pcie_generation_max_seen=4, pcie_width_max_seen=16)
+    assert isinstance(ask(NAME, with_facts(case, {"runtime.tensor_parallel": 2})), Absent)
+
+
+def test_another_slot_that_helped_is_an_experiment():
+    answer = ask(NAME, tried(4.0, 9.0, Topic.LINK))
+    assert isinstance(answer, Found)
+    assert answer.speedup == 9.0 / 4.0

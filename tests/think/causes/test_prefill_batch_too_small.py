@@ -1,0 +1,57 @@
+import pytest
+from answers import ask
+from cases import cpu_case, gpu_case, with_facts, without
+from under_load import saying, tried
+
+from unslow.facts.account import Topic
+from unslow.facts.snapshot import Case
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "prefill_batch_too_small"
+
+
+def fires(ubatch: int = 16, speed: float = 2000.0):
+    """An RTX 4090 reads these weights about 240 times a second."""
+    case = with_facts(gpu_case(), {"runtime.ubatch": ubatch, "run.prefill_tokens_per_s": speed})
+    return without(case, "run.decode_tokens_per_s")
+
+
+def test_sixteen_tokens_at_once():
+    finding = judge(fires()).findings[0]
+    assert finding.cause == NAME
+    assert "only 16 tokens" in finding.because
+    assert finding.fixes[0].value == 512
+
+
+def test_the_usual_size_is_no_cause():
+    assert isinstance(ask(NAME, fires(ubatch=512)), Absent)
+
+
+def test_prompts_that_are_far_slower_than_the_reads_wait_for_something_else():
+    assert isinstance(ask(NAME, fires(ubatch=256, speed=500.0)), Absent)
+
+
+def test_a_batch_cuts_the_micro_batch():
+    case = with_facts(fires(ubatch=512), {"runtime.batch": 8, "run.prefill_tokens_per_s": 1200.0})
+    assert isinstance(ask(NAME, case), Found)
+
+
+def test_a_trial_decides():
+    answer = ask(NAME, tried(100.0, 400.0, Topic.BATCH, metric="prefill"))
+    assert isinstance(answer, Found)
+    assert answer.speedup == 4.0
+    assert not isinstance(ask(NAME, tried(10.0, 40.0, Topic.BATCH, metric="decode")), Found)
+
+
+@pytest.mark.parametrize(
+    ("ubatch", "slow", "kind"), [(32, "prefill", Found), (256, "prefill", CannotTell), (32, "decode", CannotTell)]
+)
+def test_a_tiny_size_and_a_complaint_about_prompts(ubatch, slow, kind):
+    assert isinstance(ask(NAME, with_facts(saying(slow=slow), {"runtime.ubatch": ubatch})), kind)
+
+
+def test_a_cpu_is_another_matter():
+    case = with_facts(cpu_case(), {"runtime.ubatch": 16, "run.prefill_tokens_per_s": 20.0})
+    assert isinstance(ask(NAME, case), CannotTell)
+    assert isinstance(ask(NAME, with_facts(Case(), {"runtime.ubatch": 2048})), Absent)

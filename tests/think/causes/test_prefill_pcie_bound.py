@@ -1,0 +1,77 @@
+import pytest
+from answers import ask
+from cases import gpu_case, r, with_facts, without
+from under_load import saying
+
+from unslow.facts.account import Topic
+from unslow.facts.machine import Gpu, Machine
+from unslow.facts.model import Model
+from unslow.facts.runtime import Buffer
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.facts.values import not_found
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "prefill_pcie_bound"
+
+
+def fires(prefill: float = 45.0):
+    """A hundred GiB of experts behind a link of 12.6 GB/s: eight and a half seconds for 512 tokens."""
+    buffers = [
+        Buffer(device="CUDA0", kind="model", bytes=8 * GIB, on_gpu=True),
+        Buffer(device="CPU_Mapped", kind="model", bytes=100 * GIB, on_gpu=False),
+    ]
+    facts = {
+        "machine.gpus.0.pcie_generation": 3,
+        "machine.gpus.0.pcie_width": 16,
+        "runtime.buffers": buffers,
+        "runtime.tensor_overrides": ["exps=CPU"],
+        "runtime.ubatch": 512,
+        "run.prefill_tokens_per_s": prefill,
+        "model.weights_bytes": 108 * GIB,
+    }
+    return with_facts(without(gpu_case(), "run.decode_tokens_per_s"), facts)
+
+
+def test_a_hundred_gib_for_every_micro_batch():
+    report = judge(fires())
+    assert NAME in [f.cause for f in report.findings]
+    answer = ask(NAME, fires())
+    assert "107 GB of weights" in answer.because
+    assert "allows 60 tokens per second" in answer.because
+    assert answer.remedies[0].change.value == 4096
+
+
+@pytest.mark.parametrize("prefill", [500.0, 5.0])
+def test_not_where_prompts_are_much_faster_or_slower_than_copying_allows(prefill):
+    assert isinstance(ask(NAME, fires(prefill)), Absent)
+
+
+def test_not_where_nothing_is_copied():
+    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.op_offload": False})), Absent)
+    assert isinstance(ask(NAME, gpu_case()), Absent)
+
+
+def told(slow: str = "prefill", size: float = 450e9) -> Case:
+    gpus = tuple(Gpu(index=i, pcie_generation=r(3), pcie_width=r(16)) for i in (0, 1))
+    case = Case(machine=Machine(gpus=r(gpus)), model=Model(weights_bytes=r(int(size))))
+    return saying(Topic.EXPERTS_ON_CPU, "experts on the CPU", slow=slow, case=case)
+
+
+def test_hundreds_of_gigabytes_of_experts_and_a_complaint_about_prompts():
+    assert isinstance(ask(NAME, told()), Found)
+    unseen = with_facts(told(), {f"machine.gpus.{i}.pcie_generation": not_found("no") for i in (0, 1)})
+    answer = ask(NAME, unseen)
+    assert isinstance(answer, Found)
+    assert "at least 8.9 s" in answer.because
+
+
+def test_a_complaint_about_another_phase_leaves_it_a_suspicion():
+    answer = ask(NAME, told(slow="decode"))
+    assert isinstance(answer, CannotTell)
+    assert answer.suspected
+
+
+def test_a_small_model_needs_its_speed():
+    assert isinstance(ask(NAME, told(size=5e9)), CannotTell)

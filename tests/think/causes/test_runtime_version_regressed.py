@@ -1,0 +1,60 @@
+from answers import ask
+from told import compares, pasted, says
+
+from unslow.facts.account import Topic
+from unslow.think.causes._cause import Absent, CannotTell
+from unslow.think.judge import judge
+
+NAME = "runtime_version_regressed"
+SLOWER = compares(Topic.VERSION, 80.0, 220.0, "220 -> 80 t/s since the update")
+
+
+def fires():
+    return pasted(SLOWER, gpus=["RTX 4090"], version_before="b8322", version_since="b8323")
+
+
+def test_two_versions_and_two_speeds():
+    finding = judge(fires()).findings[0]
+    assert finding.cause == NAME
+    assert finding.speedup == 2.75
+    assert finding.fixes[0].value == "b8322"
+
+
+def test_a_factor_in_words_counts_as_a_loss():
+    assert judge(pasted(slowdown=2.5, version_since="b8323")).findings[0].cause == NAME
+
+
+def test_others_who_see_the_same_count_too():
+    others = says(Topic.SAME_FOR_OTHERS, "a Linux user sees the same")
+    assert judge(pasted(others, version_since="1.52.0")).findings[0].cause == NAME
+
+
+def test_an_update_without_a_version_or_without_numbers_is_a_suspicion():
+    for case in (pasted(SLOWER), pasted(SLOWER, slowdown=12.0), pasted(version_since="0.5.4")):
+        answer = ask(NAME, case)
+        assert isinstance(answer, CannotTell)
+        assert answer.suspected
+        assert judge(case).findings == ()
+
+
+def test_a_loss_that_nobody_ties_to_a_version():
+    answer = ask(NAME, pasted(slowdown=12.0))
+    assert isinstance(answer, CannotTell)
+    assert not answer.suspected
+
+
+def test_a_gpu_that_is_gone_with_an_update_is_more_likely_its_backend():
+    unused = says(Topic.GPU_UNUSED, "the GPU is not used any more")
+    case = pasted(SLOWER, unused, gpus=["RTX 4090"], version_since="0.5.8")
+    assert judge(case).findings == ()
+
+
+def test_it_is_the_last_thing_to_believe():
+    case = pasted(SLOWER, version_since="0.4.21", runtime={"gpu_layers": 54, "layers": 65})
+    report = judge(case)
+    assert [f.cause for f in report.findings] == ["weights_spill_to_ram"]
+    assert NAME in [r.cause for r in report.ruled_out]
+
+
+def test_two_speeds_that_are_one():
+    assert isinstance(ask(NAME, pasted(compares(Topic.VERSION, 39.0, 40.0), version_since="b2")), Absent)

@@ -1,0 +1,74 @@
+import msgspec
+from answers import ask
+from cases import gpu_case, with_facts, without
+from told import compares, pasted
+
+from unslow.facts.account import Account, Topic
+from unslow.facts.values import told
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "slow_kernel_for_architecture"
+AWQ = {"name": "vLLM", "quantization": "awq"}
+
+
+def fires():
+    return pasted(gpus=["RTX 4090"], runtime=AWQ)
+
+
+def test_plain_awq_where_marlin_reads_the_same_file():
+    report = judge(fires())
+    assert report.findings[0].cause == NAME
+    assert report.findings[0].fixes[0].value == "awq_marlin"
+
+
+def test_not_where_marlin_is_used_or_cannot_be():
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 4090"], runtime=AWQ | {"kernel": "awq_marlin"})), Absent)
+    turing = {"compute_capability": told("7.0", "paste:2")}
+    assert isinstance(ask(NAME, pasted(gpus=["Tesla V100"], runtime=AWQ, gpu_facts=turing)), Absent)
+
+
+def test_a_complaint_about_the_load_is_no_matter_of_kernels():
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 4090"], runtime=AWQ, slow_metric="load")), Absent)
+
+
+def test_sixteen_bits_on_pascal():
+    report = judge(pasted(gpus=["Tesla P40"], runtime={"name": "exllamav2"}))
+    assert report.findings[0].cause == NAME
+    assert "64 times slower" in report.findings[0].because
+
+
+def test_the_p100_and_llama_cpp_do_not_suffer():
+    assert isinstance(ask(NAME, pasted(gpus=["Tesla P100 PCIe 16GB"], runtime={"name": "exllamav2"})), Absent)
+    assert isinstance(ask(NAME, pasted(gpus=["Tesla P40"], runtime={"name": "llama.cpp"})), Absent)
+
+
+def test_an_experiment_gives_the_price():
+    finding = judge(pasted(compares(Topic.KERNEL, 23.0, 115.0), gpus=["RTX 4090"])).findings[0]
+    assert finding.cause == NAME
+    assert finding.speedup == 5
+
+
+def test_flash_attention_on_the_slow_side_is_a_slow_kernel():
+    trial = compares(Topic.FLASH_ATTENTION, 10.0, 25.0, "-fa on is slower")
+    case = pasted(trial, gpus=["RX 6800"], runtime={"name": "llama.cpp", "flash_attention": True})
+    assert isinstance(ask(NAME, case), Found)
+
+
+def test_without_a_complaint_or_a_speed_it_is_a_suspicion():
+    case = with_facts(gpu_case(), {"runtime.name": "vLLM", "runtime.quantization": "awq"})
+    fast = ask(NAME, case)
+    assert isinstance(fast, Absent)
+    assert isinstance(ask(NAME, without(case, "run.decode_tokens_per_s")), CannotTell)
+
+
+def test_the_runtimes_own_warning_needs_no_complaint():
+    line = "gptq quantization is not fully optimized yet. The speed can be slower than non-quantized models."
+    runtime = {"name": "vLLM", "quantization": "gptq", "warnings": [line]}
+    case = msgspec.structs.replace(pasted(gpus=["A100 80GB PCIe"], runtime=runtime), account=Account())
+    assert isinstance(ask(NAME, case), Found)
+
+
+def test_a_format_names_the_engine_too():
+    model = {"name": "Mistral-7B", "quant": "4.0bpw"}
+    assert isinstance(ask(NAME, pasted(gpus=["GTX 1080 Ti"], model=model)), Found)

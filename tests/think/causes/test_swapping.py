@@ -1,0 +1,40 @@
+from answers import ask
+from cases import cpu_case, with_facts
+from told import pasted, says
+
+from unslow.facts.account import Topic
+from unslow.facts.units import GIB
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "swapping"
+PRESSED = {"machine.memory.swap_used_bytes": 9 * GIB, "machine.load.memory_pressure": 0.4}
+
+
+def fires():
+    return with_facts(cpu_case(), PRESSED | {"run.decode_tokens_per_s": 0.3})
+
+
+def test_nine_gib_swapped_and_programs_that_wait_for_it():
+    finding = next(f for f in judge(fires()).findings if f.cause == NAME)
+    assert "9.0 GiB are swapped out, and 40% of the time" in finding.because
+
+
+def test_old_pages_that_nobody_waits_for_do_no_harm():
+    assert isinstance(ask(NAME, with_facts(fires(), {"machine.load.memory_pressure": 0.0})), Absent)
+    assert isinstance(ask(NAME, with_facts(fires(), {"machine.memory.swap_used_bytes": 0})), Absent)
+
+
+def test_without_the_pressure_little_memory_left_is_a_suspicion():
+    short = with_facts(cpu_case(), {"machine.memory.swap_used_bytes": 9 * GIB, "machine.memory.available_bytes": GIB})
+    answer = ask(NAME, short)
+    assert isinstance(answer, CannotTell)
+    assert answer.suspected
+    assert "vmstat" in answer.how_to_get
+
+
+def test_words_decide_with_an_amount_only():
+    seen, vague = says(Topic.SWAPPING, "8 GB swap used while generating"), says(Topic.SWAPPING, "it swaps a lot")
+    assert isinstance(ask(NAME, pasted(seen, system="Linux")), Found)
+    assert isinstance(ask(NAME, pasted(vague, system="Linux")), CannotTell)
+    assert isinstance(ask(NAME, pasted(seen, gpus=["Apple M2 Max"])), Absent)

@@ -1,0 +1,65 @@
+from answers import ask
+from cases import cpu_case, gpu_case, with_facts
+from under_load import saying, tried
+
+from unslow.facts.account import Topic
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "threads_on_efficiency_cores"
+
+
+def hybrid(threads: int = 20, speed: float = 1.0):
+    facts = {
+        "machine.cpu.physical_cores": 20,
+        "machine.cpu.logical_cpus": 28,
+        "machine.cpu.performance_cores": 8,
+        "machine.cpu.efficiency_cores": 12,
+        "machine.memory.read_bytes_per_s": 60e9,
+        "runtime.threads": threads,
+        "run.decode_tokens_per_s": speed,
+    }
+    return with_facts(cpu_case(), facts)
+
+
+def fires():
+    return tried(1.0, 3.0, Topic.THREADS, case=hybrid())
+
+
+def test_fewer_threads_were_three_times_as_fast():
+    finding = judge(fires()).findings[0]
+    assert finding.cause == NAME
+    assert finding.fixes[0].value == 8
+    assert finding.speedup == 3.0
+
+
+def test_threads_that_fit_on_the_fast_cores():
+    assert isinstance(ask(NAME, hybrid(threads=8)), Absent)
+
+
+def test_cores_of_one_kind():
+    assert isinstance(ask(NAME, with_facts(fires(), {"machine.cpu.efficiency_cores": 0})), Absent)
+
+
+def test_without_a_trial_it_is_a_suspicion_with_the_command_that_settles_it():
+    answer = ask(NAME, hybrid())
+    assert isinstance(answer, CannotTell)
+    assert answer.suspected
+    assert "-t 8,20" in answer.how_to_get
+
+
+def test_not_at_the_speed_that_is_expected():
+    assert isinstance(ask(NAME, hybrid(speed=9.0)), Absent)
+    assert isinstance(ask(NAME, tried(9.0, 9.2, Topic.THREADS, case=hybrid())), Absent)
+
+
+def test_threads_beside_a_gpu():
+    facts = {"performance_cores": 8, "efficiency_cores": 12}
+    case = with_facts(gpu_case(), {f"machine.cpu.{k}": v for k, v in facts.items()} | {"runtime.threads": 20})
+    assert isinstance(ask(NAME, case), Absent)
+
+
+def test_whoever_sees_the_work_on_the_slow_cores_tells_the_cause():
+    said = saying(Topic.EFFICIENCY_CORES_BUSY, "only the E-cores are at 100%", slow="decode")
+    assert isinstance(ask(NAME, said), Found)
+    assert isinstance(ask(NAME, saying(Topic.EFFICIENCY_CORES_BUSY, "E-cores", slow="load")), CannotTell)

@@ -1,0 +1,66 @@
+from answers import ask
+from cases import cpu_case, gpu_case, with_facts, without
+from under_load import saying, tried
+
+from unslow.facts.account import Topic
+from unslow.facts.snapshot import Case
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "threads_too_few"
+
+
+def fires(threads: int = 2):
+    facts = {
+        "machine.cpu.physical_cores": 8,
+        "machine.cpu.logical_cpus": 8,
+        "machine.memory.read_bytes_per_s": 60e9,
+        "machine.memory.read_one_core_bytes_per_s": 12e9,
+        "runtime.threads": threads,
+        "run.decode_tokens_per_s": 4.0,
+    }
+    return with_facts(cpu_case(), facts)
+
+
+def test_two_of_eight_cores():
+    finding = judge(fires()).findings[0]
+    assert finding.cause == NAME
+    assert finding.fixes[0].value == 8
+    assert 2 < finding.speedup < 3.5
+
+
+def test_a_bandwidth_that_two_cores_use_up():
+    case = with_facts(fires(), {"machine.memory.read_bytes_per_s": 17e9})
+    assert isinstance(ask(NAME, case), Absent)
+
+
+def test_as_many_threads_as_cores():
+    assert isinstance(ask(NAME, fires(threads=8)), Absent)
+
+
+def test_threads_beside_a_gpu():
+    case = with_facts(gpu_case(), {"machine.cpu.physical_cores": 8, "runtime.threads": 2})
+    assert isinstance(ask(NAME, case), Absent)
+
+
+def test_without_the_bandwidth_it_asks_for_a_trial():
+    answer = ask(NAME, without(fires(), "machine.memory.read_bytes_per_s"))
+    assert isinstance(answer, CannotTell)
+
+
+def test_a_trial_decides_either_way():
+    unmeasured = without(fires(), "machine.memory.read_bytes_per_s")
+    answer = ask(NAME, tried(4.0, 10.0, Topic.THREADS, case=unmeasured))
+    assert isinstance(answer, Found)
+    assert answer.speedup == 2.5
+    assert isinstance(ask(NAME, tried(4.0, 4.2, Topic.THREADS, case=unmeasured)), Absent)
+    text = "4 threads: 2.1 t/s, threads=16: 5.3 t/s"
+    told = ask(NAME, tried(2.1, 5.3, Topic.THREADS, text=text))
+    assert isinstance(told, Found)
+    assert told.remedies[0].change.value == 16
+    named = with_facts(Case(), {"runtime.threads": 8})
+    other = ask(NAME, tried(3.1, 5.9, Topic.THREADS, text="num_thread 4: 3.1 tok/s", case=named))
+    assert isinstance(other, Found)
+    assert other.remedies[0].change.value == 8
+    said = saying(Topic.SATURATED, "more than 4 threads give nothing", case=fires())
+    assert isinstance(ask(NAME, said), Absent)

@@ -1,0 +1,39 @@
+from answers import ask
+from cases import gpu_case, with_facts
+from several_gpus import two_gpus
+
+from unslow.think.causes._cause import Absent
+from unslow.think.judge import judge
+
+NAME = "uneven_split"
+UNLIKE = ("NVIDIA GeForce RTX 4090", "NVIDIA GeForce RTX 3060")
+
+
+def fires():
+    return two_gpus(names=UNLIKE, held=(1.0, 3.6), **{"run.decode_tokens_per_s": 40.0, "runtime.split_mode": "layer"})
+
+
+def test_most_of_it_on_the_slow_card():
+    finding = judge(fires()).findings[0]
+    assert finding.cause == NAME
+    assert "GPU 1 holds 3.6 GiB and is the slowest" in finding.because
+    assert finding.fixes[0].value == "4.6,0.0"
+    assert finding.speedup > 1.5
+
+
+def test_a_fast_card_without_room():
+    assert isinstance(ask(NAME, two_gpus(names=UNLIKE, held=(3.6, 1.0), free=(0.1, 20.0))), Absent)
+
+
+def test_equal_cards():
+    assert isinstance(ask(NAME, two_gpus(held=(1.0, 3.6))), Absent)
+
+
+def test_one_card_and_a_split_by_rows():
+    assert isinstance(ask(NAME, gpu_case()), Absent)
+    assert isinstance(ask(NAME, with_facts(fires(), {"runtime.split_mode": "row"})), Absent)
+
+
+def test_a_fixed_split_that_leaves_layers_on_the_cpu():
+    facts = {"runtime.tensor_split": [1.0, 1.0], "runtime.gpu_layers": 20, "run.decode_tokens_per_s": 10.0}
+    assert NAME in [f.cause for f in judge(two_gpus(**facts)).findings]

@@ -1,0 +1,59 @@
+import msgspec
+from answers import ask
+from cases import gpu_case, r
+from told import pasted, says
+
+from unslow.facts.account import Topic
+from unslow.facts.machine import Cpu, Machine, Memory, System
+from unslow.facts.units import GB, GIB
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "unified_memory_pressure"
+
+
+def mac(total_gib: int = 48, weights: float = 40 * GIB, limit: float = 0, **memory):
+    case = pasted(gpus=["Apple M4 Pro"], runtime={"name": "MLX"}, model={"weights_bytes": int(weights)})
+    given = {"wired_limit_bytes": r(int(limit))} if limit else {}
+    machine = Machine(
+        system=System(name=r("macOS 15.3")),
+        cpu=Cpu(model=r("Apple M4 Pro")),
+        memory=Memory(total_bytes=r(total_gib * GIB), **given, **memory),
+        gpus=case.machine.gpus,
+    )
+    return msgspec.structs.replace(case, machine=machine)
+
+
+def fires():
+    return mac(128, 95 * GB, 77 * GB)
+
+
+def test_ninety_five_gb_under_a_limit_of_seventy_seven():
+    report = judge(fires())
+    assert report.findings[0].cause == NAME
+    assert "88.5 GiB asked for, 71.7 GiB for the GPU" in report.findings[0].because
+
+
+def test_without_a_limit_the_default_of_macos_counts():
+    assert isinstance(ask(NAME, mac(48, 40 * GIB)), Found)
+    assert isinstance(ask(NAME, mac(48, 20 * GIB)), CannotTell)
+
+
+def test_pressure_beside_a_large_model():
+    assert isinstance(ask(NAME, mac(48, 30 * GIB, pressure=r("critical"))), Found)
+    assert isinstance(ask(NAME, mac(48, 30 * GIB, pressure=r("normal"))), Absent)
+
+
+def test_pressure_beside_a_small_model_is_somebody_elses():
+    assert not isinstance(ask(NAME, mac(48, 4 * GIB, pressure=r("warn"))), Found)
+
+
+def test_swap_that_was_watched_decides_and_a_vague_word_does_not():
+    seen = says(Topic.SWAPPING, "15-22 GB of swap thrash")
+    vague = says(Topic.SWAPPING, "something about the working set")
+    assert isinstance(ask(NAME, pasted(seen, gpus=["Apple M2 Max"])), Found)
+    assert isinstance(ask(NAME, pasted(vague, gpus=["Apple M2 Max"])), CannotTell)
+
+
+def test_a_card_has_a_memory_of_its_own():
+    assert isinstance(ask(NAME, gpu_case(21, 5.0)), Absent)

@@ -1,0 +1,55 @@
+from answers import ask
+from cases import gpu_case, r, with_facts
+from told import pasted
+
+from unslow.facts.runtime import AllocationFailure, PastLoad
+from unslow.facts.units import GIB
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "vram_fragmented"
+WORDS = (
+    "CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.68 GiB of which 1.2 GiB is free. "
+    "Of the allocated memory 15.00 GiB is allocated by PyTorch, and {} GiB is reserved by PyTorch but unallocated."
+)
+
+
+def out_of_memory(unused: float = 6.5):
+    failure = AllocationFailure(device="cuda:0", what="unknown", message=WORDS.format(f"{unused:.2f}"))
+    return with_facts(gpu_case(), {"runtime.allocation_failure": failure, "runtime.state": "failed"})
+
+
+fires = out_of_memory
+
+
+def load(layers: int, free_gib: float, context: int = 8192) -> PastLoad:
+    return PastLoad(
+        model=r("m.gguf"), context_length=r(context), gpu_layers=r(layers), layers=r(33),
+        free_bytes=r(int(free_gib * GIB)), source="server.log:9",
+    )  # fmt: skip
+
+
+def test_more_lies_unused_than_was_asked_for():
+    report = judge(out_of_memory())
+    assert report.verdict == "failed"
+    assert report.findings[0].cause == NAME
+    assert "memory_allocation_failed" in report.findings[0].explains
+
+
+def test_a_pool_that_is_really_used_up():
+    assert isinstance(ask(NAME, out_of_memory(unused=0.3)), Absent)
+
+
+def test_a_plain_failure_says_nothing_of_pieces():
+    failure = AllocationFailure(device="CUDA0", what="weights", message="cudaMalloc failed: out of memory")
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.allocation_failure": failure})), CannotTell)
+
+
+def test_the_same_load_with_as_much_free_and_fewer_layers():
+    assert isinstance(ask(NAME, pasted(runtime={"loads": [load(33, 20.0), load(25, 20.0)]})), Found)
+    assert isinstance(ask(NAME, pasted(runtime={"loads": [load(33, 20.0), load(33, 20.0)]})), Absent)
+
+
+def test_less_free_memory_or_a_longer_context_are_other_causes():
+    assert isinstance(ask(NAME, pasted(runtime={"loads": [load(33, 20.0), load(25, 16.0)]})), CannotTell)
+    assert isinstance(ask(NAME, pasted(runtime={"loads": [load(33, 20.0), load(25, 20.0, 65536)]})), CannotTell)

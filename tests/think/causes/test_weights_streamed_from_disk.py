@@ -1,0 +1,59 @@
+from answers import ask
+from cases import cpu_case, with_facts
+from told import pasted, says
+
+from unslow.facts.account import Topic
+from unslow.facts.units import GB, GIB
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import judge
+
+NAME = "weights_streamed_from_disk"
+
+
+def fires():
+    return with_facts(cpu_case(), {"model.weights_bytes": 60 * GIB, "run.decode_tokens_per_s": 0.1})
+
+
+def test_sixty_gib_of_weights_on_twenty_four_of_ram():
+    report = judge(fires())
+    assert report.findings[0].cause == NAME
+    assert "60 GiB of weights on the host, 24 GiB of RAM" in report.findings[0].because
+
+
+def test_not_where_they_fit():
+    assert isinstance(ask(NAME, cpu_case()), Absent)
+
+
+def test_what_gpus_hold_need_not_fit_into_ram():
+    case = with_facts(fires(), {"runtime.gpu_layers": 50, "runtime.layers": 65})
+    assert isinstance(ask(NAME, case), Absent)
+
+
+def test_a_mapped_file_that_no_pc_holds():
+    mapped = says(Topic.DISK_BUSY, "317 GB of weights mmap'ed")
+    case = pasted(mapped, runtime={"gpu_layers": 2, "layers": 62}, model={"name": "deepseek-r1:671b"})
+    report = judge(case)
+    assert report.findings[0].cause == NAME
+    assert report.findings[0].explains == ("weights_spill_to_ram",)
+
+
+def test_a_busy_disk_alone_is_a_suspicion_and_a_slow_load_another_matter():
+    busy = says(Topic.DISK_BUSY, "the disk is at 100 %")
+    assert isinstance(ask(NAME, pasted(busy)), CannotTell)
+    assert isinstance(ask(NAME, pasted(busy, slow_metric="load")), Absent)
+
+
+def test_a_large_file_in_larger_memory():
+    mapped = says(Topic.DISK_BUSY, "380 GB of weights mmap'ed")
+    case = with_facts(pasted(mapped), {"machine.memory.total_bytes": int(768 * GB)})
+    assert isinstance(ask(NAME, case), CannotTell)
+
+
+def test_a_disk_that_was_watched_while_tokens_came():
+    watched = says(Topic.DISK_BUSY_WHILE_GENERATING, "the SSD reads 2 GB/s while it generates")
+    assert isinstance(ask(NAME, pasted(watched)), Found)
+
+
+def test_a_gpu_of_unknown_size_may_hold_them():
+    case = with_facts(pasted(model={"weights_bytes": 60 * GIB}), {"machine.memory.total_bytes": 32 * GIB})
+    assert isinstance(ask(NAME, case), CannotTell)
