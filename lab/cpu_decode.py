@@ -9,8 +9,9 @@ import argparse
 import statistics
 
 from unslow.facts.units import GB
-from unslow.look.bench.completions import Plan, Target, decode_rate
 from unslow.look.bench.completions import complete as one_completion
+from unslow.look.bench.completions import decode_rate
+from unslow.look.bench.guest import Plan, Target
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.engine.cache import default_cache
 from unslow.look.engine.server import start_engine
@@ -26,7 +27,7 @@ def measure(system: LiveSystem, path: str, size: int, threads: int) -> str:
         for number in range(ROUNDS):
             memory = read_ram_bandwidth(system)
             available = (memory.read_one_core_bytes_per_s if threads == 1 else memory.read_bytes_per_s).need()
-            done = one_completion(system, Target(engine.url, {}), Plan(), f"Round {number}.", TOKENS)
+            done = one_completion(system, Target(engine.url), Plan(), f"Round {number}.", TOKENS).completion
             rates.append(decode_rate(done))
             shares.append(decode_rate(done) * size / available)
     speed = statistics.median(rates)

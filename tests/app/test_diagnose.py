@@ -4,7 +4,7 @@ import pytest
 from doubles import FakeSystem, Quiet
 
 from unslow.app.diagnose import Request, look_here
-from unslow.app.measure import Manners
+from unslow.app.manners import Manners
 from unslow.facts.errors import UserError
 from unslow.facts.values import Absence
 from unslow.look.system import LookError

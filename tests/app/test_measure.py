@@ -6,7 +6,8 @@ import msgspec
 import pytest
 from doubles import FakeSystem, Quiet
 
-from unslow.app.measure import Manners, measured_subject
+from unslow.app.manners import Manners
+from unslow.app.measure import measured_subject
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, Unknown, reported

@@ -9,22 +9,20 @@ import msgspec
 from unslow import __version__
 from unslow.app.progress import Progress
 from unslow.app.read_target import is_live, read_stored
+from unslow.app.runtimes import read_runtimes
+from unslow.app.with_machine import with_machine
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
 from unslow.facts.masking import masked
 from unslow.facts.merge import overlaid
-from unslow.facts.snapshot import ProbeOutcome, Snapshot, Subject, dump_snapshot
+from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.calibration import read_calibrations
 from unslow.look.probes import read_machine
-from unslow.look.runtimes import llama_cpp
-from unslow.look.system import LookError, System
+from unslow.look.system import System
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import Recorder
 from unslow.think.calibrate import of_machine
-
-RUNTIMES = "llama_cpp"
-"""The name under which looking for runtimes is reported beside the probes."""
 
 
 def collect(system: System, *, bandwidth: bool, api_key: str = "") -> Snapshot:
@@ -33,28 +31,15 @@ def collect(system: System, *, bandwidth: bool, api_key: str = "") -> Snapshot:
     machine, outcomes = read_machine(system)
     if bandwidth:
         machine = overlaid(machine, Machine(memory=read_ram_bandwidth(system)))
-    subjects, outcome = read_runtimes(system, api_key)
+    found = read_runtimes(system, api_key)
     return Snapshot(
         unslow_version=__version__,
         taken_at=taken_at,
         machine=machine,
-        subjects=subjects,
+        subjects=tuple(with_machine(subject, machine) for subject in found.subjects),
         calibrations=of_machine(read_calibrations(system), machine),
-        probes=(*outcomes, outcome),
+        probes=(*outcomes, *found.outcomes),
     )
-
-
-def read_runtimes(system: System, api_key: str) -> tuple[tuple[Subject, ...], ProbeOutcome]:
-    """Every llama.cpp server that runs here, and how looking for them went."""
-    start, error = system.clock(), ""
-    subjects: tuple[Subject, ...] = ()
-    try:
-        subjects = tuple(
-            llama_cpp.read_server(system, found, api_key) for found in llama_cpp.find(system) if not found.owner
-        )
-    except LookError as failure:
-        error = failure.why
-    return subjects, ProbeOutcome(name=RUNTIMES, seconds=round(system.clock() - start, 4), error=error)
 
 
 def write_snapshot(output: str, target: str | None, record: str | None, *, bandwidth: bool, progress: Progress) -> None:

@@ -7,11 +7,15 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from unslow.app.collect import RUNTIMES, collect, save, with_subjects
+from unslow import __version__
+from unslow.app.chosen import at_url, chosen
+from unslow.app.collect import collect, save, with_subjects
+from unslow.app.discretion import Discretion
 from unslow.app.embedded import embedded_subject
 from unslow.app.measure import Manners, measured_subject
 from unslow.app.progress import Progress
 from unslow.app.read_target import check_url, is_live, read_stored
+from unslow.app.runtimes import PROCESSES
 from unslow.app.spell import spelled
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
@@ -19,7 +23,7 @@ from unslow.facts.merge import overlaid
 from unslow.facts.snapshot import Snapshot, Subject, Wish
 from unslow.facts.values import NOT_LOOKED, Absence, Unknown, not_supported, reported
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
-from unslow.look.runtimes import llama_cpp
+from unslow.look.runtimes.llama_cpp import with_log
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
@@ -58,6 +62,11 @@ class Request(NamedTuple):
             tokens_per_s=NOT_LOOKED if self.goal is None else reported(self.goal, "--goal"),
         )
 
+    @property
+    def discretion(self) -> Discretion:
+        """What must not be seen of it."""
+        return Discretion.about(self.manners.api_key, self.target)
+
 
 def diagnose_target(request: Request, progress: Progress) -> Report:
     """The report on whatever the request names."""
@@ -78,13 +87,16 @@ def diagnose_target(request: Request, progress: Progress) -> Report:
 
 
 def look(request: Request, progress: Progress) -> Snapshot:
-    """The snapshot of what runs: one server, one process, or this whole machine."""
-    url = check_url(request.target) if request.target and "://" in request.target else None
-    host = urlsplit(url).hostname or "" if url else ""
-    system = LiveSystem([host] if host else [])
-    if url and not is_loopback(host):
-        return _look_afar(system, url, request, progress)
-    return look_here(system, url, request, progress)
+    """The snapshot of what runs: one server, one process, or this whole machine. It holds no key."""
+    discretion = request.discretion
+    with discretion.errors():
+        url = check_url(request.target) if request.target and "://" in request.target else None
+        host = urlsplit(url).hostname or "" if url else ""
+        system = LiveSystem([host] if host else [])
+        here = url is None or is_loopback(host)
+        shown = discretion.progress(progress)
+        seen = look_here(system, url, request, shown) if here else look_afar(system, str(url), request, shown)
+        return discretion.facts(seen)
 
 
 def look_here(system: System, url: str | None, request: Request, progress: Progress) -> Snapshot:
@@ -93,13 +105,9 @@ def look_here(system: System, url: str | None, request: Request, progress: Progr
     seen = collect(system, bandwidth=not request.manners.passive, api_key=request.manners.api_key or "")
     if url is None:
         _check_processes(seen)
-    subjects = _chosen(system, seen, url, request)
-    if request.log and len(subjects) == 1:
-        subjects = (_with_log(system, subjects[0], request.log),)
-    elif request.log:
-        raise UserError(
-            f"--log belongs to one server, and {len(subjects)} were found", "name the server: its URL or pid"
-        )
+    subjects = chosen(system, seen, url, request.target, request.manners.api_key or "")
+    if request.log:
+        subjects = _with_log(system, subjects, request.log)
     if not subjects and request.target is None and not request.manners.passive:
         subjects = (embedded_subject(system, request.shape, request.manners, progress),)
         return with_subjects(_with_best_bandwidth(system, seen, request), subjects)
@@ -110,16 +118,20 @@ def look_here(system: System, url: str | None, request: Request, progress: Progr
     return with_subjects(_with_best_bandwidth(system, seen, request), measured)
 
 
-def _with_log(system: System, subject: Subject, path: str) -> Subject:
+def _with_log(system: System, subjects: tuple[Subject, ...], path: str) -> tuple[Subject, ...]:
+    if len(subjects) != 1:
+        raise UserError(
+            f"--log belongs to one server, and {len(subjects)} were found", "name the server: its URL or pid"
+        )
     try:
-        return llama_cpp.with_log(system, subject, str(Path(path).resolve()))
+        return (with_log(system, subjects[0], str(Path(path).resolve())),)
     except LookError as error:
         raise UserError(error.why, "--log takes the file that llama-server writes") from error
 
 
 def _check_processes(seen: Snapshot) -> None:
     """UserError where nobody could look for runtimes: "none is running" would be a guess."""
-    outcome = next(p for p in seen.probes if p.name == RUNTIMES)
+    outcome = next(p for p in seen.probes if p.name == PROCESSES)
     if outcome.error:
         hint = "run it as a user who may read /proc, or give the server's URL"
         raise UserError(f"what runs here can't be seen: {outcome.error}", hint)
@@ -127,8 +139,8 @@ def _check_processes(seen: Snapshot) -> None:
 
 def _check_measured(subjects: tuple[Subject, ...]) -> None:
     """UserError where the only server broke off: a report without its speed would answer another question."""
-    speed = subjects[0].run.decode_tokens_per_s
-    if len(subjects) == 1 and isinstance(speed, Unknown) and speed.absence is Absence.FAILED:
+    speed = subjects[0].run.decode_tokens_per_s if len(subjects) == 1 else NOT_LOOKED
+    if isinstance(speed, Unknown) and speed.absence is Absence.FAILED:
         raise UserError(f"the server could not be measured: {speed.why}", "look at its log, or use --passive")
 
 
@@ -143,33 +155,11 @@ def _with_best_bandwidth(system: System, seen: Snapshot, request: Request) -> Sn
     return msgspec.structs.replace(seen, machine=machine)
 
 
-def _chosen(system: System, seen: Snapshot, url: str | None, request: Request) -> tuple[Subject, ...]:
-    """The subjects that the target means."""
-    if url:
-        mine = [s for s in seen.subjects if s.runtime.url.value_or("") == url]
-        return tuple(mine) or (_at(system, url, request),)
-    if request.target is None:
-        return seen.subjects
-    pid = int(request.target)
-    mine = [s for s in seen.subjects if s.runtime.pid.value_or(None) == pid]
-    if not mine:
-        raise UserError(f"process {pid} is no llama-server that can be seen", "`unslow` alone finds the running ones")
-    return tuple(mine)
-
-
-def _at(system: System, url: str, request: Request) -> Subject:
-    try:
-        return llama_cpp.read_url(system, url, request.manners.api_key, None)
-    except LookError as error:
-        raise UserError(error.why, error.how_to_get or "is a llama-server running there?") from error
-
-
-def _look_afar(system: System, url: str, request: Request, progress: Progress) -> Snapshot:
+def look_afar(system: System, url: str, request: Request, progress: Progress) -> Snapshot:
     """A server elsewhere: its machine can't be seen from here."""
-    from unslow import __version__  # noqa: PLC0415
-
     progress.say(f"{url} is another machine: only the server itself can be seen from here")
-    subject = measured_subject(system, _at(system, url, request), request.manners, progress)
-    _check_measured((subject,))
+    found = at_url(system, url, request.manners.api_key or "")
+    subjects = tuple(measured_subject(system, subject, request.manners, progress) for subject in found)
+    _check_measured(subjects)
     why = not_supported("the server runs on another machine", "run unslow there")
-    return Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why), subjects=(subject,))
+    return Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why), subjects=subjects)

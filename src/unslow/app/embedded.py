@@ -8,7 +8,7 @@ from unslow.facts.snapshot import Subject
 from unslow.facts.values import measured
 from unslow.look.engine.cache import default_cache
 from unslow.look.engine.server import engine_version, start_engine
-from unslow.look.runtimes import llama_cpp
+from unslow.look.runtimes.llama_cpp import read_embedded
 from unslow.look.system import System
 
 DEFAULT_SHAPE = "llama_1b"
@@ -26,6 +26,6 @@ def embedded_subject(system: System, shape: str | None, manners: Manners, progre
     progress.step("starting the embedded engine", 0.0)
     with start_engine(system, str(path)) as engine:
         load_s = system.clock() - start
-        subject = llama_cpp.read_embedded(system, engine.url, engine.pid, version, engine.log_path, str(path))
+        subject = read_embedded(system, engine.url, engine.pid, version, engine.log_path, str(path))
         run = msgspec.structs.replace(subject.run, load_s=measured(load_s, "until the embedded engine answered"))
         return measured_subject(system, msgspec.structs.replace(subject, run=run), manners, progress)

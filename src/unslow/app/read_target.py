@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from unslow.app.with_machine import all_with_machine
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import LARGEST_SNAPSHOT_BYTES, Snapshot, parse_snapshot
 from unslow.look.plain_folder import is_plain_folder, read_plain_folder
@@ -53,13 +54,16 @@ def read_stored(target: str) -> Snapshot:
 
 def _read_folder(folder: Path) -> Snapshot:
     from unslow.app.collect import collect  # noqa: PLC0415 (collect reads targets too)
+    from unslow.app.watch import CALLS, replayed  # noqa: PLC0415 (only a recording of one needs it)
 
     try:
         if is_recording(folder):
             recorded = RecordedSystem(folder)
+            if recorded.holds(f"ask {CALLS}"):
+                return replayed(recorded)
             return collect(recorded, bandwidth=recorded.holds("ask ram_bandwidth"))
         if is_plain_folder(folder):
-            return read_plain_folder(folder)
+            return all_with_machine(read_plain_folder(folder))
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror or error}", _HINT) from error
     except LookError as error:

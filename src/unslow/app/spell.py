@@ -5,7 +5,8 @@ import msgspec
 from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot
-from unslow.look.runtimes import llama_cpp
+from unslow.look.machine_knobs import spell_machine
+from unslow.look.runtimes import looker_of
 from unslow.think.report import Finding, Fix, Report, SubjectReport
 
 
@@ -24,5 +25,11 @@ def _finding(finding: Finding, runtime: Runtime) -> Finding:
 
 
 def _fix(fix: Fix, runtime: Runtime) -> Fix:
-    commands = llama_cpp.spell(Change(Knob(fix.knob), fix.value, fix.why), runtime)
-    return msgspec.structs.replace(fix, commands=tuple(commands))
+    change = Change(Knob(fix.knob), fix.value, fix.why)
+    return msgspec.structs.replace(fix, commands=tuple(spell_machine(change) or spell(change, runtime)))
+
+
+def spell(change: Change, runtime: Runtime) -> list[str]:
+    """The change in the words of whatever runtime it is; none for one that is not known."""
+    looker = looker_of(runtime.name.value_or(""))
+    return looker.spell(change, runtime) if looker else []

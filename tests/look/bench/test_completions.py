@@ -6,16 +6,9 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Known, Unknown
-from unslow.look.bench.completions import (
-    COMPLETIONS,
-    FEWEST_TOKENS,
-    MOST_TOKENS,
-    Plan,
-    Target,
-    decode_rate,
-    measure,
-    parse_timings,
-)
+from unslow.look.bench.completions import COMPLETIONS, FEWEST_TOKENS, MOST_TOKENS, decode_rate, measure
+from unslow.look.bench.dialects.llama_cpp import parse_timings
+from unslow.look.bench.guest import Plan, Target
 from unslow.look.system import LookError
 from unslow.look.system.door import Line
 
@@ -34,14 +27,14 @@ def answer(**changes) -> list[Line]:
 
 def run(stream, files=None, pid=None):
     system = FakeSystem(streams={STREAM: stream}, files=files or {}, folders={})
-    return measure(system, Target(URL, {}, pid), Plan(slot=3), lambda *_: None), system
+    return measure(system, Target(URL, "", pid), Plan(slot=3), lambda *_: None), system
 
 
 def test_a_warm_up_and_three_completions_each_with_a_prompt_of_its_own():
     result, system = run(answer())
     bodies = [body for _, body in system.sent]
     assert len(bodies) == COMPLETIONS + 1
-    assert len({b["prompt"] for b in bodies}) == len(bodies)
+    assert len({b["prompt"].split()[0] for b in bodies}) == len(bodies)
     assert all(b["id_slot"] == 3 and b["ignore_eos"] and not b["cache_prompt"] for b in bodies)
     assert FEWEST_TOKENS <= bodies[1]["n_predict"] <= MOST_TOKENS
     assert len(result.completions.need()) == COMPLETIONS

@@ -2,9 +2,14 @@
 
 from unslow.look.engine.cache import ModelCache
 from unslow.look.engine.server import start_engine
-from unslow.look.runtimes.llama_cpp import read_url
+from unslow.look.runtimes.llama_cpp import read_url, with_log
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder
+
+
+def read(system, url, log_path):
+    [subject] = read_url(system, url, "")
+    return with_log(system, subject, log_path)
 
 
 def test_a_recorded_server_gives_the_same_facts(tmp_path):
@@ -12,9 +17,9 @@ def test_a_recorded_server_gives_the_same_facts(tmp_path):
     path = ModelCache(tmp_path / "models").model("tiny")
     with start_engine(live, str(path)) as engine:
         recorder = Recorder(live, tmp_path / "rec")
-        seen = read_url(recorder, engine.url, None, engine.log_path)
+        seen = read(recorder, engine.url, engine.log_path)
         recorder.close()
-        again = read_url(RecordedSystem(tmp_path / "rec"), engine.url, None, engine.log_path)
+        again = read(RecordedSystem(tmp_path / "rec"), engine.url, engine.log_path)
     assert again == seen
     assert seen.runtime.slots.need() >= 1
     assert seen.model.vocabulary.need() > 0

@@ -2,7 +2,7 @@ import pytest
 
 from unslow.facts.units import MIB
 from unslow.facts.values import Absence, Origin
-from unslow.look.llama_server.arguments import parse_settings
+from unslow.look.llama_server.arguments import parse_settings, without_secrets
 from unslow.look.llama_server.told import ALL_LAYERS, told
 
 
@@ -114,6 +114,83 @@ def test_other_settings():
         "slots": "2",
         "repository": "a/b:Q4_K_M",
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "fact", "value"),
+    [
+        ("-nkvo", "kv_offload", False),
+        ("", "kv_offload", True),
+        ("--no-op-offload", "op_offload", False),
+        ("-nr", "repack", False),
+        ("--swa-full", "swa_full", True),
+        ("--no-cache-prompt", "prompt_cache", False),
+        ("--cache-reuse 256", "cache_reuse", 256),
+        ("-cram 2048", "cache_ram_bytes", 2048 * MIB),
+        ("-cram 0", "cache_ram_bytes", 0),
+        ("-fitc 8192", "fit_context_min", 8192),
+        ("-sm row", "split_mode", "row"),
+        ("", "split_mode", "layer"),
+        ("-ts 3,1", "tensor_split", [3.0, 1.0]),
+        ("-ts 3/1", "tensor_split", [3.0, 1.0]),
+        ("-mg 1", "main_gpu", 1),
+        ("--numa isolate", "numa", "isolate"),
+        ("-Cr 0-7", "cpu_list", "0-7"),
+        ("-C ff", "cpu_list", "ff"),
+        ("--prio -1", "priority", -1),
+        ("--poll 0", "polling", 0),
+        ("--metrics", "metrics_endpoint", True),
+        ("--top-k 0", "top_k", 0),
+        ("-j {}", "grammar", "{}"),
+        ("--grammar-file g.gbnf", "grammar", "g.gbnf"),
+        ("-md d.gguf --draft-max 8", "speculative", "d.gguf"),
+        ("-md d.gguf --draft-max 8", "draft_tokens", 8),
+        ("--spec-type ngram-mod", "speculative", "ngram-mod"),
+        ("-lm mlock", "load_mode", "mlock"),
+        ("", "load_mode", "auto"),
+        ("--mlock", "load_mode", "mmap+mlock"),
+        ("--no-mmap", "load_mode", "none"),
+        ("--no-mmap --mlock", "load_mode", "mlock"),
+        ("-dio", "load_mode", "dio"),
+        ("-ncffn 4", "tensor_overrides", ["--n-cpu-ffn 4"]),
+    ],
+)
+def test_every_other_setting(line, fact, value):
+    assert getattr(facts(line), fact).need() == value
+
+
+@pytest.mark.parametrize(
+    ("line", "fact"),
+    [
+        ("-ts a,b", "tensor_split"),
+        ("-ts nan,1", "tensor_split"),
+        ("-ts -1,1", "tensor_split"),
+        ("-cram much", "cache_ram_bytes"),
+        ("--top-k few", "top_k"),
+        ("-t ٣", "threads"),
+        ("-c 99999999999999999999", "context_set"),
+    ],
+)
+def test_nonsense_is_a_failed_look(line, fact):
+    assert getattr(facts(line), fact).absence is Absence.FAILED
+
+
+def test_no_drafting_and_no_limit():
+    assert facts("").speculative.absence is Absence.NOT_FOUND
+    assert facts("--spec-type none").speculative.absence is Absence.NOT_FOUND
+    assert facts("-cram -1").cache_ram_bytes.absence is Absence.NOT_FOUND
+
+
+def test_switches_of_the_environment():
+    assert facts("", {"LLAMA_ARG_MLOCK": "1"}).load_mode.need() == "mmap+mlock"
+    assert facts("", {"LLAMA_ARG_NO_MMAP": "1"}).load_mode.need() == "none"
+    assert facts("", {"LLAMA_ARG_ENDPOINT_METRICS": "true"}).metrics_endpoint.need() is True
+
+
+def test_a_command_line_without_its_keys():
+    words = ["llama-server", "--api-key", "hush", "--hf-token=hush", "-c", "1", "--api-key"]
+    shown = ["llama-server", "--api-key", "KEY", "--hf-token=KEY", "-c", "1", "--api-key"]
+    assert without_secrets(words) == shown
 
 
 def test_verbosity_by_number_or_by_flag():

@@ -2,8 +2,8 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Unknown, reported
-from unslow.look.llama_server.process import absolute, is_llama_server, parse_status
-from unslow.look.runtimes.llama_cpp import find
+from unslow.look.llama_server.process import absolute, find, find_one, is_llama_server, parse_status
+from unslow.look.processes import read_processes
 from unslow.look.system import LookError
 
 STATUS = "Name:\tllama-server\nPid:\t42\nPPid:\t1\nVmRSS:\t 3248856 kB\nThreads:\t37\nCpus_allowed_list:\t0-3,8\n"
@@ -22,20 +22,28 @@ def machine(**files) -> FakeSystem:
     )
 
 
+def pids(system: FakeSystem) -> list[int]:
+    return [process.pid for process in find(read_processes(system))]
+
+
 def test_a_server_with_its_settings_and_only_the_variables_that_matter():
-    [found] = find(machine())
+    assert pids(machine()) == [42]
+    found = find_one(machine(), 42)
+    assert found
     assert found.pid == 42
     assert found.command.need() == ["/bin/llama-server", "-m", "m.gguf", "-ngl", "20"]
     assert found.environment.need() == {"LLAMA_ARG_CTX_SIZE": "4096", "CUDA_VISIBLE_DEVICES": ""}
     assert found.resident_bytes.need() == 3248856 * 1024
     assert (found.threads.need(), found.allowed_cpus.need(), found.folder.need()) == (37, 5, "/srv")
-    assert found.owner == ""
     assert found.settings()["gpu_layers"].value == "20"
 
 
 def test_another_users_process_is_found_with_what_can_be_seen():
     denied = LookError("permission denied", Absence.FAILED, "run as the user who owns it")
-    [found] = find(machine(**{"/proc/42/environ": denied, "/proc/42/cmdline": denied, "/proc/42/status": denied}))
+    hidden = machine(**{"/proc/42/environ": denied, "/proc/42/cmdline": denied, "/proc/42/status": denied})
+    assert pids(hidden) == [42]
+    found = find_one(hidden, 42)
+    assert found
     assert found.environment.absence is Absence.FAILED
     assert found.command.absence is Absence.FAILED
     assert isinstance(found.resident_bytes, Unknown)
@@ -43,24 +51,31 @@ def test_another_users_process_is_found_with_what_can_be_seen():
 
 def test_no_proc_at_all():
     with pytest.raises(LookError) as error:
-        find(FakeSystem())
+        read_processes(FakeSystem())
     assert error.value.how_to_get
 
 
 @pytest.mark.parametrize(
-    ("parent", "command", "owner"),
+    ("parent", "command", "mine"),
     [
-        ("ollama", "llama-server\0", "ollama"),
-        ("systemd", "/usr/lib/ollama/llama-server\0", "ollama"),
-        ("systemd", "llama-server\0--model\0/x/blobs/sha256-aa\0", "ollama"),
-        ("LM Studio", "llama-server\0", "lm_studio"),
-        ("llmster", "llama-server\0", "lm_studio"),
-        ("llama-server", "llama-server\0", "router"),
-        ("bash", "llama-server\0", ""),
+        ("ollama", "llama-server\0", False),
+        ("systemd", "/usr/lib/ollama/llama-server\0", False),
+        ("systemd", "llama-server\0--model\0/x/blobs/sha256-aa\0", False),
+        ("LM Studio", "llama-server\0", False),
+        ("llmster", "llama-server\0", False),
+        ("systemd", "/home/me/.lmstudio/llama-server\0", False),
+        ("llama-server", "llama-server\0", True),
+        ("llama-swap", "llama-server\0", True),
+        ("bash", "llama-server\0", True),
     ],
 )
-def test_children_of_other_runtimes_are_marked(parent, command, owner):
-    assert find(machine(**{"/proc/1/comm": parent, "/proc/42/cmdline": command}))[-1].owner == owner
+def test_children_of_other_runtimes_are_left_to_them(parent, command, mine):
+    system = machine(**{"/proc/1/comm": parent, "/proc/1/cmdline": f"{parent}\0", "/proc/42/cmdline": command})
+    assert pids(system) == ([42] if mine else [])
+
+
+def test_a_zombie_is_no_server():
+    assert pids(machine(**{"/proc/42/cmdline": ""})) == []
 
 
 @pytest.mark.parametrize(

@@ -5,10 +5,11 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Origin, Unknown
+from unslow.look.llama_server.address import url_of
 from unslow.look.llama_server.arguments import parse_settings
-from unslow.look.llama_server.log_file import HEAD_BYTES
-from unslow.look.llama_server.server import url_of
-from unslow.look.runtimes.llama_cpp import find_one, read_log, read_server
+from unslow.look.llama_server.log_file import HEAD_BYTES, read_log
+from unslow.look.llama_server.process import find_one
+from unslow.look.llama_server.server import read_server
 from unslow.look.system import Answer, LookError
 
 FOLDER = Path(__file__).parents[2] / "machines" / "h200_llama_server_gpu_layers_set_too_low"

@@ -4,6 +4,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Origin, estimated, failed, not_found, reported
+from unslow.look.llama_server.builds import oldest_possible
 from unslow.look.llama_server.settle import exact, settled
 
 
@@ -43,6 +44,63 @@ def test_an_unreadable_environment_leaves_the_fit_unknown():
     asked = Runtime(fit=failed("the environment could not be read"))
     runtime = settled(asked, Subject(runtime=Runtime(version=reported("b9000-a", "props"))), Subject()).runtime
     assert runtime.fit.absence is Absence.FAILED
+
+
+@pytest.mark.parametrize(
+    ("slots", "unified"), [(not_found("-np was not given"), True), (reported(2, "argv"), False), (failed("?"), None)]
+)
+def test_slots_that_nobody_counted_share_a_cache(slots, unified):
+    asked = Runtime(kv_unified=not_found("-kvu was not given"), slots=slots)
+    http = Subject(runtime=Runtime(version=reported("b9000-a", "props")))
+    assert settled(asked, http, Subject()).runtime.kv_unified.value_or(None) is unified
+    old = Subject(runtime=Runtime(version=reported("b5000-a", "props")))
+    assert settled(asked, old, Subject()).runtime.kv_unified.value_or(None) is None
+
+
+def test_a_build_without_a_number_is_as_old_as_its_answers_allow():
+    asked = Runtime(fit=not_found("-fit was not given"), cache_ram_bytes=not_found("-cram was not given"))
+    http = Subject(runtime=Runtime(version=reported("b0-unknown", "props")))
+    assert settled(asked, http, Subject()).runtime.fit.value_or(None) is None
+    at_least = oldest_possible({"is_sleeping": False})
+    assert settled(asked, http, Subject(), at_least).runtime.fit.need() is True
+    assert oldest_possible({}).value_or(None) is oldest_possible(None).value_or(None) is None
+
+
+def loaded_log(**facts) -> Subject:
+    return Subject(runtime=Runtime(name=reported("llama.cpp", "log"), state=reported("loaded", "log:9"), **facts))
+
+
+@pytest.mark.parametrize(
+    ("asked", "log", "on"),
+    [
+        (not_found("-fa was not given"), loaded_log(), True),
+        (not_found("-fa was not given"), loaded_log(flash_attention=reported(False, "log:3")), False),
+        (not_found("-fa was not given"), Subject(), None),
+        (failed("the environment could not be read"), loaded_log(), None),
+        (reported(False, "argv"), loaded_log(), False),
+    ],
+)
+def test_flash_attention_that_is_left_to_itself_is_on_unless_the_log_warns(asked, log, on):
+    http = Subject(runtime=Runtime(version=reported("b9999-a", "props")))
+    assert settled(Runtime(flash_attention=asked), http, log).runtime.flash_attention.value_or(None) is on
+
+
+def test_no_batch_is_longer_than_the_context():
+    asked = Runtime(batch=estimated(2048, "default"), ubatch=estimated(512, "default"))
+    short = Subject(runtime=Runtime(context_length=reported(256, "log")))
+    runtime = settled(asked, Subject(), short).runtime
+    assert (runtime.batch.need(), runtime.ubatch.need()) == (256, 256)
+
+
+def test_threads_for_prompts_are_as_many_as_for_tokens():
+    asked = Runtime(threads=reported(6, "argv"), threads_batch=not_found("-tb was not given"))
+    assert settled(asked, Subject(), Subject()).runtime.threads_batch.need() == 6
+
+
+def test_sources_that_contradict_each_other_are_kept_with_the_subject():
+    log = Subject(runtime=Runtime(kv_type_k=reported("f16", "log:7")))
+    [contradiction] = settled(Runtime(kv_type_k=reported("q8_0", "argv")), Subject(), log).contradictions
+    assert [statement.source for statement in contradiction.statements] == ["argv", "log:7"]
 
 
 @pytest.mark.parametrize(("unified", "total"), [(True, 4096), (False, 16384)])

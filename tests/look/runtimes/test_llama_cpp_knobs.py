@@ -32,6 +32,55 @@ def test_fragment_and_whole_line(change, fragment, line):
     assert spell(change, runtime(COMMAND)) == [fragment, line]
 
 
+@pytest.mark.parametrize(
+    ("change", "fragment"),
+    [
+        (Knob.PARALLEL.to(1), "-np 1"),
+        (Knob.KV_OFFLOAD.to(True), "remove -nkvo"),
+        (Knob.KV_OFFLOAD.to(False), "-nkvo"),
+        (Knob.FLASH_ATTENTION.to(True), "-fa on"),
+        (Knob.BATCH.to(1024), "-ub 1024"),
+        (Knob.BATCH.to(4096), "-ub 4096 -b 4096"),
+        (Knob.SPLIT_MODE.to("layer"), "-sm layer"),
+        (Knob.TENSOR_SPLIT.to("3,1"), "-ts 3,1"),
+        (Knob.FIT_MARGIN.to(512), "-fitt 512"),
+        (Knob.FIT_MARGIN.to(2 * 1024**3), "-fitt 2048"),
+        (Knob.LOAD_MODE.to("none"), "-lm none"),
+        (Knob.NUMA.to("distribute"), "--numa distribute"),
+        (Knob.SPECULATIVE.to(None), "remove -md/-hfd/--spec-type/--spec-draft-n-max"),
+        (Knob.SPECULATIVE.to("draft.gguf"), "-md draft.gguf"),
+        (Knob.SAMPLER.to(40), "--top-k 40"),
+        (Knob.PROMPT_CACHE.to(True), "remove --no-cache-prompt"),
+        (Knob.GRAPHS.to(True), "unset GGML_CUDA_DISABLE_GRAPHS"),
+        (Knob.KEEP_ALIVE.to(-1), "--sleep-idle-seconds -1"),
+        (Knob.VERSION.to("b10586"), "install llama.cpp b10586"),
+    ],
+)
+def test_the_other_knobs(change, fragment):
+    assert spell(change, Runtime())[0] == fragment
+
+
+def test_older_builds_load_by_other_switches():
+    old = Runtime(version=reported("b9000-abc", "x"))
+    assert spell(Knob.LOAD_MODE.to("none"), old) == ["--no-mmap"]
+    assert spell(Knob.LOAD_MODE.to("mmap+mlock"), old) == ["--mlock"]
+    assert spell(Knob.LOAD_MODE.to("none"), Runtime(version=reported("b0-unknown", "x"))) == ["-lm none"]
+
+
+def test_switches_that_stand_in_the_way_are_taken_away():
+    command = ["llama-server", "-nkvo", "--no-mmap", "--mlock", "-m", "m.gguf"]
+    assert spell(Knob.KV_OFFLOAD.to(True), runtime(command)) == [
+        "remove -nkvo",
+        "llama-server --no-mmap --mlock -m m.gguf",
+    ]
+    assert spell(Knob.LOAD_MODE.to("mmap"), runtime(command))[1] == "llama-server -nkvo -m m.gguf -lm mmap"
+
+
+def test_graphs_that_a_variable_switches_off():
+    lines = spell(Knob.GRAPHS.to(True), runtime(["llama-server"], {"GGML_CUDA_DISABLE_GRAPHS": "1"}))
+    assert lines == ["env -u GGML_CUDA_DISABLE_GRAPHS llama-server"]
+
+
 def test_every_spelling_of_a_flag_is_replaced():
     command = ["llama-server", "--n-gpu-layers=5", "-fit", "off", "--gpu-layers", "20", "-m", "a b.gguf"]
     assert changed_command(command, Knob.GPU_LAYERS.to(None)) == ["llama-server", "-fit", "off", "-m", "a b.gguf"]
@@ -69,7 +118,6 @@ def test_experts_are_moved_back_by_taking_every_override_away():
 def test_knobs_outside_the_command_line():
     assert spell(Knob.QUANT.to("Q3_K_M"), runtime(COMMAND)) == ["-m FILE, where FILE is this model as Q3_K_M"]
     assert spell(Knob.QUANT.to(None), runtime(COMMAND)) == ["-m FILE, where FILE is this model as a smaller quant"]
-    assert spell(Knob.OTHER_LOAD.to(77), runtime(COMMAND)) == ["renice -n 19 -p 77"]
     assert spell(Knob.OTHER_PROCESS.to(None), runtime(COMMAND)) == [" ".join(COMMAND)]
     assert (
         spell(Knob.GPU_BACKEND.to("CUDA"), runtime(COMMAND))[0] == "install a llama.cpp build for CUDA and its driver"

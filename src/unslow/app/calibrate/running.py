@@ -8,6 +8,7 @@ from unslow.app.measure import Manners
 from unslow.app.progress import Progress
 from unslow.facts.calibration import Calibration, Scale
 from unslow.facts.errors import UserError
+from unslow.facts.gpu_lists import computing
 from unslow.facts.machine import Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case, Snapshot
@@ -90,5 +91,5 @@ def _scale(case: Case) -> Scale:
 
 def _device(machine: Machine, runtime: Runtime) -> str:
     """The GPUs by name, else as the runtime calls them."""
-    names = [gpu.name.value_or("?") for gpu in machine.gpus.value_or(())]
+    names = [gpu.name.value_or("?") for gpu in computing(machine.gpus.value_or(()))]
     return ", ".join(names) or ", ".join(device.description or device.name for device in runtime.devices.value_or([]))

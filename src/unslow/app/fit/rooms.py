@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from unslow.app.fit.device_lists import parse_device_list
 from unslow.app.fit.named_rooms import named_room, unified_room
 from unslow.catalog.device_names import devices_meant, parse_device_name
+from unslow.facts.gpu_lists import computing
 from unslow.facts.machine import Gpu, Machine, Memory
 from unslow.facts.values import Known
 from unslow.look.probes import read_machine
@@ -51,7 +52,7 @@ def _are_the_hosts(rooms: list[Room]) -> bool:
 
 def here(machine: Machine, ram_bytes: int | None = None) -> tuple[list[Room], Room | None]:
     """The memory of a machine: its GPUs', and what it can give of its RAM, which may be the same."""
-    gpus = machine.gpus.value_or(())
+    gpus = computing(machine.gpus.value_or(()))
     found = [(gpu, _room_of(gpu, machine.memory)) for gpu in gpus]
     rooms = [room for _, room in found if room]
     host = _given(ram_bytes) or _host(machine.memory)

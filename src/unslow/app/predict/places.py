@@ -10,6 +10,7 @@ from unslow.catalog.device import Device
 from unslow.catalog.device_names import devices_meant, find_cpu, find_written, near_devices, parse_device_name
 from unslow.catalog.devices import all_devices, find_device
 from unslow.facts.errors import UserError
+from unslow.facts.gpu_lists import computing
 from unslow.facts.machine import Cpu, Gpu, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.units import GB
@@ -148,7 +149,7 @@ def _this_machine(system: System, request: Request, *, wants_gpu: bool) -> Place
     machine = overlaid(read_machine(system)[0], Machine(memory=read_ram_bandwidth(system)))
     host, assumed = _host(request, machine, machine.memory.read_bytes_per_s.value_or(0.0))
     rooms, ram = here(machine, request.ram_bytes)
-    gpus = machine.gpus.value_or(()) if wants_gpu else ()
+    gpus = computing(machine.gpus.value_or(())) if wants_gpu else ()
     if not gpus:
         device = _processor(machine.cpu, host)
         if assumed:

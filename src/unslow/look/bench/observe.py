@@ -1,12 +1,18 @@
-"""The speed of a busy server, without sending it anything to do: two looks at its slots, a moment apart."""
+"""The speed of a busy server, without sending it anything to do: two looks at what it counts, a moment apart."""
 
-from typing import Any, NamedTuple
+import math
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
-from unslow.facts.values import Fact, measured, not_found
-from unslow.look.system import LookError, System
+from unslow.facts.values import Fact, measured, not_found, not_supported
+from unslow.look.openai_api.server import Server
+from unslow.look.system import LookError
 
 WINDOW_S = 2.0
-OK = 200
+_GENERATED = re.compile(r"^vllm:generation_tokens_total(?:\{[^}\n]{0,2000}\})? (\S{1,40})$", re.MULTILINE)
+_RUNNING = re.compile(r"^vllm:num_requests_running(?:\{[^}\n]{0,2000}\})? (\S{1,40})$", re.MULTILINE)
+T = TypeVar("T")
 
 
 class Decoding(NamedTuple):
@@ -16,32 +22,67 @@ class Decoding(NamedTuple):
     tokens: int
 
 
-def observe(system: System, url: str, headers: dict[str, str]) -> Fact[float]:
+class Counted(NamedTuple):
+    """What a server with counters says: tokens so far, and requests in work."""
+
+    tokens: float
+    running: float
+
+
+def observe(server: Server, runtime: str) -> Fact[float]:
     """Tokens per second of the one request that is being answered; unknown with none, or with several at once."""
+    if runtime.endswith("llama.cpp"):
+        return _observed(server, _look_at_slots, parse_speed, "/slots")
+    if runtime == "vLLM":
+        return _observed(server, _look_at_metrics, parse_counted_speed, "/metrics")
+    return not_supported(f"{runtime or 'this server'} does not show what it is doing")
+
+
+def _observed(
+    server: Server, look: Callable[[Server], T], speed: Callable[[T, T, float, str], Fact[float]], path: str
+) -> Fact[float]:
+    system = server.system
     try:
-        before, start = _look(system, url, headers), system.clock()
+        before, start = look(server), system.clock()
         system.sleep(WINDOW_S)
-        after, end = _look(system, url, headers), system.clock()
+        after, end = look(server), system.clock()
     except LookError as error:
-        return not_found(f"the slots could not be watched: {error.why}")
-    return parse_speed(before, after, end - start, url)
+        return not_found(f"its work could not be watched: {error.why}")
+    return speed(before, after, end - start, server.url + path)
 
 
 def parse_speed(before: dict[int, Decoding], after: dict[int, Decoding], seconds: float, source: str) -> Fact[float]:
-    """The speed between two looks."""
+    """The speed between two looks at slots."""
     moved = {s: after[s].tokens - d.tokens for s, d in before.items() if s in after and after[s].task == d.task}
     moved = {slot: tokens for slot, tokens in moved.items() if tokens > 0}
     if len(moved) != 1 or len(after) > 1 or seconds <= 0:
-        several = "several requests share the server" if len(after) > 1 else "no request was being answered throughout"
-        return not_found(f"{several}, so the speed of one can't be told")
-    return measured(next(iter(moved.values())) / seconds, f"two looks at {source}/slots, {seconds:.1f} s apart")
+        return _not_one(several=len(after) > 1)
+    return _speed(next(iter(moved.values())), seconds, source)
 
 
-def _look(system: System, url: str, headers: dict[str, str]) -> dict[int, Decoding]:
-    answer = system.request("GET", f"{url}/slots", headers=headers)
-    if answer.status != OK:
-        raise LookError(f"/slots answered {answer.status}")
-    return parse_slots(answer.json())
+def parse_counted_speed(before: Counted, after: Counted, seconds: float, source: str) -> Fact[float]:
+    """The speed between two looks at counters."""
+    tokens = after.tokens - before.tokens
+    if (before.running, after.running) != (1, 1) or tokens <= 0 or seconds <= 0:
+        return _not_one(several=max(before.running, after.running) > 1)
+    return _speed(tokens, seconds, source)
+
+
+def _not_one(*, several: bool) -> Fact[float]:
+    why = "several requests share the server" if several else "no request was being answered throughout"
+    return not_found(f"{why}, so the speed of one can't be told")
+
+
+def _speed(tokens: float, seconds: float, source: str) -> Fact[float]:
+    return measured(tokens / seconds, f"two looks at {source}, {seconds:.1f} s apart")
+
+
+def _look_at_slots(server: Server) -> dict[int, Decoding]:
+    return parse_slots(server.json("/slots"))
+
+
+def _look_at_metrics(server: Server) -> Counted:
+    return parse_counters(server.text("/metrics"))
 
 
 def parse_slots(slots: Any) -> dict[int, Decoding]:
@@ -58,3 +99,19 @@ def _decoded(next_token: Any) -> int:
     first = next_token[0] if isinstance(next_token, list) and next_token else next_token
     count = first.get("n_decoded") if isinstance(first, dict) else None
     return count if isinstance(count, int) else 0
+
+
+def parse_counters(text: str) -> Counted:
+    """VLLM's counters, summed over its engines; LookError where there are none."""
+    tokens, running = (_sum(pattern, text) for pattern in (_GENERATED, _RUNNING))
+    if tokens is None or running is None:
+        raise LookError("/metrics does not count tokens and requests")
+    return Counted(tokens, running)
+
+
+def _sum(pattern: re.Pattern[str], text: str) -> float | None:
+    try:
+        values = [float(found) for found in pattern.findall(text)]
+    except ValueError:
+        return None
+    return sum(values) if values and all(math.isfinite(v) and v >= 0 for v in values) else None

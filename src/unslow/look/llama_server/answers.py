@@ -10,7 +10,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, estimated, failed, first_known, not_found, not_supported, reported
-from unslow.look.llama_server.http import LOADING, Answers
+from unslow.look.llama_server.http import LOADING, Answers, is_router
 from unslow.look.logs.llama_cpp.model import parse_file_type
 
 _MOST_COUNT = 2**53
@@ -62,7 +62,7 @@ def parse_health(health: Any, source: str) -> Fact[Any]:
 
 def parse_props(props: Any, source: str) -> Subject:
     """Slots, context of each, build and model file."""
-    if isinstance(props, dict) and props.get("role") == "router":
+    if is_router(props):
         return _router(source)
     path = _text(props, source, "model_path")
     quant = _text(props, source, "model_ftype")

@@ -7,6 +7,7 @@ them holds the layers, the split of memory, the cache type or the threads: those
 from typing import Any, NamedTuple
 
 from unslow.facts.values import Absence, Unknown, failed, not_found, not_supported
+from unslow.look.openai_api.server import Server
 from unslow.look.system import LookError, System, unknown
 
 OK = 200
@@ -30,19 +31,20 @@ class Answers(NamedTuple):
     metrics: Any
 
 
-def read_answers(system: System, url: str, api_key: str = "") -> Answers:
-    """Ask a server everything that costs it nothing."""
-    health = _ask(system, url, "/health", api_key)
+def read_answers(system: System, url: str, api_key: str = "", query: str = "") -> Answers:
+    """Ask a server everything that costs it nothing; `query` goes with each question, as a router wants it."""
+    server = Server(system, url, api_key)
+    health = _ask(server, "/health")
     if isinstance(health, Unknown) and health not in _REASONS.values():
         return Answers(health, health, health, health, health)  # nobody there: one wait is enough
-    props = _ask(system, url, "/props", api_key)
-    models = _ask(system, url, "/v1/models", api_key)
+    props = _ask(server, f"/props{query}")
+    models = _ask(server, "/v1/models")
     quiet = _must_not_ask(props)
     if quiet:
         return Answers(health, props, models, quiet, quiet)
-    slots = _ask(system, url, "/slots", api_key)
+    slots = _ask(server, f"/slots{query}")
     # reading /metrics resets the gauges that other scrapers average; counters, which are used here, are not touched
-    metrics = _ask(system, url, "/metrics", api_key, text=True)
+    metrics = _ask(server, f"/metrics{query}", text=True)
     return Answers(health, props, models, slots, metrics)
 
 
@@ -50,15 +52,19 @@ def _must_not_ask(props: Any) -> Unknown | None:
     """Some questions would wake a sleeping server, which loads its model again; a router has no slots of its own."""
     if isinstance(props, dict) and props.get("is_sleeping") is True:
         return Unknown("the server sleeps, and asking would wake it", absence=Absence.NOT_LOOKED)
-    if isinstance(props, dict) and props.get("role") == "router":
+    if is_router(props):
         return not_supported("this is a router: its models run in servers of their own")
     return None
 
 
-def _ask(system: System, url: str, path: str, api_key: str, *, text: bool = False) -> Any:
-    headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
+def is_router(props: Any) -> bool:
+    """Whether /props is that of a router, which has no model of its own."""
+    return isinstance(props, dict) and props.get("role") == "router"
+
+
+def _ask(server: Server, path: str, *, text: bool = False) -> Any:
     try:
-        answer = system.request("GET", url + path, headers=headers)
+        answer = server.ask(path)
         if answer.status != OK:
             return _REASONS.get(answer.status, failed(f"{path} answered {answer.status}"))
         return answer.body.decode("utf-8", "replace") if text else answer.json()

@@ -3,27 +3,22 @@
 from typing import Any
 
 from unslow.facts.runtime import Runtime
-from unslow.look.llama_server.arguments import parse_settings
+from unslow.facts.values import Known
+from unslow.look.llama_server.address import read_api_key
+from unslow.look.openai_api.server import OK, Server
+from unslow.look.processes import Process
 from unslow.look.system import LookError, System
 
-OK = 200
+
+def read_key_of(system: System, runtime: Runtime) -> str:
+    """The API key that the server itself was started with, where its process can be read; empty otherwise."""
+    return read_api_key(Process(system, runtime.pid.value, "")) if isinstance(runtime.pid, Known) else ""
 
 
-def key_of(runtime: Runtime) -> str | None:
-    """The API key that the server itself was started with, where its command line or environment can be read."""
-    settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
-    return settings["api_key"].value.split(",")[0] if "api_key" in settings else None
-
-
-def headers(api_key: str | None) -> dict[str, str]:
-    """The headers of a request."""
-    return {"Authorization": f"Bearer {api_key}"} if api_key else {}
-
-
-def unused_slot(system: System, url: str, api_key: str | None) -> int | None:
+def read_unused_slot(server: Server) -> int | None:
     """A slot that has held no conversation yet, so that measuring on it pushes none out; None where there is none."""
     try:
-        answer = system.request("GET", f"{url}/slots", headers=headers(api_key))
+        answer = server.ask("/slots")
         return parse_unused_slot(answer.json()) if answer.status == OK else None
     except LookError:
         return None

@@ -1,85 +1,110 @@
-"""llama-server processes of this machine, from /proc."""
+"""llama-server processes: which they are, whose they are, and what they show of themselves."""
 
 import re
-from typing import Any, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 from unslow.facts.units import KIB
-from unslow.facts.values import Fact, Known, Unknown, failed, not_found, reported
+from unslow.facts.values import NOT_LOOKED, Fact, Unknown, failed, not_found, reported
 from unslow.look.kernel.cpu_lists import parse_cpu_list
 from unslow.look.llama_server.arguments import Setting, parse_settings
-from unslow.look.system import LookError, System, unknown
-from unslow.look.system.door import read_text
+from unslow.look.processes import Process, ancestors, words_of
+from unslow.look.system import System
 
-KEPT_VARIABLES = ("LLAMA_", "GGML_", "CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_", "OMP_")
-_SMALL = 65536
-_OWNERS = (("ollama", "ollama"), ("LM Studio", "lm_studio"), ("lm-studio", "lm_studio"), ("llmster", "lm_studio"))
+_NAMES = ("llama", "server", "com.docker.llam")  # the kernel keeps fifteen letters of a name
+_OWNERS = ("ollama", "LM Studio", "lm-studio", "llmster", ".lmstudio")
+_OWNED_PATHS = ("/ollama/", "/.lmstudio/", "/lm-studio/")
+_OLLAMA_BLOB = "/blobs/sha256-"
 
 
 class FoundServer(NamedTuple):
-    """One process that looks like llama-server."""
+    """One llama-server, as its process shows it."""
 
-    pid: int
+    process: Process
     command: Fact[list[str]]
     environment: Fact[dict[str, str]]
-    parent_pid: Fact[int]
-    owner: Literal["", "ollama", "lm_studio", "router"]
-    """Whose child it is; then that runtime speaks for it."""
-    folder: Fact[str]
-    resident_bytes: Fact[int]
-    threads: Fact[int]
-    allowed_cpus: Fact[int]
+    folder: Fact[str] = NOT_LOOKED
+    resident_bytes: Fact[int] = NOT_LOOKED
+    threads: Fact[int] = NOT_LOOKED
+    allowed_cpus: Fact[int] = NOT_LOOKED
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self.process.pid
 
     def settings(self) -> dict[str, Setting]:
-        """What its command line and environment say."""
-        return parse_settings(self.command.value_or([]), self.environment.value_or({}))
+        """What its command line and environment say; keys that only the environment holds are not among them."""
+        return parse_settings(words_of(self.command), self.environment.value_or({}))
 
 
-def find(system: System) -> list[FoundServer]:
-    """Every llama-server that runs here, children of other runtimes among them."""
-    try:
-        names = system.list_dir("/proc")
-    except LookError as error:
-        raise LookError(
-            f"cannot list processes: {error.why}", error.absence, "give the URL or the log of the server"
-        ) from error
-    pids = sorted(int(name) for name in names if name.isdecimal())
-    if not pids:
-        raise LookError("/proc shows no process at all", how_to_get="give the URL or the log of the server")
-    return [found for pid in pids if (found := find_one(system, pid))]
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every llama-server that nobody else speaks for; a router with models is spoken for by their servers."""
+    everything = tuple(processes)
+    servers = [process for process in everything if is_server(process) and not is_owned(process, everything)]
+    parents = {process.parent_pid() for process in servers}
+    return [process for process in servers if process.pid not in parents]
 
 
 def find_one(system: System, pid: int) -> FoundServer | None:
     """The process if it is a llama-server; None for any other, and for one that is gone."""
-    name = _read(system, pid, "comm").strip()
-    if not name.startswith(("llama", "server")):
-        return None
-    command = _command(system, pid)
-    if isinstance(command, Known) and not any(command.value):
-        return None  # a zombie has a name and no command line
-    if not is_llama_server(name, command.value_or([])):
-        return None
-    status = parse_status(_read(system, pid, "status"), f"/proc/{pid}/status")
+    nameless = Process(system, pid, "")
+    process = nameless._replace(name=nameless.text("comm").strip())
+    return found_server(process) if is_server(process) else None
+
+
+def found_server(process: Process) -> FoundServer:
+    """What the process of a server shows."""
+    status = parse_status(process.text("status"), f"/proc/{process.pid}/status")
     return FoundServer(
-        pid=pid,
-        command=command,
-        environment=_environment(system, pid),
-        parent_pid=status["PPid"],
-        owner=_owner(system, status["PPid"], command.value_or([])),
-        folder=_folder(system, pid),
+        process=process,
+        command=process.command(),
+        environment=process.environment(),
+        folder=process.folder(),
         resident_bytes=status["VmRSS"],
         threads=status["Threads"],
         allowed_cpus=status["Cpus_allowed_list"],
     )
 
 
+def is_server(process: Process) -> bool:
+    """Whether a process serves with llama.cpp; a zombie has a name and no command line."""
+    if not process.name.startswith(_NAMES):
+        return False
+    command = process.command()
+    if isinstance(command, Unknown) and command.why.endswith("is empty"):
+        return False
+    return is_llama_server(process.name, words_of(command))
+
+
 def is_llama_server(name: str, command: list[str]) -> bool:
     """Whether a process of this name and command line serves with llama.cpp."""
-    if name.startswith("llama-server"):
+    if name.startswith(("llama-server", "com.docker.llam")):
         return True
     if name == "llama":
         return command[1:2] in (["serve"], ["server"])
     model = parse_settings(command, {}).get("model", Setting("", ""))
     return name == "server" and model.value.endswith(".gguf")
+
+
+def is_owned(process: Process, processes: tuple[Process, ...]) -> bool:
+    """Whether Ollama or LM Studio started it, which then speak for it."""
+    command = words_of(process.command())
+    program = command[0] if command else ""
+    if any(path in program for path in _OWNED_PATHS) or _OLLAMA_BLOB in " ".join(command):
+        return True
+    return any(parent.name.startswith(_OWNERS) for parent in ancestors(process, processes))
+
+
+def parents_of(process: Process, most: int = 4) -> Iterator[Process]:
+    """Its parent and grandparents, as far as they matter and can be seen."""
+    for _ in range(most):
+        pid = process.parent_pid()
+        if pid <= 1:
+            return
+        nameless = Process(process.system, pid, "")
+        process = nameless._replace(name=nameless.text("comm").strip())
+        yield process
 
 
 def parse_status(text: str, source: str) -> dict[str, Fact[Any]]:
@@ -101,53 +126,6 @@ def _count(fields: dict[str, str], name: str, source: str) -> Fact[int]:
     value = fields.get(name, "").strip()
     known = value.isdecimal() and len(value) <= len(str(2**53)) - 1
     return reported(int(value), f"{source}: {name}") if known else not_found(f"{source} does not say {name}")
-
-
-def _read(system: System, pid: int, name: str) -> str:
-    try:
-        return read_text(system, f"/proc/{pid}/{name}", _SMALL)
-    except LookError:
-        return ""
-
-
-def _command(system: System, pid: int) -> Fact[list[str]]:
-    path = f"/proc/{pid}/cmdline"
-    try:
-        words = read_text(system, path).split("\0")
-    except LookError as error:
-        return unknown(error)
-    return reported(words[:-1] if words[-1] == "" else words, path) if any(words) else not_found(f"{path} is empty")
-
-
-def _environment(system: System, pid: int) -> Fact[dict[str, str]]:
-    """The few variables that matter here; nobody else's environment is kept."""
-    path = f"/proc/{pid}/environ"
-    try:
-        words = read_text(system, path).split("\0")
-    except LookError as error:
-        return unknown(error)
-    pairs = (word.partition("=") for word in words if word.startswith(KEPT_VARIABLES))
-    return reported({name: value for name, _, value in pairs}, path)
-
-
-def _folder(system: System, pid: int) -> Fact[str]:
-    try:
-        return reported(system.read_link(f"/proc/{pid}/cwd"), f"/proc/{pid}/cwd")
-    except LookError as error:
-        return unknown(error)
-
-
-def _owner(system: System, parent: Fact[int], command: list[str]) -> Literal["", "ollama", "lm_studio", "router"]:
-    program = command[0] if command else ""
-    if "/ollama/" in program or "/blobs/sha256-" in " ".join(command):
-        return "ollama"
-    name = _read(system, parent.value, "comm").strip() if isinstance(parent, Known) else ""
-    if name.startswith("llama-server"):
-        return "router"
-    for start, owner in _OWNERS:
-        if name.startswith(start):
-            return "ollama" if owner == "ollama" else "lm_studio"
-    return "lm_studio" if "/.lmstudio/" in program else ""
 
 
 def absolute(path: str, folder: Fact[str]) -> Fact[str]:

@@ -10,11 +10,14 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, not_found, reported
+from unslow.look.llama_server.address import front_of, read_api_key, url_of
 from unslow.look.llama_server.answers import subject_of
-from unslow.look.llama_server.arguments import Setting
+from unslow.look.llama_server.arguments import Setting, without_secrets
+from unslow.look.llama_server.builds import oldest_possible
 from unslow.look.llama_server.http import Answers, read_answers
 from unslow.look.llama_server.log_file import read_own_log
 from unslow.look.llama_server.process import FoundServer, absolute
+from unslow.look.llama_server.router_log import read_router_log
 from unslow.look.llama_server.settle import settled
 from unslow.look.llama_server.told import told
 from unslow.look.logs.llama_cpp import LlamaLog
@@ -30,23 +33,25 @@ def read_server(system: System, target: FoundServer | str, api_key: str = "") ->
 
 def _read_url(system: System, url: str, api_key: str) -> Subject:
     url = url.rstrip("/")
-    subject = _subject(read_answers(system, url, api_key), reported(url, "given"))
+    subject = http_subject(read_answers(system, url, api_key), reported(url, "given"))
     # a path on another machine says nothing about a file on this one
     return with_file(system, subject, [""]) if is_loopback(_host(url)) else subject
 
 
 def _read_process(system: System, found: FoundServer, api_key: str) -> Subject:
     settings = found.settings()
-    url = url_of(settings)
-    key = api_key or settings.get("api_key", Setting("", "")).value.split(",")[0]
+    url, key = url_of(settings), api_key or read_api_key(found.process)
     answers = read_answers(system, url.value, key) if isinstance(url, Known) else Answers(url, url, url, url, url)
-    http = _own(_subject(answers, url), settings)
+    http = _own(http_subject(answers, url), settings)
     path, log = read_own_log(system, found, settings)
+    if isinstance(path, Unknown):
+        path, log = read_router_log(found, settings) or (path, log)
     asked = told(settings, complete=isinstance(found.environment, Known))
-    subject = settled(asked, http, Subject(runtime=log.runtime, model=log.model))
+    subject = settled(asked, http, Subject(runtime=log.runtime, model=log.model), oldest_possible(answers.props))
     runtime = overlaid(subject.runtime, _of_process(found, http.runtime.url, path))
     model = overlaid(subject.model, Model(path=_model_path(found, settings, log)))
-    return with_file(system, Subject(runtime=runtime, model=model), [f"/proc/{found.pid}/root", ""])
+    whole = msgspec.structs.replace(subject, runtime=runtime, model=model)
+    return with_file(system, whole, [f"/proc/{found.pid}/root", ""])
 
 
 def _host(url: str) -> str:
@@ -56,20 +61,8 @@ def _host(url: str) -> str:
         return ""
 
 
-def url_of(settings: dict[str, Setting]) -> Fact[str]:
-    """Where the server listens, seen from this machine."""
-    host, port = settings.get("host", Setting("127.0.0.1", "")).value, settings.get("port", Setting("8080", "")).value
-    if host.endswith(".sock"):
-        return Unknown(f"it listens on the socket {host}", "give it a port with --port")
-    if host in ("0.0.0.0", "::", ""):  # noqa: S104 (read, not bound)
-        host = "127.0.0.1"
-    scheme = "https" if "certificate" in settings else "http"
-    prefix = settings.get("api_prefix", Setting("", "")).value.strip("/")
-    url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-    return reported(f"{url}/{prefix}" if prefix else url, settings.get("port", Setting("", "default port")).source)
-
-
-def _subject(answers: Answers, url: Fact[str]) -> Subject:
+def http_subject(answers: Answers, url: Fact[str]) -> Subject:
+    """What a server's answers tell."""
     names = {"health": "/health", "props": "/props", "models": "/v1/models", "slots": "/slots", "metrics": "/metrics"}
     subject = subject_of(answers, {name: url.value_or("") + path for name, path in names.items()})
     return msgspec.structs.replace(subject, runtime=msgspec.structs.replace(subject.runtime, url=url))
@@ -94,11 +87,18 @@ def _of_process(found: FoundServer, url: Fact[str], log_path: Fact[str]) -> Runt
         name=reported("llama.cpp", f"/proc/{found.pid}/comm"),
         pid=reported(found.pid, "/proc"),
         url=url,
-        command=found.command,
+        command=_shown(found.command),
         environment=found.environment,
         log_path=log_path,
         resident_bytes=found.resident_bytes,
+        container=found.process.container(),
+        front=front_of(found),
     )
+
+
+def _shown(command: Fact[list[str]]) -> Fact[list[str]]:
+    """The command line without its keys."""
+    return reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command
 
 
 def _model_path(found: FoundServer, settings: dict[str, Setting], log: LlamaLog) -> Fact[str]:

@@ -4,113 +4,125 @@ from collections.abc import Mapping
 from typing import Any
 
 from unslow.facts.runtime import Runtime
-from unslow.facts.units import MIB
-from unslow.facts.values import Fact, estimated, failed, not_found, reported
-from unslow.look.llama_server.arguments import COMMAND, ENVIRONMENT, FLAGS, OFF, ON, Setting
+from unslow.facts.values import Fact, not_found, reported
+from unslow.look.llama_server.arguments import COMMAND, ENVIRONMENT, Setting
+from unslow.look.llama_server.flags import FLAGS, ON
+from unslow.look.llama_server.settings import Told, number
 
 ALL_LAYERS = 9999
 """What `-ngl all` stands for: more layers than any model has."""
 
-_MOST_DIGITS = 12
-
 
 def told(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
     """What the runtime was told; `complete` says that the environment could be read too, so that absence is a fact."""
-    facts: dict[str, Any] = {
-        "gpu_layers_set": _gpu_layers(settings, complete=complete),
-        "context_set": _positive(settings, "context", complete=complete),
-        "fit": _truth(settings, "fit", complete=complete),
-        "fit_margin_bytes": _margin(settings, complete=complete),
-        "tensor_overrides": _overrides(settings, complete=complete),
-        "device_set": _text(settings, "device", complete=complete),
-        "threads": _positive(settings, "threads", complete=complete),
-        "threads_batch": _positive(settings, "threads_batch", complete=complete),
-        "slots": _positive(settings, "slots", complete=complete),
-        "kv_unified": _truth(settings, "kv_unified", complete=complete),
-        "flash_attention": _truth(settings, "flash_attention", complete=complete),
-        "log_level": _positive(settings, "log_level", complete=complete),
-        "kv_type_k": _text(settings, "kv_type_k", complete=complete, default="f16"),
-        "kv_type_v": _text(settings, "kv_type_v", complete=complete, default="f16"),
-        "batch": _positive(settings, "batch", complete=complete, default=2048),
-        "ubatch": _positive(settings, "ubatch", complete=complete, default=512),
-    }
+    given = Told(settings, complete)
+    facts: dict[str, Any] = {**_placement(given), **_work(given), **_caches(given), **_drafting(given)}
     return Runtime(**facts)
 
 
-def _missing(name: str, *, complete: bool, default: Any = None) -> Fact[Any]:
-    flag = FLAGS[name].spellings[0]
-    if not complete:
-        return failed(f"{flag} is not on the command line, and the environment could not be read")
-    if default is not None:
-        return estimated(default, f"default of llama.cpp: no {flag}")
-    return not_found(f"{flag} was not given")
+def _placement(given: Told) -> dict[str, Fact[Any]]:
+    return {
+        "gpu_layers_set": _gpu_layers(given),
+        "fit": given.truth("fit"),
+        "fit_margin_bytes": given.mebibytes("fit_margin"),
+        "fit_context_min": given.positive("fit_context"),
+        "tensor_overrides": _overrides(given),
+        "device_set": given.text("device"),
+        "main_gpu": given.natural("main_gpu", default=0),
+        "split_mode": given.text("split_mode", default="layer"),
+        "tensor_split": given.numbers("tensor_split"),
+        "kv_offload": given.truth("kv_offload", default=True),
+        "op_offload": given.truth("op_offload", default=True),
+        "repack": given.truth("repack", default=True),
+        "load_mode": _load_mode(given),
+    }
 
 
-def _number(setting: Setting) -> int | None:
-    text = setting.value.strip()
-    digits = text.removeprefix("-")
-    return int(text) if digits.isdecimal() and len(digits) <= _MOST_DIGITS else None
+def _work(given: Told) -> dict[str, Fact[Any]]:
+    return {
+        "threads": given.positive("threads"),
+        "threads_batch": given.positive("threads_batch"),
+        "batch": given.positive("batch", default=2048),
+        "ubatch": given.positive("ubatch", default=512),
+        "flash_attention": given.truth("flash_attention"),
+        "numa": given.text("numa"),
+        "cpu_list": given.text("cpu_range" if "cpu_range" in given.settings else "cpu_mask"),
+        "priority": given.whole("priority", default=0),
+        "polling": given.natural("polling", default=50),
+        "log_level": given.positive("log_level"),
+        "metrics_endpoint": given.truth("metrics", default=False),
+        "top_k": given.whole("top_k", default=40),
+        "grammar": given.text("schema" if "schema" in given.settings else "grammar"),
+    }
 
 
-def _positive(settings: Mapping[str, Setting], name: str, *, complete: bool, default: int | None = None) -> Fact[int]:
-    """A count; nought and less leave the choice to llama.cpp."""
-    setting = settings.get(name)
+def _caches(given: Told) -> dict[str, Fact[Any]]:
+    return {
+        "context_set": given.positive("context"),
+        "slots": given.positive("slots"),
+        "kv_unified": given.truth("kv_unified"),
+        "kv_type_k": given.text("kv_type_k", default="f16"),
+        "kv_type_v": given.text("kv_type_v", default="f16"),
+        "swa_full": given.truth("swa_full", default=False),
+        "prompt_cache": given.truth("prompt_cache", default=True),
+        "cache_reuse": given.natural("cache_reuse", default=0),
+        "cache_ram_bytes": given.mebibytes("cache_ram"),
+    }
+
+
+def _drafting(given: Told) -> dict[str, Fact[Any]]:
+    """The way of drafting, by its type or its model; without either, a number of tokens means nothing."""
+    names = ("draft_type", "draft_model", "draft_repository")
+    ways = [given.settings[name] for name in names if name in given.settings]
+    way = next((w for w in ways if w.value not in ("", "none")), None)
+    if way is None:
+        return {"speculative": given.missing("draft_model")}
+    return {"speculative": reported(way.value, way.source), "draft_tokens": given.positive("draft_tokens")}
+
+
+def _gpu_layers(given: Told) -> Fact[int]:
+    setting = given.settings.get("gpu_layers")
     if setting is None:
-        return _missing(name, complete=complete, default=default)
-    number = _number(setting)
-    if number is None:
-        return failed(f"{setting.source}: {setting.value!r} is not a number")
-    return reported(number, setting.source) if number > 0 else not_found(f"{setting.source} lets llama.cpp choose")
+        return given.missing("gpu_layers")
+    if setting.value == "all":
+        return reported(ALL_LAYERS, setting.source)
+    if setting.value == "auto" or (number(setting.value) or 0) < 0:
+        return not_found(f"{setting.source} lets llama.cpp choose")
+    return given.natural("gpu_layers")
 
 
-def _gpu_layers(settings: Mapping[str, Setting], *, complete: bool) -> Fact[int]:
-    setting = settings.get("gpu_layers")
-    if setting is None:
-        return _missing("gpu_layers", complete=complete)
-    number = ALL_LAYERS if setting.value == "all" else -1 if setting.value == "auto" else _number(setting)
-    if number is None:
-        return failed(f"{setting.source}: {setting.value!r} is not a number of layers")
-    return reported(number, setting.source) if number >= 0 else not_found(f"{setting.source} lets llama.cpp choose")
+def _load_mode(given: Told) -> Fact[str]:
+    """One setting since b10105, three switches before: direct reading beats mapping, and locking adds to it."""
+    if "load_mode" in given.settings:
+        return given.text("load_mode")
+    switches = {name: given.settings[name] for name in ("direct_io", "mmap", "mlock") if name in given.settings}
+    on = {name for name, setting in switches.items() if setting.value in ON}
+    if not switches:
+        return given.missing("load_mode", default="auto")  # older builds map, newer ones unless a device can't
+    source = ", ".join(setting.source for setting in switches.values())
+    if "direct_io" in on:
+        return reported("dio", source)
+    mapped = "mmap" in on or "mmap" not in switches
+    words = [word for word, is_on in (("mmap", mapped), ("mlock", "mlock" in on)) if is_on]
+    return reported("+".join(words) or "none", source)
 
 
-def _truth(settings: Mapping[str, Setting], name: str, *, complete: bool) -> Fact[bool]:
-    setting = settings.get(name)
-    if setting is None:
-        return _missing(name, complete=complete)
-    if setting.value in (*ON, *OFF):
-        return reported(setting.value in ON, setting.source)
-    return not_found(f"{setting.source} lets llama.cpp choose")
-
-
-def _text(settings: Mapping[str, Setting], name: str, *, complete: bool, default: str | None = None) -> Fact[str]:
-    setting = settings.get(name)
-    return reported(setting.value, setting.source) if setting else _missing(name, complete=complete, default=default)
-
-
-def _margin(settings: Mapping[str, Setting], *, complete: bool) -> Fact[int]:
-    """The largest margin where each device has its own."""
-    setting = settings.get("fit_margin")
-    if setting is None:
-        return _missing("fit_margin", complete=complete)
-    numbers = [_number(Setting(part, "")) for part in setting.value.split(",")]
-    known = [n for n in numbers if n is not None and n >= 0]
-    return reported(max(known) * MIB, setting.source) if known else failed(f"{setting.source}: not a size in MiB")
-
-
-def _overrides(settings: Mapping[str, Setting], *, complete: bool) -> Fact[list[str]]:
+def _overrides(given: Told) -> Fact[list[str]]:
     """Tensors that were sent elsewhere by name, as written; none at all is a fact too."""
-    given = [(name, settings[name]) for name in ("override", "cpu_moe", "n_cpu_moe") if name in settings]
-    words = [_override(name, setting) for name, setting in given]
+    names = ("override", "cpu_moe", "n_cpu_moe", "n_cpu_ffn")
+    found = [(name, given.settings[name]) for name in names if name in given.settings]
+    words = [_override(name, setting) for name, setting in found]
     if any(words):
-        return reported([word for word in words if word], given[0][1].source)
-    if not complete:
-        return _missing("override", complete=False)
+        return reported([word for word in words if word], found[0][1].source)
+    if not given.complete:
+        return given.missing("override")
     return reported([], f"{COMMAND}, {ENVIRONMENT}: no {FLAGS['override'].spellings[0]}")
 
 
 def _override(name: str, setting: Setting) -> str:
-    if name == "cpu_moe":
-        return "--cpu-moe" if setting.value in ON else ""
-    if name == "n_cpu_moe":
-        return f"--n-cpu-moe {setting.value}" if _number(setting) else ""
-    return setting.value
+    if name == "override":
+        return setting.value
+    flag = FLAGS[name].spellings[-1]
+    if FLAGS[name].switch:
+        return flag if setting.value in ON else ""
+    return f"{flag} {setting.value}" if number(setting.value) else ""

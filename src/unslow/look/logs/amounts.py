@@ -7,7 +7,9 @@ from unslow.facts.units import GIB, KIB, MHZ, MIB
 from unslow.facts.values import Fact, not_supported, reported
 
 # A comma is a decimal one (Task Manager follows the country), but not where three digits follow: those are thousands.
-_AMOUNT = re.compile(r"(-?\d{1,18}(?:\.\d{1,9}|,\d{1,2}(?!\d))?)\s*(?:°\s*)?([A-Za-z%]{0,4})")
+_AMOUNT = re.compile(
+    r"(?<![\w.])x?(-?\d{1,18}(?:\.\d{1,9}|,\d{1,2}(?!\d))?)(?!\.?\d|[eE][+-]?\d)\s*(?:°\s*)?([A-Za-z%]{0,4})"
+)
 _NOTHING = ("", "n/a", "na", "none", "unsupported", "unknown", "-", "[n/a]")
 
 # These tools count memory in powers of two, whether they call it MB or MiB.
@@ -21,8 +23,9 @@ def amount(text: str, unit: str, source: str) -> Fact[Any]:
     match = _AMOUNT.search(text)
     if text.strip().casefold() in _NOTHING or not match:
         return not_supported(f'{source} says "{text.strip()[:40]}"')
-    written = match[2].casefold()
-    name = written if written in _SCALES and (written in _SIZES) == (unit.casefold() in _SIZES) else unit.casefold()
+    name, written = unit.casefold(), match[2].casefold()
+    if written and written in _SCALES and (written in _SIZES) == (name in _SIZES):
+        name = written
     value = round(float(match[1].replace(",", ".")) * _SCALES[name], 6)
     return reported(round(value) if name in _SIZES or value.is_integer() else value, source)
 

@@ -1,15 +1,19 @@
 """What a dialect is: a way of reading text that some program writes.
 
 A *line dialect* is fed the lines that hold one of its needles, in order, and may never see the others: that is what
-lets a log of gigabytes stream in constant memory. A *text dialect* reads a table or a block whole, from a text of
-bounded size. Both leave a `Seen`: facts, each with the file and line it comes from.
+lets a log of gigabytes stream in constant memory. A module offers it as `DIALECT`. A *text dialect* reads a table or a
+block whole, from a text of bounded size; a module offers it as `parse_text`. Both leave a `Seen`: facts, each with
+the file and line it comes from. Modules of `look.logs` are found by presence.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from unslow.facts.machine import Facts, Machine
 from unslow.facts.snapshot import Subject
+
+LONGEST_LINE = 8192
+"""No reader is shown more of a line than this; longer ones are cut around the needle."""
 
 
 class Seen(Facts, frozen=True, kw_only=True):
@@ -18,6 +22,8 @@ class Seen(Facts, frozen=True, kw_only=True):
     machine: Machine = Machine()
     subject: Subject = Subject()
     lines: int = 0
+    spans: tuple[tuple[int, int], ...] = ()
+    """Indexes in the text, the first and one past the last, of blocks that a text dialect read: they are no prose."""
 
 
 class LineReader(Protocol):
@@ -41,19 +47,31 @@ class LineDialect(NamedTuple):
 
     needles: tuple[str, ...]
     """Every line that matters holds one of these, case and all; short and common words cost speed."""
-    start: "type[LineReader]"
+    start: Callable[[], LineReader]
+    chatty: frozenset[str] = frozenset()
+    """Needles of lines that come with every request: of a long log, a few in each megabyte tell enough."""
 
 
 class Text(NamedTuple):
-    """Lines of a text with the number of the first, so that facts can say where they stand."""
+    """Lines of a text and their numbers, so that facts can say where they stand."""
 
     lines: Sequence[str]
     source: str
     first: int = 1
+    numbers: Sequence[int] = ()
+    """The number of every line, where they do not follow one another."""
+
+    def number(self, index: int) -> int:
+        """The number of a line of this text."""
+        return self.numbers[index] if self.numbers else self.first + index
 
     def where(self, index: int) -> str:
         """The place of a line of this text."""
-        return f"{self.source}:{self.first + index}"
+        return f"{self.source}:{self.number(index)}"
+
+    def joined(self) -> str:
+        """The text as one string, for patterns that cross lines."""
+        return "\n".join(self.lines)
 
 
 class TextDialect(Protocol):

@@ -2,16 +2,19 @@
 
 import re
 
-from unslow.facts.machine import Memory
+from unslow.facts.machine import Machine, Memory
 from unslow.facts.units import GIB, KIB, MIB
 from unslow.facts.values import Bytes, Fact, Known, Origin, not_found
 from unslow.look.kernel.files import parse_whole
+from unslow.look.logs.dialect import Seen, Text
 
 _TABLE = re.compile(
     r"\b(total[ \t]+used[ \t]+free\b[^\n]{0,200})\n"  # the names of the columns
     r"[^\n]{0,200}?\bMem:([^\n]{0,400})"
     r"((?:\n[^\n]{0,400}){0,4})"  # where the line for swap is found
 )
+_HEADER = re.compile(r"\btotal[ \t]+used[ \t]+free\b")
+_LINES_BEFORE, _LINES_OF_TABLE = 3, 3
 _SWAP = re.compile(r"\bSwap:([^\n]{0,400})")
 _COMMAND = re.compile(r"\bfree[ \t]+(?:-\w+[ \t]+)*(--\w+|-\w*[bkmgh]\w*)")
 _SIZE = re.compile(r"(\d{1,18}(?:[.,]\d{1,3})?)([KMGTPB])?(i)?B?", re.IGNORECASE)
@@ -38,6 +41,16 @@ def parse_memory(text: str, source: str = "free", unit_bytes: int | None = None)
         swap_total_bytes=scale.fact(swap.get("total")),
         swap_used_bytes=scale.fact(swap.get("used")),
     )
+
+
+def parse_text(text: Text) -> Seen:
+    """The last table of `free` in a text."""
+    for index in reversed(range(len(text.lines) - 1)):
+        if _HEADER.search(text.lines[index]) and "Mem:" in text.lines[index + 1]:
+            around = "\n".join(text.lines[max(0, index - _LINES_BEFORE) : index + _LINES_OF_TABLE])
+            memory = parse_memory(around, text.where(index))
+            return Seen(machine=Machine(memory=memory), lines=3, spans=((index, index + _LINES_OF_TABLE),))
+    return Seen()
 
 
 class _Scale:

@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
+from unslow.facts.bounded import fitting
 from unslow.facts.machine import Gpu
 from unslow.facts.merge import overlaid
 from unslow.facts.values import Fact, reported
-from unslow.look.logs.nvidia_gpu import fitting
 
 MOST_GPUS = 64
 _TYPES = get_type_hints(Gpu, include_extras=True)
@@ -15,7 +15,8 @@ _TYPES = get_type_hints(Gpu, include_extras=True)
 def gpu_of(index: int, vendor: str, source: str, facts: Mapping[str, Fact[Any]]) -> Gpu:
     """The GPU; a fact outside the bounds that its type declares becomes a failed look instead of a false number."""
     checked: dict[str, Any] = {name: fitting(fact, _TYPES[name]) for name, fact in facts.items()}
-    return Gpu(index=index, **{"vendor": reported(vendor, source), **checked})
+    maker = {"vendor": reported(vendor, source)} if vendor else {}
+    return Gpu(index=index, **{**maker, **checked})
 
 
 def by_index(*lists: tuple[Gpu, ...]) -> tuple[Gpu, ...]:

@@ -6,6 +6,8 @@ from unslow.facts.machine import Cpu, Machine, Memory, System
 from unslow.facts.units import MHZ
 from unslow.facts.values import Amount, Count, Fact, estimated, not_found, reported
 from unslow.look.kernel.cpu_flags import parse_instruction_sets
+from unslow.look.logs.blocks import block, spans_of
+from unslow.look.logs.dialect import Seen, Text
 
 # A label is not anchored at the line start (quoted mails, tables); what may stand before it is ruled out instead.
 _MODEL = re.compile(r"(?<!BIOS )Model name:[ \t]*(\S[^\n]{0,200})")
@@ -20,6 +22,9 @@ _THREADS = re.compile(r"Thread\(s\) per core:[ \t]*(\d{1,4})")
 _CORES = re.compile(r"Core\(s\) per (?:socket|cluster):[ \t]*(\d{1,6})")
 _GROUPS = re.compile(r"(?:Socket|Cluster)\(s\):[ \t]*(\d{1,6})")
 _EDGES = " \t\r|`"
+_STARTS = re.compile(r"Architecture:\s+\w|(?<!BIOS )Model name:\s+\S|(?<!\d )CPU\(s\):\s+\d|Thread\(s\) per core:\s+\d")
+_GOES_ON = re.compile(r"[\w)]:\s")
+_LEAST_LINES = 2
 _SOCKETS = re.compile(r"Socket\(s\):[ \t]*(\d{1,6})")
 
 
@@ -31,6 +36,15 @@ def parse_machine(text: str, source: str = "lscpu") -> Machine:
         memory=Memory(numa_nodes=_count(_NODES, text, source)),
         system=System(hypervisor=_text(_HYPERVISOR, text, source)),
     )
+
+
+def parse_text(text: Text) -> Seen:
+    """The first output of lscpu in a text, or as much of it as was pasted."""
+    spans = [span for span in spans_of(text, _STARTS, _GOES_ON) if span[1] - span[0] >= _LEAST_LINES]
+    if not spans:
+        return Seen()
+    machine = parse_machine(block(text, spans[0]), text.where(spans[0][0]))
+    return Seen(machine=machine, lines=spans[0][1] - spans[0][0], spans=tuple(spans))
 
 
 def parse_cpu(text: str, source: str = "lscpu") -> Cpu:
@@ -56,8 +70,10 @@ def _first_output(text: str) -> str:
 
 
 def _blocks(text: str) -> list[str]:
-    """One piece for each kind of core: each begins with its model name."""
-    starts = [match.start() for match in _MODEL.finditer(text)] or [0]
+    """One piece for each kind of core: each begins with its model name; older versions print that after the counts."""
+    starts = [match.start() for match in _MODEL.finditer(text)]
+    if len(starts) < 2:  # noqa: PLR2004 (one kind)
+        return [text]
     return [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Mapping
 from typing import Any, get_type_hints
 
-import msgspec
-
+from unslow.facts.bounded import fitting
 from unslow.facts.machine import Gpu, GpuProcess
-from unslow.facts.values import Fact, Known, Unknown, failed, reported
+from unslow.facts.values import Fact, Unknown, failed, reported
 from unslow.look.logs.nvidia_reasons import reason_bits
 
 _TYPES = get_type_hints(Gpu, include_extras=True)
@@ -37,14 +36,3 @@ def reasons(names: list[str], source: str) -> dict[str, Fact[Any]]:
 def gpu_process(pid: int, name: Fact[Any], vram_bytes: Fact[Any]) -> GpuProcess:
     """A process on a GPU, its memory checked like every other fact."""
     return GpuProcess(pid=pid, name=name, vram_bytes=fitting(vram_bytes, _TYPES["vram_used_bytes"]))
-
-
-def fitting(fact: Fact[Any], kind: Any) -> Fact[Any]:
-    """The fact as its type declares it, or a failed look where it does not fit."""
-    if not isinstance(fact, Known):
-        return fact
-    try:
-        checked: Fact[Any] = msgspec.convert(msgspec.to_builtins(fact), kind)
-    except (msgspec.ValidationError, OverflowError) as error:
-        return failed(f"{fact.source} answered {str(fact.value)[:40]}: {error}")
-    return checked

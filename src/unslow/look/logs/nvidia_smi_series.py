@@ -6,11 +6,11 @@ from datetime import datetime
 from statistics import fmean
 from typing import Any, get_type_hints
 
+from unslow.facts.bounded import fitting
 from unslow.facts.run import GpuUnderLoad
 from unslow.facts.units import MIB
 from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
 from unslow.look.logs.nvidia_columns import row_fact, row_reasons
-from unslow.look.logs.nvidia_gpu import fitting
 from unslow.look.logs.nvidia_smi_csv import GPU_SOURCE, Row, rows_by_gpu
 
 # A loaded model still grows with its first requests, by 20 to 90 MiB in recordings (workspaces, graphs). What another

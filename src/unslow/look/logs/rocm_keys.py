@@ -6,14 +6,13 @@ from typing import Any, NamedTuple
 
 from unslow.facts.units import MHZ
 from unslow.facts.values import Fact, Known, first_known, not_found, reported
+from unslow.look.kernel.pcie_link import GENERATIONS
 from unslow.look.logs.amounts import amount, word
 
 _CLOCK = re.compile(r"(\d{1,6})\s*mhz", re.IGNORECASE)
 _LINK = re.compile(r"(\d{1,3}(?:\.\d)?)\s*GT/s,?\s*x(\d{1,2})\b")
 _NUMBER_NAME = re.compile(r"0x[0-9a-fA-F]+")
 _BUS = re.compile(r"[0-9a-fA-F]{4}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
-# Transfers a second of each generation of PCI Express, in units of 1e9.
-GENERATIONS = {2.5: 1, 5.0: 2, 8.0: 3, 16.0: 4, 32.0: 5, 64.0: 6}
 
 # The key, or its beginning, in small letters: the fact and the unit; the first that is known counts.
 _AMOUNTS = {

@@ -9,8 +9,8 @@ from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.units import MHZ
 from unslow.facts.values import Known, reported
 from unslow.look.logs.gpu_builder import MOST_GPUS, gpu_of
-from unslow.look.logs.nvidia_gpu import gpu_process
 from unslow.look.logs.numbered import Numbered, numbered_lines
+from unslow.look.logs.nvidia_gpu import gpu_process
 from unslow.look.logs.rocm_keys import Entry, facts_of, with_free
 
 SOURCE = "rocm-smi"

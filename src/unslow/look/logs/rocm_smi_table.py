@@ -44,7 +44,9 @@ def parse_table(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[G
         }
         facts["performance_state"] = word(row["perf"], line.source)
         # The table has a percentage and no size: bytes can't be had from it.
-        share = not_supported(f"{line.source} says {row['vram'][:10]} of an unnamed total", "rocm-smi --showmeminfo all")
+        share = not_supported(
+            f"{line.source} says {row['vram'][:10]} of an unnamed total", "rocm-smi --showmeminfo all"
+        )
         gpus[int(row["gpu"])] = gpu_of(int(row["gpu"]), "AMD", line.source, {**facts, "vram_used_bytes": share})
     return tuple(gpus[index] for index in sorted(gpus)[:MOST_GPUS])
 

@@ -2,7 +2,8 @@
 
 A probe is a module with `read(system) -> Machine`: it fills in the facts that its source knows and leaves the others
 alone. `read_*` touches the system, `parse_*` is pure. Modules are found by presence; each one fails alone and is
-timed.
+timed. A probe with `TURN = 1` looks after those without: it came later, and recordings made before it hold the answers
+of the clock in the order of the others; NVIDIA's GPUs stay the first of the list, too.
 """
 
 import importlib
@@ -16,10 +17,10 @@ from unslow.look.system import LookError, System
 
 
 def all_probes() -> Iterator[tuple[str, Callable[[System], Machine]]]:
-    """Every probe by name, in alphabetical order."""
-    for info in pkgutil.iter_modules(__path__):
-        module = importlib.import_module(f"{__name__}.{info.name}")
-        yield info.name, module.read
+    """Every probe by name: in turn, and then in alphabetical order."""
+    modules = {info.name: importlib.import_module(f"{__name__}.{info.name}") for info in pkgutil.iter_modules(__path__)}
+    for name in sorted(modules, key=lambda name: (getattr(modules[name], "TURN", 0), name)):
+        yield name, modules[name].read
 
 
 def read_machine(system: System) -> tuple[Machine, tuple[ProbeOutcome, ...]]:

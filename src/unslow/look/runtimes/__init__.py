@@ -1,14 +1,15 @@
 """One module for each runtime: how it is found, how its settings are read, how it spells each knob.
 
 A runtime is a module (or a package) that offers what `Looker` lists. Modules are found by presence and never import
-one another: what two share is a fact, the catalogue, `look.llama_server`, `look.openai_api` or the door.
+one another: what two share is a fact, the catalogue, `look.llama_server`, `look.openai_api` or the door. A module that
+can't be loaded, or lacks something, costs itself and no other.
 """
 
 import importlib
 import pkgutil
 from collections.abc import Sequence
 from functools import cache
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from unslow.facts.knob import Change
 from unslow.facts.runtime import Runtime
@@ -44,16 +45,47 @@ class Looker(Protocol):
         ...
 
 
+OFFERED = ("NAME", "PORTS", "RANK", "find", "read", "read_url", "spell")
+
+
+class Loaded(NamedTuple):
+    """The runtimes that can be asked, and why others can't, by the name of their module."""
+
+    lookers: tuple[Looker, ...]
+    broken: dict[str, str]
+
+
 def names() -> list[str]:
     """The runtimes there are, found by presence."""
     return [info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")]
 
 
 @cache
-def lookers() -> tuple[Looker, ...]:
+def loaded() -> Loaded:
     """Every runtime, in the order in which they are asked at a URL."""
-    modules = [cast("Looker", importlib.import_module(f"{__name__}.{name}")) for name in names()]
-    return tuple(sorted(modules, key=lambda module: (module.RANK, module.NAME)))
+    good, broken = [], {}
+    for name in names():
+        found = _load(name)
+        if isinstance(found, str):
+            broken[name] = found
+        else:
+            good.append(found)
+    return Loaded(tuple(sorted(good, key=lambda module: (module.RANK, module.NAME))), broken)
+
+
+def _load(name: str) -> Looker | str:
+    """The module, or what is wrong with it."""
+    try:
+        module = importlib.import_module(f"{__name__}.{name}")
+    except Exception as bug:  # noqa: BLE001 (one broken module must not cost the others; the snapshot shows it)
+        return f"{type(bug).__name__}: {bug}"
+    missing = [part for part in OFFERED if not hasattr(module, part)]
+    return f"lacks {', '.join(missing)}" if missing else cast("Looker", module)
+
+
+def lookers() -> tuple[Looker, ...]:
+    """Every runtime that can be asked, in the order in which they are asked at a URL."""
+    return loaded().lookers
 
 
 def looker_of(name: str) -> Looker | None:

@@ -18,7 +18,7 @@ from unslow.look.stores._described import described
 from unslow.look.stores._surroundings import read_surroundings
 from unslow.look.system import LookError, System
 
-__all__ = ["Seen", "all_stores", "described", "find_at", "find_everywhere"]
+__all__ = ["Seen", "all_stores", "described", "find_at", "find_everywhere", "read_surroundings"]
 
 
 class Seen:

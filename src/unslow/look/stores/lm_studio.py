@@ -17,9 +17,13 @@ _SMALL = 65536
 
 def places(system: System, around: Surroundings) -> list[str]:
     """The folder that its settings name, in each of the homes that it has had."""
+    return [downloads(system, home) for home in homes(system, around)]
+
+
+def homes(system: System, around: Surroundings) -> list[str]:
+    """Where it keeps everything, its logs and settings too: where it says so, and where it did before."""
     pointed = _pointed(system, around.home)
-    homes = ([pointed] if pointed else []) + [f"{around.home}/.lmstudio", f"{around.home}/.cache/lm-studio"]
-    return [_downloads(system, home) for home in homes]
+    return ([pointed] if pointed else []) + [f"{around.home}/.lmstudio", f"{around.home}/.cache/lm-studio"]
 
 
 def claims(names: Sequence[str]) -> bool:  # noqa: ARG001 (one signature for all stores)
@@ -46,7 +50,8 @@ def _pointed(system: System, home: str) -> str:
         return ""
 
 
-def _downloads(system: System, home: str) -> str:
+def downloads(system: System, home: str) -> str:
+    """The folder of models of a home."""
     try:
         settings = parse_config(system.read_bytes(f"{home}/settings.json"), home)
     except LookError:

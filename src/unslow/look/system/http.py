@@ -52,6 +52,7 @@ def request(method: str, url: str, body: Any, headers: Mapping[str, str], timeou
                 raise LookError(f"{url} answered more than {HTTP_LIMIT_BYTES >> 20} MiB")
         return Answer(response.status, bytes(data), response.getheader("Content-Type") or "")
     finally:
+        response.close()  # which has the socket where the server closes it after the answer
         connection.close()
 
 
@@ -75,6 +76,7 @@ def stream(url: str, body: Any, headers: Mapping[str, str], timeout_s: float) ->
         if rest:
             yield Line(time.monotonic() - start, rest.decode("utf-8", "replace"))
     finally:
+        response.close()
         connection.close()
 
 
@@ -106,7 +108,9 @@ def _exchange(
     try:
         connection.request(method, path or "/", payload, {"Content-Type": "application/json", **headers})
         response = connection.getresponse()
-        time_left(deadline, url)  # headers that were cut off read as if they had ended
+        if time.monotonic() >= deadline:  # headers that were cut off read as if they had ended
+            response.close()
+            raise TimeoutError
     except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
         connection.close()
         time_left(deadline, url)
@@ -114,6 +118,7 @@ def _exchange(
     finally:
         late.cancel()
     if 300 <= response.status < 400:  # noqa: PLR2004 (the 3xx class)
+        response.close()
         connection.close()
         raise LookError(f"{url} redirects to {response.getheader('Location')!r}, which is not followed")
     return connection, response

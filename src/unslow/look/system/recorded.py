@@ -28,6 +28,8 @@ from unslow.look.system.door import (
 T = TypeVar("T")
 
 INDEX = "recording.jsonl"
+SECRET = "secret "
+"""How the name of a question starts whose answer is used and written down nowhere, such as a file of keys."""
 _SHORT = 200  # an error message; anything longer that is no JSON might hold a prompt
 LARGEST_RECORDING_BYTES = 256 * 1024**2
 KEPT_VARIABLES = ("LLAMA_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_", "OLLAMA_", "OMP_", "GOMP_", "VLLM_")
@@ -189,7 +191,8 @@ class Recorder:
         self._write(Entry(f"stream {url}", lines))
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
-        return self._keep(f"ask {name}", lambda: self._system.ask(name, question), _masked_json)
+        form = _hidden if name.startswith(SECRET) else _masked_json
+        return self._keep(f"ask {name}", lambda: self._system.ask(name, question), form)
 
     def now(self) -> str:
         return self._keep("now", self._system.now)
@@ -252,6 +255,10 @@ def without_prompts(slots: str) -> str:
         for name in ("prompt", "generated") if isinstance(slot, dict) else ():
             slot.pop(name, None)
     return msgspec.json.encode(answer).decode()
+
+
+def _hidden(_value: Any) -> str:
+    return "masked"
 
 
 def _masked_json(value: Any) -> Any:

@@ -5,6 +5,7 @@ journalctl or docker all read alike. Since b9151 most of these lines need `-lv 4
 """
 
 from unslow.look.logs.llama_cpp.log import LlamaLog, parse_head_and_tail, parse_log
+from unslow.look.logs.llama_cpp.reader import DIALECT
 from unslow.look.logs.llama_cpp.run import run_of_log
 
-__all__ = ["LlamaLog", "parse_head_and_tail", "parse_log", "run_of_log"]
+__all__ = ["DIALECT", "LlamaLog", "parse_head_and_tail", "parse_log", "run_of_log"]

@@ -6,19 +6,22 @@ from itertools import chain
 from typing import Any
 
 from unslow.facts.machine import Facts
+from unslow.facts.masking import masked_text
 from unslow.facts.model import Model
 from unslow.facts.run import Completion
 from unslow.facts.runtime import Buffer, Runtime, SeenDevice
 from unslow.facts.values import NOT_LOOKED, Amount, Fact, Known, Unknown, estimated, not_found, reported
-from unslow.look.logs.llama_cpp import memory, model, outcome, start
-from unslow.look.logs.llama_cpp.state import Context, FactsByName, Load, ModelLoad, Reading, SeenBuffer
+from unslow.look.logs.llama_cpp import complaints, context, fit, memory, model, outcome, requests, start, system_info
+from unslow.look.logs.llama_cpp.loads import Context, FactsByName, Load, ModelLoad, SeenBuffer
+from unslow.look.logs.llama_cpp.state import KEPT_WARNINGS, Reading, Rule
 
 LONGEST_LINE = 2000
-RULES = start.RULES + memory.RULES + model.RULES + outcome.RULES
+_PARTS = (start, system_info, fit, model, memory, context, outcome, requests, complaints)
+RULES: tuple[Rule, ...] = tuple(rule for part in _PARTS for rule in part.RULES)
+_BY_NEEDLE = tuple((rule.needle, rule) for rule in RULES)
 HOW_TO_GET = "start llama-server with -lv 4: since b9151 it hides these lines by default"
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
-_CLOCK = re.compile(r"\b(\d{1,6})\.(\d\d)\.(\d{3})\.(\d{3}) [IWED] ")
 _LOAD_LINES = (
     "context_length", "context_per_slot", "slots", "kv_unified", "kv_type_k", "kv_type_v", "kv_bytes", "kv_cells",
     "flash_attention", "batch", "ubatch", "threads", "gpu_layers", "layers", "graph_splits", "backends", "devices",
@@ -33,6 +36,9 @@ class LlamaLog(Facts, frozen=True, kw_only=True):
     model: Model = Model()
     completions: Fact[tuple[Completion, ...]] = NOT_LOOKED
     load_s: Fact[Amount] = NOT_LOOKED
+    rates: tuple[Fact[Amount], Fact[Amount]] = (NOT_LOOKED, NOT_LOOKED)
+    """Of prompts and answers, where it prints no more than that."""
+    decode_decay: Fact[Amount] = NOT_LOOKED
     recognised_lines: int = 0
 
 
@@ -53,24 +59,26 @@ def _parse(lines: Iterable[tuple[str, str]], source: str) -> LlamaLog:
     reading = Reading()
     for number, line in lines:
         read_line(reading, line, f"{source}:{number}")
-    return _summary(reading, source)
+    return summary(reading, source)
 
 
-def read_line(reading: Reading, line: str, where: str) -> None:
-    """Take in one line."""
+def read_line(reading: Reading, line: str, where: str) -> bool:
+    """Take in one line; whether it is one that llama.cpp writes."""
     line = line[:LONGEST_LINE].rstrip()
     if "\x1b" in line:
         line = _COLOUR.sub("", line)
-    if clock := _CLOCK.search(line):
-        minutes, seconds, milli, micro = (int(part) for part in clock.groups())
-        reading.seconds = minutes * 60 + seconds + milli / 1e3 + micro / 1e6
-    for rule in RULES:
-        if rule.needle in line and (found := rule.pattern.search(line)):
+    known = False
+    for rule in [rule for needle, rule in _BY_NEEDLE if needle in line]:
+        if found := rule.pattern.search(line):
             rule.take(reading, found, where)
             reading.recognised += 1
+            reading.strong += not rule.weak
+            known = True
+    return known
 
 
-def _summary(reading: Reading, source: str) -> LlamaLog:
+def summary(reading: Reading, source: str) -> LlamaLog:
+    """What the lines so far add up to."""
     load = reading.load
     main = load.main_model()
     facts: dict[str, Any] = {
@@ -79,16 +87,31 @@ def _summary(reading: Reading, source: str) -> LlamaLog:
         **{name: fact for name, fact in load.facts.items() if name != "load_s"},
         **reading.process,
         **_outcome(reading, source),
+        **_history(reading),
     }
-    if reading.recognised:
+    if reading.strong:
         facts["name"] = reported("llama.cpp", source)
     return LlamaLog(
         runtime=Runtime(**facts),
         model=Model(**main.model, **_token_table(load, main)),
         completions=_completions(load, source),
         load_s=load.facts.get("load_s", not_found(f"{source} does not time the load")),
+        rates=load.rates or (NOT_LOOKED, NOT_LOOKED),
+        decode_decay=load.decay or NOT_LOOKED,
         recognised_lines=reading.recognised,
     )
+
+
+def _history(reading: Reading) -> dict[str, Any]:
+    """Loads before the last, complaints, and what was counted."""
+    facts: dict[str, Any] = {name: reported(count, where) for name, (count, where) in requests.counted(reading)}
+    if loads := reading.loads():
+        facts["loads"] = reported(loads, loads[0].source)
+    complaints = [complaint for kind in reading.warnings.values() for complaint in kind]
+    if complaints:
+        texts = [masked_text(text) for text, _ in complaints[:KEPT_WARNINGS]]
+        facts["warnings"] = reported(texts, complaints[0][1])
+    return facts
 
 
 def _missing(reading: Reading, source: str) -> dict[str, Unknown]:

@@ -1,4 +1,4 @@
-"""Lines about memory: layers, buffers, caches, the parameters of a context, and what the fit decided."""
+"""Lines about memory: where the layers went, what was allocated, the caches."""
 
 import re
 from typing import Literal
@@ -6,20 +6,12 @@ from typing import Literal
 from unslow.facts.runtime import Buffer
 from unslow.facts.units import MIB
 from unslow.facts.values import reported
+from unslow.look.logs.llama_cpp.loads import Cache, SeenBuffer, keep
 from unslow.look.logs.llama_cpp.start import is_gpu_name, see_backend
-from unslow.look.logs.llama_cpp.state import Cache, Reading, Rule, SeenBuffer, keep
+from unslow.look.logs.llama_cpp.state import Reading, Rule
 
 Kind = Literal["model", "kv", "state", "compute", "output"]
 _KINDS: dict[str, Kind] = {"KV": "kv", "RS": "state", "compute": "compute", "output": "output", "model": "model"}
-_PARAMETERS = {
-    "n_ctx": "context_length",
-    "n_ctx_seq": "context_per_slot",
-    "n_ctx_per_seq": "context_per_slot",
-    "n_batch": "batch",
-    "n_ubatch": "ubatch",
-    "n_seq_max": "slots",
-}
-_MOST_DIGITS = 12  # so that every count and every number of MiB fits its fact
 _MOST_MIB = 2**39  # facts hold less than 2**60 bytes
 
 
@@ -33,7 +25,13 @@ def mib(text: str) -> int:
 
 
 def _metadata(reading: Reading, found: re.Match[str], where: str) -> None:
+    if reading.load.completions or reading.load.has_context(found[1]):
+        reading.start_load(found.string, where)  # programs around llama.cpp do not say that they load
     reading.load.open_model(found[1])
+    reading.load.where = reading.load.where or where
+    if not reading.load.started_at:
+        reading.read_clock(found.string)
+        reading.load.started_at = reading.clock
     reading.load.current.model["path"] = reported(found[1], where)
 
 
@@ -41,6 +39,19 @@ def _offloaded(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.placed = True
     runtime = reading.load.current.runtime
     runtime["gpu_layers"], runtime["layers"] = reported(int(found[1]), where), reported(int(found[2]), where)
+
+
+def _output(reading: Reading, found: re.Match[str], where: str) -> None:
+    reading.load.current.runtime["output_on_gpu"] = reported(found[1] != "CPU", where)
+
+
+def _load_mode(reading: Reading, found: re.Match[str], where: str) -> None:
+    mode = found[1] or {"true": "mmap", "1": "mmap"}.get(found[2], "none")
+    reading.load.facts["load_mode"] = reported(mode, where)
+
+
+def _override(reading: Reading, _found: re.Match[str], _where: str) -> None:
+    reading.load.current.overridden = True
 
 
 def _buffer(reading: Reading, found: re.Match[str], where: str) -> None:
@@ -74,88 +85,28 @@ def _old_cache(reading: Reading, found: re.Match[str], where: str) -> None:
     keep(context.caches, context.section, Cache(mib(found[1]), None, found[2], found[3], where))
 
 
-def _parameter(reading: Reading, found: re.Match[str], where: str) -> None:
-    """A parameter seen twice belongs to the next context."""
-    name, value = found[1], found[2]
-    model = reading.load.current
-    if name in model.context.parameters:
-        model.next_context()
-    model.context.parameters.add(name)
-    facts = model.context.facts
-    if name in _PARAMETERS and value.isdigit() and len(value) <= _MOST_DIGITS:
-        facts[_PARAMETERS[name]] = reported(int(value), where)
-    elif name == "kv_unified":
-        facts["kv_unified"] = reported(value in ("true", "1"), where)
-    elif name == "flash_attn" and value != "auto":
-        facts["flash_attention"] = reported(value in ("enabled", "1"), where)
-
-
-def _flash_attention(reading: Reading, found: re.Match[str], where: str) -> None:
-    off = found["off"] is not None
-    reading.load.current.context.facts["flash_attention"] = reported(not off, where)
-
-
-def _splits(reading: Reading, found: re.Match[str], where: str) -> None:
-    """Those of one token at a time; prompts, which come first in the line, have more."""
-    reading.load.current.context.facts["graph_splits"] = reported(int(found[2] or found[3] or found[1]), where)
-
-
-def _slots(reading: Reading, found: re.Match[str], where: str) -> None:
-    """The server's own count; n_seq_max can be larger."""
-    facts = reading.load.facts
-    facts["slots"] = reported(int(found[1]), where)
-    if found[2]:
-        facts["context_per_slot"] = reported(int(found[2]), where)
-    if found[3]:
-        facts["kv_unified"] = reported(found[3] == "true", where)
-
-
-def _fit_starts(reading: Reading, _found: re.Match[str], where: str) -> None:
-    reading.load.facts["fit"] = reported(value=True, source=where)
-    reading.load.overflow.clear()
-
-
-def _fit_margin(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.load.facts["fit_margin_bytes"] = reported(int(found[1]) * MIB, where)
-
-
-def _fits(reading: Reading, found: re.Match[str], where: str) -> None:
-    """Everything fits as asked, so the fit moved no part of any layer."""
-    _fit_margin(reading, found, where)
-    _no_overflow(reading, found, where)
-
-
-def _no_overflow(reading: Reading, _found: re.Match[str], where: str) -> None:
-    reading.load.facts["overflowing_layers"] = reported(0, where)
-
-
-def _fit_device(reading: Reading, found: re.Match[str], where: str) -> None:
-    keep(reading.load.overflow, found[1], (int(found[2] or 0), where))
-
-
-def _set_by_user(reading: Reading, found: re.Match[str], where: str) -> None:
-    name = "gpu_layers_set" if found[1] == "n_gpu_layers already" else "context_set"
-    reading.load.facts[name] = reported(int(found[2]), where)
-
-
-def _override(reading: Reading, _found: re.Match[str], _where: str) -> None:
-    reading.load.current.overridden = True
-
-
 RULES = (
     Rule("loaded meta data ", re.compile(r"loaded meta data with .* tensors from (.+?)(?: \(version .*)?$"), _metadata),
-    Rule("offloaded ", re.compile(r"offloaded\s+(\d{1,12})/(\d{1,12})\s+layers to GPU"), _offloaded),
+    Rule(" layers to GPU", re.compile(r"offloaded\s+(\d{1,12})/(\d{1,12})\s+layers to GPU"), _offloaded),
+    Rule("ing output layer to ", re.compile(r"offloading output layer to (GPU|CPU)"), _output),
+    Rule("non-repeating layers to ", re.compile(r"offloading (non-repeating) layers to GPU"), _output),
+    Rule("this can take a while", re.compile(r"\((?:load_mode = ([\w+]{1,20})|mmap = (\w{1,5}))"), _load_mode),
+    Rule(
+        "verrid",
+        re.compile(r"buffer type overrid\w+ to CPU|tensor overrides to CPU|tensor_buft_overrides already set"),
+        _override,
+    ),
     Rule(
         "buffer size",
         re.compile(
-            r"\b(?=\w*(?:load_tensors|llama|sched|alloc|clip))(\w+):\s+(\S+)\s+(?:(model|KV|RS|compute|output)\s+)?"
+            r"\b(?=init:|\w*(?:load_tensors|llama|sched|alloc|clip))(\w+):\s+(\S+)\s+(?:(model|KV|RS|compute|output)\s+)?"
             r"buffer size\s*=\s*([\d.]+)\s*MiB"
         ),
         _buffer,
     ),
-    Rule("creating ", re.compile(r"creating\s+((?:non-)?SWA) KV cache"), _section),
+    Rule("SWA KV cache", re.compile(r"creating\s+((?:non-)?SWA) KV cache"), _section),
     Rule(
-        " cells",
+        " cells,",
         re.compile(
             r"llama_kv_cache\w*:\s+size\s*=\s*([\d.]+) MiB \(\s*(\d{1,9}) cells,"
             r"(?:[^)]*?/(\d{1,4}) seqs)?.*?K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)"
@@ -166,51 +117,5 @@ RULES = (
         "KV self size",
         re.compile(r"KV self size\s*=\s*([\d.]+) MiB, K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)"),
         _old_cache,
-    ),
-    Rule(
-        " = ",
-        re.compile(
-            r"\b(?:llama_context|llama_init_from_model|llama_new_context_with_model):\s+"
-            r"(n_seq_max|n_ctx|n_ctx_seq|n_ctx_per_seq|n_batch|n_ubatch|flash_attn|kv_unified)\s*=\s*(\S+)"
-        ),
-        _parameter,
-    ),
-    Rule(
-        "Flash Attention ",
-        re.compile(
-            r"Flash Attention (?:(?:was auto, set to )?enabled|(?P<off>(?:not supported|was auto), set to disabled))"
-        ),
-        _flash_attention,
-    ),
-    Rule(
-        "flash_attn ",
-        re.compile(r"(?:enabling flash_attn since|flash_attn (?P<off>(?:requires|is not compatible).* forcing off))"),
-        _flash_attention,
-    ),
-    Rule(
-        "splits = ",
-        re.compile(r"\bsplits = (\d{1,12})(?: / (\d{1,12})| \(with bs=\d+\), (\d{1,12}) \(with bs=1\))?"),
-        _splits,
-    ),
-    Rule(
-        "n_slots = ",
-        re.compile(r"n_slots = (\d{1,12})(?:, n_ctx_slot = (\d{1,12}))?(?:.*kv_unified = '(\w+)')?"),
-        _slots,
-    ),
-    Rule("fitting params to ", re.compile(r"fitting params to device memory \.\.\."), _fit_starts),
-    Rule("params_fit_impl: ", re.compile(r"params_fit_impl: getting device memory data for initial"), _fit_starts),
-    Rule("cannot meet free memory target", re.compile(r"memory targets? of (\d{1,12}) MiB"), _fit_margin),
-    Rule("can be met on all devices", re.compile("targets for free memory can be met on all devices"), _no_overflow),
-    Rule("will leave ", re.compile(r"will leave \d+ >= (\d{1,12}) MiB of free device"), _fits),
-    Rule(
-        "params_fit_impl: ",
-        re.compile(r"params_fit_impl:\s+-\s+(\S+) \(.+\):\s+\d+ layers(?: \(\s*(\d{1,12}) overflowing\))?,"),
-        _fit_device,
-    ),
-    Rule("set by user", re.compile(r"(n_gpu_layers already|context size) set by user to (\d{1,12})"), _set_by_user),
-    Rule(
-        "verrid",
-        re.compile(r"buffer type overrid\w+ to CPU|tensor overrides to CPU|tensor_buft_overrides already set"),
-        _override,
     ),
 )

@@ -8,24 +8,26 @@ import msgspec
 from unslow.facts.run import Completion
 from unslow.facts.runtime import AllocationFailure
 from unslow.facts.values import NOT_LOOKED, Fact, reported
+from unslow.look.logs.llama_cpp.loads import Load
 from unslow.look.logs.llama_cpp.memory import mib
-from unslow.look.logs.llama_cpp.state import Load, Reading, Rule
+from unslow.look.logs.llama_cpp.state import Reading, Rule
 
 What = Literal["weights", "kv_cache", "compute_buffer", "unknown"]
 _MOST_MESSAGE = 300
 _MOST_BYTES = 2**60
 
 
-def _load_starts(reading: Reading, _found: re.Match[str], where: str) -> None:
-    reading.start_load()
+def _load_starts(reading: Reading, found: re.Match[str], where: str) -> None:
+    reading.start_load(found.string, where)
     reading.load.facts["state"] = reported("loading", where)
 
 
-def _loaded(reading: Reading, _found: re.Match[str], where: str) -> None:
+def _loaded(reading: Reading, found: re.Match[str], where: str) -> None:
     """Whatever failed on the way was tried again with success."""
     load = reading.load
     if load.facts.get("state", NOT_LOOKED).value_or("") == "loaded":
         return
+    reading.read_clock(found.string)
     load.facts["state"] = reported("loaded", where)
     load.facts.pop("load_error", None)
     load.failure = None
@@ -141,12 +143,14 @@ def _load_time(reading: Reading, found: re.Match[str], where: str) -> None:
 _MIB = r"([\d.]+) MiB"
 _MS = r"(\d{1,12}(?:\.\d{1,6})?) ms"
 RULES = (
-    Rule("loading model", re.compile(r"loading model(?: '|$)"), _load_starts),
-    Rule(" E ", re.compile(r"\d E (.+)$"), _error),
-    Rule("error loading model", re.compile(r"(error loading model\b.*)$"), _error),
-    Rule("model loaded", re.compile(r"\bmodel loaded\b"), _loaded),
+    Rule("loading model", re.compile(r"loading model(?: '|$)"), _load_starts, weak=True),
+    Rule(" E ", re.compile(r"\d E (.+)$"), _error, weak=True),
+    Rule("error loading model", re.compile(r"(error loading model\b.*)$"), _error, weak=True),
+    Rule("model loaded", re.compile(r"\bmodel loaded\b"), _loaded, weak=True),
     Rule("all slots are idle", re.compile("all slots are idle"), _loaded),
-    Rule("loading model", re.compile("error loading model|exiting due to model loading error"), _load_failed),
+    Rule(
+        "loading model", re.compile("error loading model|exiting due to model loading error"), _load_failed, weak=True
+    ),
     Rule(" MiB on device ", re.compile(rf"allocating {_MIB} on device (\d+): .*"), _device_allocation),
     Rule("failed to allocate ", re.compile(r"failed to allocate (\S+) buffer of size (\d{1,18})"), _named_allocation),
     Rule(
@@ -166,12 +170,12 @@ RULES = (
     Rule("unable to allocate ", re.compile(r"unable to allocate (\S+) buffer"), _weights_failed),
     Rule("failed to allocate buffer for ", re.compile(r"failed to allocate buffer for (?:kv|rs|DSV4) \w+"), _kv_failed),
     Rule("failed to allocate compute ", re.compile(r"failed to allocate compute (?:pp |tg )?buffers"), _compute_failed),
-    Rule("error: out of memory", re.compile(r"(?:CUDA|ROCm|HIP) error: out of memory"), _crashed),
+    Rule("error: out of memory", re.compile(r"(?:CUDA|ROCm|HIP) error: out of memory"), _crashed, weak=True),
     Rule("retrying without pipeline", re.compile("retrying without pipeline parallelism"), _retried),
     Rule(
         "eval time",
         re.compile(rf"\b(prompt eval|generation eval|eval) time\s*=\s*{_MS} /\s*(\d{{1,12}}) (tokens|runs)"),
         _timing,
     ),
-    Rule("load time", re.compile(rf"\bload time\s*=\s*{_MS}"), _load_time),
+    Rule("load time", re.compile(rf"\bload time\s*=\s*{_MS}"), _load_time, weak=True),
 )

@@ -3,16 +3,24 @@
 import statistics
 from collections.abc import Sequence
 
+import msgspec
+
 from unslow.facts.run import Completion, Run
-from unslow.facts.values import Fact, Known, Origin, not_found
+from unslow.facts.values import Fact, Known, Origin, first_known, not_found
 from unslow.look.logs.llama_cpp.log import LlamaLog
 
 
 def run_of_log(log: LlamaLog) -> Run:
     """What a log tells of its requests and its load; it does not say what else went on meanwhile."""
     if isinstance(log.completions, Known):
-        return run_of(log.completions, log.load_s)
-    return Run(completions=log.completions, decode_tokens_per_s=log.completions, load_s=log.load_s)
+        return msgspec.structs.replace(run_of(log.completions, log.load_s), decode_decay=log.decode_decay)
+    prefill, decode = log.rates
+    return Run(
+        completions=log.completions,
+        decode_tokens_per_s=first_known(decode, log.completions),
+        prefill_tokens_per_s=prefill,
+        load_s=log.load_s,
+    )
 
 
 def run_of(completions: Known[tuple[Completion, ...]], load_s: Fact[float]) -> Run:

@@ -1,24 +1,19 @@
-"""What one pass over a llama.cpp log remembers: the process, its current load, the models and their contexts.
-
-Every store is bounded, so that a log of any size, or one made up to hurt, costs the same memory.
-"""
+"""What one pass over a llama.cpp log remembers: the process, its present load, and those before it."""
 
 import re
 from collections import deque
-from collections.abc import Callable, MutableMapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from unslow.facts.run import Completion
-from unslow.facts.runtime import AllocationFailure, Buffer, SeenDevice
-from unslow.facts.values import Known
+from unslow.facts.runtime import PastLoad, SeenDevice
+from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
+from unslow.look.logs.llama_cpp.loads import FactsByName, Load, keep
 
-K = TypeVar("K")
-V = TypeVar("V")
-FactsByName = dict[str, Known[Any]]
-
-KEPT_COMPLETIONS = 1000
-KEPT_NAMES = 256
+KEPT_LOADS = 200
+KEPT_WARNINGS, KEPT_OF_A_KIND = 40, 2
+_CLOCK = re.compile(r"\b(\d{1,6})\.(\d\d)\.(\d{3})\.(\d{3}) [IWED] ")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d")
 
 
 class Rule(NamedTuple):
@@ -27,93 +22,8 @@ class Rule(NamedTuple):
     needle: str
     pattern: re.Pattern[str]
     take: Callable[["Reading", re.Match[str], str], None]
-
-
-class SeenBuffer(NamedTuple):
-    """A buffer and the line that names it."""
-
-    buffer: Buffer
-    where: str
-
-
-class Cache(NamedTuple):
-    """One KV cache; models with sliding windows have two."""
-
-    bytes: int
-    cells: int | None
-    type_k: str
-    type_v: str
-    where: str
-
-
-@dataclass
-class Context:
-    """One llama_context: its parameters, caches and scratch memory."""
-
-    facts: FactsByName = field(default_factory=dict)
-    parameters: set[str] = field(default_factory=set)
-    buffers: dict[tuple[str, ...], SeenBuffer] = field(default_factory=dict)
-    caches: dict[str, Cache] = field(default_factory=dict)
-    section: str = ""
-
-    def kv_bytes(self) -> int:
-        """What its caches take."""
-        return sum(cache.bytes for cache in self.caches.values())
-
-
-@dataclass
-class ModelLoad:
-    """One model file being loaded: its description, where its weights went, its contexts."""
-
-    path: str = ""
-    model: FactsByName = field(default_factory=dict)
-    runtime: FactsByName = field(default_factory=dict)
-    weights: dict[tuple[str, ...], SeenBuffer] = field(default_factory=dict)
-    context: Context = field(default_factory=Context)
-    largest: Context | None = None
-    overridden: bool = False
-
-    def next_context(self) -> None:
-        """Start another context; a side context (of multi-token prediction, say) must not hide the main one."""
-        self.largest = self.main_context()
-        self.context = Context()
-
-    def main_context(self) -> Context:
-        """The context with the largest cache, the last of equals."""
-        if self.largest is None or self.context.kv_bytes() >= self.largest.kv_bytes():
-            return self.context
-        return self.largest
-
-    def layers(self) -> int:
-        """All layers by the offload line; 0 where it is missing."""
-        fact = self.runtime.get("layers")
-        return int(fact.value) if fact else 0
-
-
-@dataclass
-class Load:
-    """From one "loading model" to the next: the fit, the main model and any draft, the outcome and the requests."""
-
-    facts: FactsByName = field(default_factory=dict)
-    overflow: dict[str, tuple[int, str]] = field(default_factory=dict)
-    models: dict[str, ModelLoad] = field(default_factory=dict)
-    current: ModelLoad = field(default_factory=ModelLoad)
-    started_s: float | None = None
-    failure: AllocationFailure | None = None
-    failure_where: str = ""
-    completions: deque[Completion] = field(default_factory=lambda: deque(maxlen=KEPT_COMPLETIONS))
-    completions_where: str = ""
-    prompt: tuple[int, float] = (0, 0.0)
-    placed: bool = False
-
-    def open_model(self, path: str) -> None:
-        """A file is read: again after the fit's dry run (then the later one counts), or a draft beside the main one."""
-        self.current = ModelLoad(path)
-        keep(self.models, path, self.current)
-
-    def main_model(self) -> ModelLoad:
-        """The model with most layers; a draft has fewer."""
-        return max((self.current, *self.models.values()), key=ModelLoad.layers)
+    weak: bool = False
+    """Others write such lines too: alone they do not make a text one of llama.cpp."""
 
 
 @dataclass
@@ -126,21 +36,89 @@ class Reading:
     init_kind: str = "CUDA"
     backends: dict[str, str] = field(default_factory=dict)
     load: Load = field(default_factory=Load)
+    past: deque[PastLoad] = field(default_factory=lambda: deque(maxlen=KEPT_LOADS))
+    warnings: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    counts: dict[str, tuple[int, str]] = field(default_factory=dict)
+    cpu: FactsByName = field(default_factory=dict)
+    memory: FactsByName = field(default_factory=dict)
     recognised: int = 0
+    strong: int = 0
     seconds: float | None = None
+    clock: str = ""
+    before: "Reading | None" = None
 
     def start_process(self) -> None:
         """A line that only a starting process prints: what was known belongs to the one before."""
         if self.load.placed:
+            self.before = replace(self, before=None, past=self.past.copy())
+            self._remember()
             self.process, self.devices, self.devices_listed, self.backends = {}, {}, "", {}
             self.load = Load()
 
-    def start_load(self) -> None:
+    def last_told(self) -> "Reading":
+        """The last process that tells of a load; what a later line says of the program alone is said of it too."""
+        if self.before is None or self.load.placed or self.load.told():
+            return self
+        process = {**self.before.process, **self.process}
+        return replace(self.before, process=process, recognised=self.recognised, strong=self.strong)
+
+    def read_clock(self, line: str) -> None:
+        """The server's own clock, which counts from its start, and whatever date stands before it."""
+        if clock := _CLOCK.search(line):
+            minutes, seconds, milli, micro = (int(part) for part in clock.groups())
+            self.seconds = minutes * 60 + seconds + milli / 1e3 + micro / 1e6
+        if date := _DATE.search(line[:200]):
+            self.clock = date[0]
+
+    def start_load(self, line: str, where: str) -> None:
         """The process loads a model (again)."""
-        self.load = Load(started_s=self.seconds)
+        self._remember()
+        self.read_clock(line)
+        self.load = Load(started_s=self.seconds, started_at=self.clock, where=where)
+
+    def loads(self) -> list[PastLoad]:
+        """Every load so far, the present one last."""
+        present = [self._past()] if self.load.placed else []
+        return [*self.past, *present]
+
+    def warn(self, kind: str, text: str, where: str) -> None:
+        """Remember a complaint, a few of each kind."""
+        keep(self.warnings, kind, self.warnings.get(kind, []))
+        if len(of_kind := self.warnings.get(kind, [])) < KEPT_OF_A_KIND:
+            of_kind.append((text, where))
+
+    def count(self, needle: str, more: int, where: str = "") -> None:
+        """So many more lines of a kind that is counted."""
+        before, last = self.counts.get(needle, (0, ""))
+        self.counts[needle] = (before + more, where or last)
+
+    def _remember(self) -> None:
+        if self.load.placed:
+            self.past.append(self._past())
+
+    def _free(self) -> Fact[int]:
+        """What all devices had free before the load, where each of them says so."""
+        free = [device.free_bytes for device, _ in self.devices.values()]
+        known = [fact for fact in free if isinstance(fact, Known)]
+        if not known or len(known) < len(free):
+            return NOT_LOOKED
+        return reported(sum(fact.value for fact in known), known[0].source)
+
+    def _past(self) -> PastLoad:
+        load, main = self.load, self.load.main_model()
+        context = main.main_context().facts
+        return PastLoad(
+            at=load.started_at,
+            model=main.model.get("name") or main.model.get("path") or NOT_LOOKED,
+            context_length=context.get("context_length", NOT_LOOKED),
+            gpu_layers=main.runtime.get("gpu_layers", NOT_LOOKED),
+            layers=main.runtime.get("layers", NOT_LOOKED),
+            free_bytes=load.facts.get("available_bytes", self._free()),
+            asked_bytes=load.facts.get("asked_bytes", NOT_LOOKED),
+            seconds=load.facts.get("load_s", NOT_LOOKED),
+            source=load.where or _first_source(main.model),
+        )
 
 
-def keep(store: MutableMapping[K, V], key: K, value: V) -> None:
-    """Remember the last value of a key, of so many keys at most."""
-    if key in store or len(store) < KEPT_NAMES:
-        store[key] = value
+def _first_source(facts: FactsByName) -> str:
+    return next((fact.source for fact in facts.values()), "")

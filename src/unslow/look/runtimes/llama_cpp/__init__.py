@@ -1,24 +1,33 @@
-"""llama.cpp's server: how it is found, how its settings are read, how it spells each knob."""
+"""llama.cpp's server: alone, as a router's child, or behind llama-swap; in a container or not.
 
-from unslow.look.llama_server.log_file import read_log
-from unslow.look.llama_server.measuring import headers, key_of, unused_slot
-from unslow.look.llama_server.process import FoundServer, find, find_one
+It is found by its process. Its command line and its environment tell what was asked for, its API what holds now, its
+log what was decided: since b9151 only with `-lv 4`. None of its answers holds the layers, the split of memory, the
+cache type or the threads.
+"""
+
+from collections.abc import Sequence
+
+from unslow.facts.snapshot import Subject
+from unslow.look.llama_server.process import find as find_servers
+from unslow.look.llama_server.process import found_server
 from unslow.look.llama_server.server import read_server
+from unslow.look.processes import Process
 from unslow.look.runtimes.llama_cpp.elsewhere import read_embedded, read_url, with_log
 from unslow.look.runtimes.llama_cpp.knobs import changed_command, spell
 
-__all__ = [
-    "FoundServer",
-    "changed_command",
-    "find",
-    "find_one",
-    "headers",
-    "key_of",
-    "read_embedded",
-    "read_log",
-    "read_server",
-    "read_url",
-    "spell",
-    "unused_slot",
-    "with_log",
-]
+NAME = "llama.cpp"
+PORTS = (8080,)
+RANK = 1  # /props is its own
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every llama-server but those of Ollama and LM Studio; a router with models is left to their servers."""
+    return find_servers(processes)
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """The server of a process: it holds one model, or none where it is a router."""
+    return (read_server(process.system, found_server(process), api_key),)
+
+
+__all__ = ["NAME", "PORTS", "RANK", "changed_command", "find", "read", "read_embedded", "read_url", "spell", "with_log"]

@@ -1,24 +1,54 @@
 """Servers that were not found among the processes: known by a URL, or started by this program."""
 
+from typing import Any
+
 import msgspec
 
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Unknown, reported
+from unslow.facts.values import reported
+from unslow.look.llama_server.http import is_router
 from unslow.look.llama_server.log_file import read_log
 from unslow.look.llama_server.server import read_server, with_file
 from unslow.look.llama_server.settle import settled
-from unslow.look.system import LookError, System
+from unslow.look.openai_api.server import LOCKED, OK, Server
+from unslow.look.runtimes.llama_cpp.llama_swap import is_swap, read_swap
+from unslow.look.runtimes.llama_cpp.router import read_router
+from unslow.look.system import Answer, LookError, System
+
+_LOADING = 503
 
 
-def read_url(system: System, url: str, api_key: str | None, log_path: str | None) -> Subject:
-    """The server at a URL, with its log where the user names it; LookError where no llama-server answers."""
-    subject = read_server(system, url, api_key or "")
-    if isinstance(subject.runtime.state, Unknown) and isinstance(subject.runtime.version, Unknown):
-        raise LookError(f"no llama-server at {url}: {subject.runtime.state.why}", subject.runtime.state.absence)
-    return with_log(system, subject, log_path) if log_path else subject
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """The server, or the servers behind a router, at a URL; None where something else answers."""
+    server = Server(system, url.rstrip("/"), api_key)
+    health = server.ask("/health")
+    if is_swap(health):
+        return read_swap(server)
+    props = server.ask("/props")
+    if props.status == OK and is_router(_json(props)):
+        return read_router(server)
+    return (read_server(system, server.url, api_key),) if _is_llama_server(health, props) else None
+
+
+def _is_llama_server(health: Answer, props: Answer) -> bool:
+    """By its settings; while they are locked or not there yet, by how it says so."""
+    if props.status == OK:
+        settings = _json(props)
+        return isinstance(settings, dict) and "default_generation_settings" in settings
+    if props.status == _LOADING:
+        return health.status == _LOADING and b"Loading model" in health.body
+    status = _json(health)
+    return props.status in LOCKED and isinstance(status, dict) and status.get("status") == "ok"
+
+
+def _json(answer: Answer) -> Any:
+    try:
+        return answer.json()
+    except LookError:
+        return None
 
 
 def read_embedded(system: System, url: str, pid: int, version: str, log_path: str, model_path: str) -> Subject:
@@ -32,7 +62,7 @@ def read_embedded(system: System, url: str, pid: int, version: str, log_path: st
         embedded=True,
     )
     model = overlaid(subject.model, Model(path=reported(model_path, "written by unslow")))
-    return with_file(system, Subject(runtime=runtime, model=model), ("",))
+    return with_file(system, msgspec.structs.replace(subject, runtime=runtime, model=model), ("",))
 
 
 def with_log(system: System, subject: Subject, path: str) -> Subject:

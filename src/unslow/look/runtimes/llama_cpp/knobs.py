@@ -5,7 +5,10 @@ from collections.abc import Mapping, Sequence
 
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.look.llama_server.arguments import FLAGS, spelled_flags
+from unslow.facts.units import MIB
+from unslow.look.llama_server.arguments import spelled_flags, without_secrets
+from unslow.look.llama_server.builds import LOAD_MODE, build_number
+from unslow.look.llama_server.flags import FLAGS
 
 _NAMES: dict[Knob, tuple[str, ...]] = {
     Knob.GPU_LAYERS: ("gpu_layers",),
@@ -15,32 +18,65 @@ _NAMES: dict[Knob, tuple[str, ...]] = {
     Knob.THREADS: ("threads",),
     Knob.DEVICE: ("device",),
     Knob.FIT: ("fit", "gpu_layers", "context"),  # an explicit number of layers or context stops the fit
+    Knob.FIT_MARGIN: ("fit_margin",),
+    Knob.PARALLEL: ("slots",),
+    Knob.KV_OFFLOAD: ("kv_offload",),
+    Knob.FLASH_ATTENTION: ("flash_attention",),
+    Knob.BATCH: ("ubatch", "batch"),
+    Knob.SPLIT_MODE: ("split_mode",),
+    Knob.TENSOR_SPLIT: ("tensor_split",),
+    Knob.LOAD_MODE: ("load_mode", "mlock", "mmap", "direct_io"),
+    Knob.NUMA: ("numa",),
+    Knob.SPECULATIVE: ("draft_model", "draft_repository", "draft_type", "draft_tokens"),
+    Knob.SAMPLER: ("top_k",),
+    Knob.PROMPT_CACHE: ("prompt_cache",),
 }
+_SET_BY_FIRST = (Knob.EXPERTS_ON_CPU, Knob.SPECULATIVE, Knob.LOAD_MODE)
+"""Knobs whose first flag gives the value; the others only stand in its way."""
+_GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
+_USUAL_BATCH = 2048
+_OLD_LOAD_MODES = {"none": ["--no-mmap"], "mlock": ["--no-mmap", "--mlock"], "mmap+mlock": ["--mlock"], "dio": ["-dio"]}
 
 
 def spell(change: Change, runtime: Runtime) -> list[str]:
     """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
     if change.knob is Knob.FIT and change.value:
         change = Change(Knob.FIT, None, change.why)  # it is on unless something stops it
+    if change.knob not in _NAMES:
+        return _outside_the_flags(change, runtime)
     command = runtime.command.value_or([])
-    environment = runtime.environment.value_or({})
-    again = restart(changed_command(command, change), change, environment) if command else ""
-    if change.knob is Knob.OTHER_PROCESS:
-        return [again] if again else []  # once the memory is free, a restart fits the layers anew
-    if change.knob is Knob.OTHER_LOAD:
-        return [f"renice -n 19 -p {change.value}"] if change.value else []
-    if change.knob is Knob.QUANT:
-        return [f"-m FILE, where FILE is this model as {change.value or 'a smaller quant'}"]
-    if change.knob is Knob.GPU_BACKEND:
-        backend = f" for {change.value}" if change.value else ""
-        hidden = "CUDA_VISIBLE_DEVICES" in environment
-        unhide = [shlex.join(["env", "-u", "CUDA_VISIBLE_DEVICES", *_without_secrets(command)])] if hidden else []
-        return unhide or [f"install a llama.cpp build{backend} and its driver", *([again] if again else [])]
-    fragment = _fragment(change, command)
-    return [fragment, again] if again else [fragment]
+    fragment = _fragment(change, command, runtime)
+    if not command:
+        return [fragment]
+    words = changed_command(command, change, runtime)
+    return [fragment, restart(words, change, runtime.environment.value_or({}))]
 
 
-def changed_command(command: Sequence[str], change: Change) -> list[str]:
+def _outside_the_flags(change: Change, runtime: Runtime) -> list[str]:
+    command, environment = runtime.command.value_or([]), runtime.environment.value_or({})
+    again = [shlex.join(without_secrets(command))] if command else []
+    unhidden = _without_variable("CUDA_VISIBLE_DEVICES", command, environment)
+    graphs = _without_variable(_GRAPHS_OFF, command, environment)
+    words: dict[Knob, list[str]] = {
+        Knob.OTHER_PROCESS: again,  # once the memory is free, a restart fits the layers anew
+        Knob.QUANT: [f"-m FILE, where FILE is this model as {change.value or 'a smaller quant'}"],
+        Knob.GPU_BACKEND: unhidden or [f"install a llama.cpp build{_for(change.value)} and its driver", *again],
+        Knob.GRAPHS: graphs or [f"unset {_GRAPHS_OFF}"],
+        Knob.KEEP_ALIVE: ["--sleep-idle-seconds -1"],
+        Knob.VERSION: [f"install llama.cpp {change.value}" if change.value else "install a newer llama.cpp", *again],
+    }
+    return words.get(change.knob, [])
+
+
+def _for(backend: Setting) -> str:
+    return f" for {backend}" if backend else ""
+
+
+def _without_variable(name: str, command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    return [shlex.join(["env", "-u", name, *without_secrets(command)])] if command and name in environment else []
+
+
+def changed_command(command: Sequence[str], change: Change, runtime: Runtime | None = None) -> list[str]:
     """The command line with the knob's flags taken out, and put in anew unless the value is None."""
     names = _NAMES.get(change.knob, ())
     words: list[str] = []
@@ -49,46 +85,52 @@ def changed_command(command: Sequence[str], change: Change) -> list[str]:
         if name in names:
             words += command[at:start]
             at = end
-    return [*words, *command[at:], *_words(_set_by(change.knob), change.value)]
+    return [*words, *command[at:], *_words(change, runtime or Runtime())]
 
 
 def restart(command: Sequence[str], change: Change, environment: Mapping[str, str]) -> str:
     """One line for a shell; variables that would set the knob again are taken away."""
     variables = [v for name in _NAMES.get(change.knob, ()) for v in FLAGS[name].variables if v in environment]
     prefix = ["env", *(word for variable in variables for word in ("-u", variable))] if variables else []
-    return shlex.join([*prefix, *_without_secrets(command)])
+    return shlex.join([*prefix, *without_secrets(command)])
 
 
-def _without_secrets(command: Sequence[str]) -> list[str]:
-    """The line is shown to whoever reads the report: keys are for its reader to put in again."""
-    words = list(command)
-    for name, start, end, _ in spelled_flags(command):
-        if name in ("api_key", "hub_token"):
-            flag, equals, _ = command[start].partition("=")
-            words[start:end] = [f"{flag}=KEY"] if equals else [flag, "KEY"][: end - start]
-    return words
-
-
-def _fragment(change: Change, command: Sequence[str]) -> str:
-    names = _NAMES[change.knob]
-    if change.value is not None:
-        return shlex.join(_words(_set_by(change.knob), change.value))
+def _fragment(change: Change, command: Sequence[str], runtime: Runtime) -> str:
+    names, words = _NAMES[change.knob], _words(change, runtime)
+    if words:
+        return shlex.join(words)
     given = [shlex.join(command[start:end]) for name, start, end, _ in spelled_flags(command) if name in names]
-    return f"remove {' '.join(given) or '/'.join(FLAGS[name].spellings[0] for name in names)}"
+    return f"remove {' '.join(given) or '/'.join(_standing_in_the_way(name) for name in names)}"
 
 
-def _set_by(knob: Knob) -> tuple[str, ...]:
-    """The flags that give a knob its value; others only stand in its way."""
-    names = _NAMES.get(knob, ())
-    return names[:1] if knob is Knob.EXPERTS_ON_CPU else names
+def _standing_in_the_way(name: str) -> str:
+    flag = FLAGS[name]
+    return (flag.opposites or flag.spellings)[0]
 
 
-def _words(names: Sequence[str], value: Setting) -> list[str]:
-    """The flags that give every name this value; none for None."""
-    if value is None:
+def _words(change: Change, runtime: Runtime) -> list[str]:
+    """The flags that give the knob its value; none for None, and for a switch that is on by itself."""
+    if change.value is None:
         return []
+    if change.knob is Knob.LOAD_MODE and 0 < (build_number(runtime.version) or LOAD_MODE) < LOAD_MODE:
+        return _OLD_LOAD_MODES.get(str(change.value), [])
+    return [word for name in _set_by(change) for word in _flag(name, change.value)]
+
+
+def _set_by(change: Change) -> tuple[str, ...]:
+    names = _NAMES.get(change.knob, ())
+    fits = change.knob is Knob.BATCH and isinstance(change.value, int) and change.value <= _USUAL_BATCH
+    return names[:1] if change.knob in _SET_BY_FIRST or fits else names
+
+
+def _flag(name: str, value: Setting) -> list[str]:
+    flag = FLAGS[name]
+    if flag.switch:
+        return [] if value else [flag.opposites[0]]
+    if name == "fit_margin" and isinstance(value, int) and value >= MIB:
+        value //= MIB  # facts hold bytes, llama.cpp counts MiB; no margin is a million of these
     text = ("on" if value else "off") if isinstance(value, bool) else str(value)
-    return [word for name in names for word in (_spelling(name), text)]
+    return [_spelling(name), text]
 
 
 def _spelling(name: str) -> str:

@@ -1,0 +1,161 @@
+"""Finds what runs: by its processes, by the ports that it is known for, or by a URL. Every runtime fails alone."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+
+from unslow.facts.merge import overlaid
+from unslow.facts.snapshot import ProbeOutcome, Subject
+from unslow.facts.values import Absence, Known, Unknown
+from unslow.look.keys import hushed
+from unslow.look.listeners import read_listeners
+from unslow.look.processes import Process, read_processes
+from unslow.look.runtimes import Looker, loaded, lookers
+from unslow.look.system import LookError, System
+
+PROCESSES = "processes"
+"""The name under which listing processes is reported beside the probes."""
+LISTENERS = "listeners"
+PATIENCE_S = 12.0
+"""How long a URL is asked by one runtime after another: a server that answers none of them in time is no server."""
+T = TypeVar("T")
+
+
+class Found(NamedTuple):
+    """What runs, and how looking for it went."""
+
+    subjects: tuple[Subject, ...]
+    outcomes: tuple[ProbeOutcome, ...]
+
+
+def read_runtimes(system: System, api_key: str) -> Found:
+    """Everything that runs here, each runtime by its own processes; then what only listens."""
+    processes, listed = _timed(system, PROCESSES, lambda: read_processes(system), api_key)
+    subjects: list[Subject] = []
+    broken = [ProbeOutcome(name=name, seconds=0.0, error=why) for name, why in loaded().broken.items()]
+    read = [_read_found(system, looker, processes, api_key, subjects) for looker in lookers()]
+    heard, outcome = _timed(system, LISTENERS, lambda: _listening(system, subjects, api_key), api_key)
+    return Found(joined(subjects, heard), (listed, *broken, *read, outcome))
+
+
+def _read_found(
+    system: System, looker: Looker, processes: Sequence[Process], api_key: str, subjects: list[Subject]
+) -> ProbeOutcome:
+    """Add the subjects of one runtime; a process that can't be read does not cost the others."""
+
+    def look() -> tuple[()]:
+        failures = []
+        for process in looker.find(processes):
+            try:
+                subjects.extend(looker.read(process, api_key))
+            except LookError as error:
+                failures.append(f"process {process.pid}: {error.why}")
+        if failures:
+            raise LookError("; ".join(failures))
+        return ()
+
+    return _timed(system, looker.NAME, look, api_key)[1]
+
+
+def _timed(
+    system: System, name: str, look: Callable[[], tuple[T, ...]], api_key: str
+) -> tuple[tuple[T, ...], ProbeOutcome]:
+    found: tuple[T, ...] = ()
+    start, error = system.clock(), ""
+    try:
+        found = look()
+    except LookError as failure:
+        error = failure.why
+    except Exception as bug:  # noqa: BLE001 (one broken runtime must not cost the others; the snapshot shows it)
+        error = f"{type(bug).__name__}: {bug}"
+    seconds = round(system.clock() - start, 4)
+    return found, ProbeOutcome(name=name, seconds=seconds, error=hushed(error, api_key))
+
+
+def _listening(system: System, subjects: Sequence[Subject], api_key: str) -> tuple[Subject, ...]:
+    """Servers at the usual ports whose processes can't be seen: in a container, or another user's."""
+    covered = {port for subject in subjects for port in ports_of(subject)}
+    usual = {port for looker in lookers() for port in looker.PORTS}
+    found: list[Subject] = []
+    for port in sorted({listener.port for listener in read_listeners(system)} & usual - covered):
+        candidates = [looker for looker in lookers() if port in looker.PORTS]
+        found += _first_answer(system, f"http://127.0.0.1:{port}", api_key, candidates) or ()
+    return tuple(found)
+
+
+def ports_of(subject: Subject) -> set[int]:
+    """The ports that a subject answers at: its own, and that of what stands before it."""
+    front = subject.runtime.front.value_or("").rpartition(" ")[2]
+    return {port for url in (subject.runtime.url.value_or(""), front) if (port := _port(url))}
+
+
+def _port(url: str) -> int | None:
+    try:
+        return urlsplit(url).port
+    except ValueError:
+        return None
+
+
+def _first_answer(system: System, url: str, api_key: str, candidates: Sequence[Looker]) -> tuple[Subject, ...] | None:
+    for looker in candidates:
+        try:
+            subjects = looker.read_url(system, url, api_key)
+        except LookError:
+            continue  # whatever listens there, it is no server of this kind
+        if subjects is not None:
+            return subjects
+    return None
+
+
+def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
+    """The subjects at a URL, by the first runtime that knows its server; LookError where none does."""
+    start, failures, answered = system.clock(), [], False
+    for looker in lookers():
+        try:
+            subjects = looker.read_url(system, url, api_key)
+        except LookError as error:
+            failures.append(error)
+            if system.clock() - start > PATIENCE_S:
+                break
+            continue
+        if subjects is not None:
+            return subjects
+        answered = True
+    raise _most_telling(url, failures, answered=answered)
+
+
+def _most_telling(url: str, failures: Sequence[LookError], *, answered: bool) -> LookError:
+    """A failure with a way out, such as a key; else that something strange answers, or that nothing does."""
+    strange = LookError(f"what answers at {url} is no server of a model that unslow knows", Absence.NOT_FOUND)
+    mendable = [failure for failure in failures if failure.how_to_get]
+    return next(iter([*mendable, *([] if answered else failures)]), strange)
+
+
+def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, ...]:
+    """One subject for a server that was seen as a process and heard at a port which is another one inside its box."""
+    result, rest = list(seen), []
+    for subject in heard:
+        at = next((i for i, s in enumerate(result) if _is_same(s, subject)), None)
+        if at is None:
+            rest.append(subject)
+        else:
+            result[at] = _one(result[at], subject)
+    return (*result, *rest)
+
+
+def _is_same(seen: Subject, heard: Subject) -> bool:
+    boxed = isinstance(seen.runtime.container, Known) and isinstance(seen.runtime.busy_slots, Unknown)
+    named = seen.runtime.name.value_or("a") == heard.runtime.name.value_or("b")
+    return boxed and named and _file(seen) == _file(heard) != ""
+
+
+def _file(subject: Subject) -> str:
+    return subject.model.path.value_or("").rpartition("/")[2]
+
+
+def _one(seen: Subject, heard: Subject) -> Subject:
+    runtime = msgspec.structs.replace(overlaid(heard.runtime, seen.runtime), url=heard.runtime.url)
+    model = overlaid(heard.model, seen.model)
+    return msgspec.structs.replace(seen, runtime=runtime, model=model)

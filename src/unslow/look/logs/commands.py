@@ -1,0 +1,176 @@
+"""Command lines and environments as people paste them: in shells, in compose files, in the middle of a sentence."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import msgspec
+
+from unslow.facts.machine import Cpu, Machine, Memory
+from unslow.facts.masking import masked_command, masked_environment
+from unslow.facts.merge import overlaid
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.units import GIB, KIB, MIB
+from unslow.facts.values import NOT_LOOKED, Known, Unknown, reported
+from unslow.look.flags import Commands
+from unslow.look.kernel.cpu_lists import parse_cpu_list
+from unslow.look.logs.blocks import placed
+from unslow.look.logs.dialect import Seen, Text
+
+_MOST_JOINED = 40
+_MOST_WORDS = 400
+_MOST_BEFORE_FLAG = 4
+_LONGEST = 8192
+_FLAG = re.compile(r"(?:^|[\s`'\"(=])--?[A-Za-z]")
+_MARKS = ("\\", "^", "`")
+_CONTINUED = re.compile(r"\s[\\^`]\s*$")
+_END_OF_COMMAND = re.compile(r"(?<!\\)[`;]|\s(?:&&|\|\|?|2?>>?|<|#)\s|&\s*$")
+_VARIABLE = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{3,40})=("[^"\n]{0,200}"|'[^'\n]{0,200}'|[^\s,;\]"'`]{1,200})""")
+_WINDOWS_VARIABLE = re.compile(r"""(?:\$env:|\bsetx\s+)([A-Z][A-Z0-9_]{3,40})\s*=?\s*["']?([^\s"']{1,200})""")
+_LISTED_VARIABLE = re.compile(r"""^\s*-?\s*([A-Z][A-Z0-9_]{3,40}):\s+["']?([^\s"'#]{1,200})""")
+# words before a flag that take it back, or only speak of it
+_NOT_GIVEN = re.compile(
+    r"(?i)\b(?:without|not|never|no|removed?|removing|drop|dropped|dropping|instead|try|tried|trying|suggest\w*|should|"
+    r"could|would|might|maybe|perhaps|if|lacks?|lacking|missing|omit\w*|support\w*)\W+(?:\w+\W+){0,2}$"
+)
+_GENERAL = ("CUDA_", "HIP_", "ROCR_", "HSA_", "OMP_", "NCCL_", "ONEAPI_", "ZES_", "GPU_MAX_", "PYTORCH_", "HF_HOME")
+_CONTAINERS = re.compile(r"\b(docker|podman|nerdctl)(?: container)? (?:run|create)\b")
+_CPUS = re.compile(r"--cpus[= ](\d{1,4}(?:\.\d{1,3})?)(?![\w-])")
+_CPU_SET = re.compile(r"--cpuset-cpus[= ]['\"]?(\d[\d,-]{0,60})")
+_LIMIT = re.compile(r"(?:--memory|\s-m)[= ](\d{1,9})([bkmgBKMG])\b")
+_UNITS = {"b": 1, "k": KIB, "m": MIB, "g": GIB}
+
+
+class _Line(NamedTuple):
+    """A line with those it goes on in, and where it begins and ends."""
+
+    text: str
+    first: int
+    end: int
+
+
+def parse_commands(commands: Commands, text: Text) -> Seen:
+    """What one runtime was told by all commands and variables in a text; later ones are laid over earlier ones."""
+    subject, lines = Subject(), 0
+    for line in _joined(text):
+        for words, environment in _found(commands, line.text):
+            said = _known(commands.parse(words, environment))
+            subject = _over(subject, placed(said, text.where(line.first)), environment, text.where(line.first))
+            lines += line.end - line.first
+    return Seen(subject=subject, lines=lines) if lines else Seen()
+
+
+def parse_text(text: Text) -> Seen:
+    """What holds for any runtime: variables of drivers, and the limits that a container was given."""
+    subject, machine, lines = Subject(), Machine(), 0
+    for line in _joined(text):
+        where = text.where(line.first)
+        environment = {k: v for k, v in _variables(line.text).items() if k.startswith(_GENERAL)}
+        contained = _CONTAINERS.search(line.text)
+        if environment:
+            subject = _over(subject, Subject(), environment, where)
+        if contained or _CPUS.search(line.text):
+            machine = overlaid(machine, _limits(line.text, where))
+        if contained:
+            name = Runtime(container=reported(contained[1], where))
+            subject = msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, name))
+        lines += bool(environment or contained)
+    return Seen(subject=subject, machine=machine, lines=lines) if lines or machine != Machine() else Seen()
+
+
+def _joined(text: Text) -> Iterator[_Line]:
+    """The lines, those that end with a mark of continuation together with the next."""
+    index = 0
+    while index < len(text.lines):
+        first, parts = index, [text.lines[index]]
+        while (
+            parts[-1].rstrip().endswith(_MARKS)
+            and _CONTINUED.search(parts[-1])
+            and index + 1 < len(text.lines)
+            and len(parts) < _MOST_JOINED
+        ):
+            parts[-1] = _CONTINUED.sub(" ", parts[-1])
+            index += 1
+            parts.append(text.lines[index])
+        index += 1
+        yield _Line("".join(parts)[:_LONGEST], first, index)
+
+
+def _found(commands: Commands, line: str) -> Iterator[tuple[list[str], dict[str, str]]]:
+    """Commands, or else flags that are this runtime's own, and variables of its name."""
+    environment = {k: v for k, v in _variables(line).items() if k.startswith(commands.variables)}
+    words: list[str] = []
+    if _FLAG.search(line):
+        # a line may name the program before it shows how it was started: the nearest to the flags is the one
+        started = [_words(line[program.start() :]) for program in commands.program.finditer(line)]
+        words = next((each for each in reversed(started) if _is_command(each)), []) or _own_flags(commands, line)
+    if len(words) > 1 or environment:
+        yield words, environment
+
+
+def _is_command(words: list[str]) -> bool:
+    """Whether flags follow the program soon, and no word between them takes them back."""
+    first = next((at for at, word in enumerate(words[: _MOST_BEFORE_FLAG + 1]) if word.startswith("-")), 0)
+    return first > 0 and not _NOT_GIVEN.search(" ".join(words[1:first]) + " ")
+
+
+def _words(command: str) -> list[str]:
+    end = _END_OF_COMMAND.search(command)
+    command = command[: end.start()] if end else command
+    try:
+        return shlex.split(command, posix=True)[:_MOST_WORDS]
+    except ValueError:  # a quote that never ends
+        return [word.strip("\"'") for word in command.split()[:_MOST_WORDS]]
+
+
+def _own_flags(commands: Commands, line: str) -> list[str]:
+    """Flags in a sentence, each with the word after it; not those that somebody only speaks of."""
+    words: list[str] = [""]
+    pieces = list(re.finditer(r"[^\s`'\",;()]{1,200}", line))
+    for at, piece in enumerate(pieces):
+        flag = piece[0].partition("=")[0].rstrip(".:")
+        if flag in commands.flags and not _NOT_GIVEN.search(line[: piece.start()]):
+            words.append(piece[0].rstrip(".:"))
+            words.extend(following[0].rstrip(".:") for following in pieces[at + 1 : at + 2] if following[0][0] != "-")
+    return words
+
+
+def _variables(line: str) -> dict[str, str]:
+    """Variables as shells, services and compose files set them."""
+    if "=" not in line and ":" not in line and "setx" not in line:
+        return {}
+    found = {name: value.strip("\"'") for name, value in _VARIABLE.findall(line)}
+    return found or dict(_WINDOWS_VARIABLE.findall(line)) or dict(_LISTED_VARIABLE.findall(line))
+
+
+def _known(subject: Subject) -> Subject:
+    """Only what the command says: what it does not say may stand anywhere else."""
+    runtime, command = subject.runtime, subject.runtime.command
+    facts = {name: getattr(runtime, name) for name in runtime.__struct_fields__}
+    changes: dict[str, Any] = {name: NOT_LOOKED for name, fact in facts.items() if isinstance(fact, Unknown)}
+    if isinstance(command, Known):
+        whole = len(command.value) > 1 and bool(command.value[0])
+        changes["command"] = reported(masked_command(command.value), command.source) if whole else NOT_LOOKED
+    return msgspec.structs.replace(subject, runtime=msgspec.structs.replace(runtime, **changes))
+
+
+def _over(base: Subject, said: Subject, environment: dict[str, str], where: str) -> Subject:
+    runtime = overlaid(base.runtime, said.runtime)
+    if environment:
+        known = {**base.runtime.environment.value_or({}), **masked_environment(environment)}
+        runtime = msgspec.structs.replace(runtime, environment=reported(known, where))
+    return Subject(runtime=runtime, model=overlaid(base.model, said.model))
+
+
+def _limits(line: str, where: str) -> Machine:
+    quota, chosen, limit = _CPUS.search(line), _CPU_SET.search(line), _LIMIT.search(line)
+    cpus = parse_cpu_list(chosen[1]) if chosen else None
+    return Machine(
+        cpu=Cpu(
+            quota_cpus=reported(float(quota[1]), where) if quota else NOT_LOOKED,
+            allowed_cpus=reported(len(cpus), where) if cpus else NOT_LOOKED,
+        ),
+        memory=Memory(limit_bytes=reported(int(limit[1]) * _UNITS[limit[2].lower()], where) if limit else NOT_LOOKED),
+    )

@@ -1,0 +1,144 @@
+"""What LM Studio itself writes around the lines of llama.cpp: how it resolved the GPU settings, what it found free."""
+
+import re
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from unslow.facts.machine import Gpu, Machine
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Known, estimated, reported
+from unslow.look.logs.dialect import LineDialect, Seen
+
+NAME = "LM Studio"
+ALL_LAYERS = 9999
+"""What `max` stands for: more layers than any model has."""
+_GB = 10**9
+_MOST_GPUS = 64
+_NUMBER = r"(\d{1,9}(?:\.\d{1,6})?)"
+
+
+class _Rule(NamedTuple):
+    needle: str
+    pattern: re.Pattern[str]
+    take: Callable[["LmStudioReader", re.Match[str], str], None]
+    header: bool = False
+    """Whether it names the program; the lines below such a one do not."""
+
+
+class LmStudioReader:
+    """One pass over a text that holds lines of LM Studio."""
+
+    def __init__(self) -> None:
+        self.facts: dict[str, Known[Any]] = {}
+        self.gpus: dict[int, Gpu] = {}
+        self.free_bytes: dict[int, int] = {}
+        self.named = ""
+        self._lines = 0
+
+    def take(self, line: str, where: str) -> bool:
+        """Read a line; below the first that names LM Studio, its settings too."""
+        known = False
+        for rule in _RULES:
+            if rule.needle in line and (rule.header or self.named) and (found := rule.pattern.search(line)):
+                self.named = self.named or where
+                rule.take(self, found, where)
+                known = True
+        self._lines += known
+        return known
+
+    def skip(self, needle: str, count: int) -> None:
+        """Lines that repeat others: requests, which say nothing of speed."""
+
+    def seen(self, source: str) -> Seen:  # noqa: ARG002 (every fact has its own line)
+        """The settings of the last load."""
+        if not self._lines:
+            return Seen()
+        facts: dict[str, Any] = {"name": reported(NAME, self.named), **self.facts}
+        machine = Machine(gpus=reported(tuple(self.gpus.values()), self.named)) if self.gpus else Machine()
+        return Seen(machine=machine, subject=Subject(runtime=Runtime(**facts)), lines=self._lines)
+
+
+def _nothing(_reader: LmStudioReader, _found: re.Match[str], _where: str) -> None:
+    """The line tells who writes, and no more."""
+
+
+def _kv_offload(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
+    reader.facts["kv_offload"] = reported(found[1] == "ON", where)
+
+
+def _layers(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
+    reader.facts["gpu_layers_set"] = reported(ALL_LAYERS if found[1] == "max" else int(found[1]), where)
+
+
+def _experts(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
+    words = [f"--n-cpu-moe {found[1]}"] if int(found[1]) else []
+    reader.facts["tensor_overrides"] = reported(words, where)
+
+
+def _main_gpu(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
+    reader.facts["main_gpu"] = reported(int(found[1]), where)
+
+
+def _split(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
+    shares = [float(part) for part in re.findall(_NUMBER, found[1])]
+    if any(shares):  # a single nought stands for no split at all
+        reader.facts["tensor_split"] = reported(shares, where)
+
+
+def _estimate(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
+    reader.facts["context_set"] = reported(int(found[1]), where)
+
+
+def _total(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
+    reader.facts["asked_bytes"] = estimated(round(float(found[1]) * _GB), where)
+
+
+def _gpu(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
+    index, name = int(found[1]), found[2].strip()
+    used, total, free = (round(float(found[group]) * _GB) for group in (3, 4, 5))
+    if index >= _MOST_GPUS:
+        return
+    reader.gpus[index] = Gpu(
+        index=index,
+        name=reported(name, where),
+        vram_total_bytes=estimated(total, where),
+        vram_used_bytes=estimated(used, where),
+        vram_free_bytes=estimated(free, where),
+    )
+    reader.free_bytes[index] = free
+    reader.facts["available_bytes"] = estimated(sum(reader.free_bytes.values()), where)
+
+
+def _config(reader: LmStudioReader, found: re.Match[str], where: str) -> None:
+    slots, context, unified = int(found[1]), int(found[2]), found[3] == "true"
+    reader.facts |= {
+        "slots": reported(slots, where),
+        "context_length": reported(context, where),
+        "kv_unified": reported(unified, where),
+    }
+
+
+_GIGABYTES = rf"{_NUMBER} GB"
+_RULES = (
+    _Rule("[LM Studio]", re.compile(r"\[LM Studio\] "), _nothing, header=True),
+    _Rule("[LM STUDIO SERVER]", re.compile(r"\[LM STUDIO SERVER\] "), _nothing, header=True),
+    _Rule("Offload KV Cache to GPU: ", re.compile(r"Offload KV Cache to GPU: (ON|OFF)\b"), _kv_offload),
+    _Rule("Num Offload Layers: ", re.compile(r"Num Offload Layers: (max|\d{1,5})\b"), _layers),
+    _Rule("Num CPU Expert Layers: ", re.compile(r"Num CPU Expert Layers: (\d{1,5})\b"), _experts),
+    _Rule("Main GPU: ", re.compile(r"Main GPU: (\d{1,3})\b"), _main_gpu),
+    _Rule("Tensor Split: ", re.compile(r"Tensor Split: \[([\d., ]{1,400})\]"), _split),
+    _Rule("Model load size estimate", re.compile(r"context length '(\d{1,9})'"), _estimate, header=True),
+    _Rule("Total: ", re.compile(rf"^\W*Total: {_GIGABYTES}\s*$"), _total),
+    _Rule(
+        "(Used: ",
+        re.compile(rf"GPU (\d{{1,3}}): (.{{1,100}}?) \(Used: {_GIGABYTES}, Total: {_GIGABYTES}, Free: {_GIGABYTES}\)"),
+        _gpu,
+    ),
+    _Rule(
+        "::load config: ",
+        re.compile(r"::load config: n_parallel=(\d{1,6}) n_ctx=(\d{1,9}) kv_unified=(true|false)"),
+        _config,
+    ),
+)
+DIALECT = LineDialect(tuple(dict.fromkeys(rule.needle for rule in _RULES)), LmStudioReader)

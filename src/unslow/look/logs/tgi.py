@@ -1,0 +1,79 @@
+"""The log of Hugging Face's text-generation-inference: its launcher's arguments and one line for every request."""
+
+import re
+from functools import partial
+
+from unslow.look.logs.dialect import LineDialect
+from unslow.look.logs.engine_settings import note_model
+from unslow.look.logs.serving_rules import Rule, RuleReader, needles_of, whole
+from unslow.look.logs.serving_state import Moment, Reading
+from unslow.look.logs.torch_lines import TORCH_RULES
+
+_SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
+_DURATION = r"(\d{1,9}(?:\.\d{1,12})?)(s|ms|µs|us|ns)"
+_LONGEST_TOKEN_S = 3600.0
+
+
+def _request(reading: Reading, found: re.Match[str], where: str) -> None:
+    """Time for each token of one answer, its first one among them."""
+    seconds = float(found[1]) * _SECONDS[found[2]]
+    if 0 < seconds < _LONGEST_TOKEN_S:
+        reading.works(Moment(where=where, tokens_per_s=1 / seconds))
+
+
+_RUST_PAIR = re.compile(r'\b([a-z][a-z_]{2,40}): (?:Some\( ?)?(?:"([^"]{0,300})"|([\w./-]{1,100}))')
+
+
+def _arguments(reading: Reading, found: re.Match[str], where: str) -> None:
+    """`Args { model_id: "…", quantize: Some(Awq), max_total_tokens: Some(4096) }`, as Rust prints it."""
+    reading.start()
+    pairs = {name: quoted or bare for name, quoted, bare in _RUST_PAIR.findall(found[1])}
+    if "model_id" in pairs:
+        note_model(reading, pairs["model_id"], where)
+    for name, fact in (("quantize", "quantization"), ("dtype", "weights_type"), ("kv_cache_dtype", "kv_type_k")):
+        if pairs.get(name, "None") != "None":
+            reading.note(fact, pairs[name].lower(), where)
+    for name, fact in _COUNTS.items():
+        if pairs.get(name, "").isdecimal():
+            reading.note(fact, whole(pairs[name][:16]), where)
+    if pairs.get("cuda_graphs") == "0" or pairs.get("disable_custom_kernels") == "true":
+        reading.note("eager", value=True, where=where)
+
+
+_COUNTS = {
+    "max_total_tokens": "context_set",
+    "max_batch_total_tokens": "kv_capacity_tokens",
+    "max_batch_prefill_tokens": "max_batched_tokens",
+    "max_concurrent_requests": "max_sequences",
+    "num_shard": "tensor_parallel",
+}
+
+
+def _capacity(reading: Reading, found: re.Match[str], where: str) -> None:
+    reading.note("kv_capacity_tokens", whole(found[1]), where)
+
+
+def _attention(reading: Reading, found: re.Match[str], where: str) -> None:
+    reading.note("attention", found[1].lower(), where)
+
+
+def _no_graphs(reading: Reading, _found: re.Match[str], where: str) -> None:
+    reading.note("eager", value=True, where=where)
+
+
+def _graphs(reading: Reading, _found: re.Match[str], where: str) -> None:
+    reading.note("eager", value=False, where=where)
+
+
+RULES = (
+    Rule(('time_per_token="',), re.compile(rf'time_per_token="{_DURATION}"'), _request),
+    Rule(("text_generation_launcher: Args",), re.compile(r"text_generation_launcher: Args \{(.{1,4000})"), _arguments),
+    Rule(("max batch total tokens to",), re.compile(r"[Ss]etting max batch total tokens to (\d{1,12})"), _capacity),
+    Rule(("Using Attention = ",), re.compile(r"Using Attention = (\w{1,30})"), _attention),
+    Rule(("Using attention ",), re.compile(r"text_generation_launcher: .{0,60}Using attention (\w{1,30})"), _attention),
+    Rule(("Cuda Graphs are disabled",), re.compile(r"Cuda Graphs are disabled \(CUDA_GRAPHS="), _no_graphs),
+    Rule(("Cuda Graphs are enabled for",), re.compile(r"Cuda Graphs are enabled for sizes"), _graphs),
+    *TORCH_RULES,
+)
+
+DIALECT = LineDialect(needles_of(RULES), partial(RuleReader, "TGI", RULES, alone=False))

@@ -1,0 +1,99 @@
+"""What Intel's `xpu-smi` prints: `discovery`, `stats` and `dump`."""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from unslow.facts.machine import Gpu
+from unslow.facts.values import Fact, reported
+from unslow.look.logs.amounts import amount, word
+from unslow.look.logs.dialect import Seen, Text
+from unslow.look.logs.found_blocks import form, seen_gpus
+from unslow.look.logs.gpu_builder import MOST_GPUS, by_index, gpu_of
+from unslow.look.logs.numbered import Numbered, numbered_lines
+
+SOURCE = "xpu-smi"
+
+_FORMS = (form(r"\|\s*Device ID\s*\|", r"[|+]"), form(r"(?<!\S)Timestamp, DeviceId, ", r"\d,\s"))
+_CELLS = re.compile(r"\|([^|]{1,60})\|([^|]{0,400})\|")
+_PAIR = re.compile(r"([A-Za-z][\w ]{1,40}):\s*(.+)")
+_DUMP = re.compile(r"(?<!\S)Timestamp, DeviceId, ")
+_CURRENT = re.compile(r"current: (-?\d+(?:\.\d+)?)")
+_BUS = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.\d", re.IGNORECASE)
+# Names of rows, of pairs and of columns, without their unit in brackets.
+_AMOUNTS = {
+    "GPU Utilization": ("busy", "%"),
+    "GPU Power": ("power_w", "W"),
+    "GPU Frequency": ("clock_hz", "MHz"),
+    "GPU Core Temperature": ("temperature_c", "C"),
+    "GPU Memory Temperature": ("memory_temperature_c", "C"),
+    "GPU Memory Used": ("vram_used_bytes", "MiB"),
+    "GPU Memory Bandwidth": ("memory_busy", "%"),
+    "GPU Memory Bandwidth Utilization": ("memory_busy", "%"),
+    "Core Clock Rate": ("clock_max_hz", "MHz"),
+    "Memory Physical Size": ("vram_total_bytes", "MiB"),
+    "PCIe Generation": ("pcie_generation_max", ""),
+    "PCIe Max Link Width": ("pcie_width_max", "x"),
+    "Memory Bus Width": ("memory_bus_bits", ""),
+}
+_WORDS = {"Device Name": "name", "Driver Version": "driver"}
+
+
+def parse_gpus(text: str, source: str = SOURCE, first_line: int = 1) -> tuple[Gpu, ...]:
+    """The GPUs that the text tells of, by index, each with all that any part of it says."""
+    lines = list(numbered_lines(text, source, first_line))
+    return by_index(_of_dump(lines), _of_boxes(lines))
+
+
+def _of_boxes(lines: Iterable[Numbered]) -> tuple[Gpu, ...]:
+    """The GPUs of `discovery`, whose left cell is the number, and of `stats`, which has it in its first row."""
+    facts: dict[int, dict[str, Fact[Any]]] = {}
+    sources: dict[int, str] = {}
+    device: int | None = None
+    for line in lines:
+        for left, right in ((a.strip(), b.strip()) for a, b in _CELLS.findall(line.text)[:1]):
+            number = right if left == "Device ID" else left
+            device = int(number) if number.isdecimal() and int(number) < MOST_GPUS else device
+            pair = _PAIR.match(right) if left.isdecimal() or not left else None
+            found = _fact(pair[1], pair[2], line.source) if pair else _fact(left, right, line.source)
+            if device is not None and found:
+                facts.setdefault(device, {}).update(found)
+                sources.setdefault(device, line.source)
+    return tuple(gpu_of(index, "Intel", sources[index], facts[index]) for index in sorted(facts))
+
+
+def _fact(name: str, value: str, source: str) -> dict[str, Fact[Any]]:
+    key = name.partition(" (")[0].strip()
+    if key in _AMOUNTS:
+        fact, unit = _AMOUNTS[key]
+        current = _CURRENT.search(value)
+        return {fact: amount(current[1] if current else value, unit, source)}
+    if key in _WORDS:
+        return {_WORDS[key]: word(value, source)}
+    bus = _BUS.search(value) if key == "PCI BDF Address" else None
+    return {"bus_id": reported(bus[0].lower(), source)} if bus else {}
+
+
+def _of_dump(lines: Iterable[Numbered]) -> tuple[Gpu, ...]:
+    """Each GPU as its last row says."""
+    gpus: dict[int, Gpu] = {}
+    for line, row in _dump_rows(lines):
+        device = row.get("DeviceId", "")
+        if device.isdecimal() and int(device) < MOST_GPUS:
+            facts = {n: f for name, value in row.items() for n, f in _fact(name, value, line.source).items()}
+            gpus[int(device)] = gpu_of(int(device), "Intel", line.source, facts)
+    return tuple(gpus[index] for index in sorted(gpus))
+
+
+def _dump_rows(lines: Iterable[Numbered]) -> Iterator[tuple[Numbered, dict[str, str]]]:
+    names: list[str] = []
+    for line in lines:
+        if header := _DUMP.search(line.text):
+            names = [name.strip() for name in line.text[header.start() :].split(",")]
+        elif names and line.text.count(",") == len(names) - 1:
+            yield line, dict(zip(names, (cell.strip() for cell in line.text.split(",")), strict=True))
+
+
+def parse_text(text: Text) -> Seen:
+    """The GPUs of every output of xpu-smi in a text."""
+    return seen_gpus(text, _FORMS, parse_gpus)

@@ -1,0 +1,76 @@
+"""Macs: `sysctl`, `vm_stat`, `system_profiler`, `ioreg`, and `powermetrics` where this program runs as root."""
+
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import msgspec
+
+from unslow.facts.machine import Cpu, Gpu, Machine, Memory
+from unslow.facts.machine import System as SystemFacts
+from unslow.facts.merge import overlaid
+from unslow.facts.values import NOT_LOOKED, Fact, Known, not_supported, reported
+from unslow.look.logs import ioreg, powermetrics, sysctl, system_profiler, vm_stat
+from unslow.look.logs.gpu_builder import by_index, gpu_of
+from unslow.look.logs.rocm_keys import with_free
+from unslow.look.system import LookError, System
+from unslow.look.system.door import read_text
+
+T = TypeVar("T")
+
+TURN = 1  # see the probes' own page
+VERSION = "/System/Library/CoreServices/SystemVersion.plist"
+SYSCTL = ("sysctl", *sysctl.KEYS)
+VM_STAT = ("vm_stat",)
+PROFILER = ("system_profiler", "SPDisplaysDataType")
+IOREG = ("ioreg", "-r", "-d", "1", "-w", "0", "-c", "IOAccelerator")
+POWER = ("powermetrics", "-n", "1", "-i", "200", "--samplers", "gpu_power,thermal")
+_SLOW_S = 15.0  # system_profiler takes seconds on a busy Mac
+_PRODUCT = re.compile(r"<key>ProductVersion</key>\s*<string>([\d.]{1,20})</string>")
+_ROOT_ONLY = not_supported("only root may ask powermetrics", f"sudo {' '.join(POWER)}")
+
+
+def read(system: System) -> Machine:
+    """The Mac and its GPUs; nothing at all on another system."""
+    try:
+        version = _PRODUCT.search(read_text(system, VERSION))
+    except LookError:
+        return Machine()
+    machine = _said(system, SYSCTL, sysctl.parse_machine, Machine())
+    paged = _said(system, VM_STAT, vm_stat.parse_memory, Memory())
+    power = _said(system, POWER, powermetrics.parse_machine, Machine())
+    name: Fact[str] = reported(f"macOS {version[1]}", VERSION) if version else NOT_LOOKED
+    thermal = Cpu(
+        thermal_pressure=_ROOT_ONLY if power.cpu.thermal_pressure == NOT_LOOKED else power.cpu.thermal_pressure
+    )
+    machine = overlaid(machine, Machine(memory=paged, cpu=thermal, system=SystemFacts(name=name)))
+    return msgspec.structs.replace(machine, gpus=_read_gpus(system, machine.memory, power))
+
+
+def _said(system: System, command: tuple[str, ...], parse: Callable[[str, str], T], otherwise: T) -> T:
+    """What a command says; one that is missing or fails says nothing."""
+    try:
+        return parse(system.run(command, timeout_s=_SLOW_S).stdout, " ".join(command[:2]))
+    except LookError:
+        return otherwise
+
+
+def _read_gpus(system: System, memory: Memory, power: Machine) -> Fact[tuple[Gpu, ...]]:
+    """The GPUs as the profiler lists them; a Mac's own one with what else is known of it."""
+    none: tuple[Gpu, ...] = ()
+    listed = _said(system, PROFILER, system_profiler.parse_gpus, none)
+    seen = _said(system, IOREG, ioreg.parse_gpus, none)
+    own = tuple(gpu for gpu in listed if gpu.vendor.value_or("") == "Apple")
+    others = tuple(gpu for gpu in listed if gpu.vendor.value_or("") != "Apple")
+    found = by_index(own, seen, power.gpus.value_or(())) if own or seen else ()
+    gpus = (*(_with_memory(gpu, memory) for gpu in found), *others)
+    return reported(gpus, " ".join(PROFILER)) if gpus else NOT_LOOKED
+
+
+def _with_memory(gpu: Gpu, memory: Memory) -> Gpu:
+    """The GPU with the part of the machine's memory that macOS lends it, and what only root can learn."""
+    facts: dict[str, Fact[Any]] = {"vram_total_bytes": memory.wired_limit_bytes, "vram_used_bytes": gpu.vram_used_bytes}
+    for name in ("clock_hz", "clock_max_hz", "power_w"):
+        if not isinstance(getattr(gpu, name), Known):
+            facts[name] = _ROOT_ONLY
+    return overlaid(gpu, gpu_of(gpu.index, "", "", with_free(facts)))

@@ -1,0 +1,156 @@
+"""Intel GPUs: through the files of the i915 and xe drivers; xpu-smi is asked only for the memory of a card."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from unslow.facts.machine import Gpu, GpuProcess, Machine
+from unslow.facts.merge import overlaid
+from unslow.facts.units import MHZ
+from unslow.facts.values import Fact, Known, estimated, measured, not_found, not_supported, reported
+from unslow.look.kernel.drm_cards import DRM, Card, read_cards
+from unslow.look.kernel.drm_clients import SOURCE as CLIENTS
+from unslow.look.kernel.drm_clients import processes_of, read_clients
+from unslow.look.kernel.files import read_number, read_word
+from unslow.look.kernel.gpu_names import read_lspci_name
+from unslow.look.kernel.hwmon import MICRO, MILLI, Sensors, read_sensors
+from unslow.look.kernel.pcie_link import read_link
+from unslow.look.logs import xpu_smi
+from unslow.look.logs.gpu_builder import gpu_of
+from unslow.look.logs.rocm_keys import with_free
+from unslow.look.system import LookError, System, unknown
+
+TURN = 1  # see the probes' own page
+INTEL = "0x8086"
+WINDOW_S = 0.1
+_BUILT_IN = "0000:00:02.0"  # where every graphics unit inside an Intel processor is
+_NOW = ("device/tile0/gt0/freq0/act_freq", "gt/gt0/rps_act_freq_mhz", "gt_act_freq_mhz")
+_MOST = ("device/tile0/gt0/freq0/rp0_freq", "gt/gt0/rps_RP0_freq_mhz", "gt_RP0_freq_mhz")
+_SIZES = ("device/tile0/physical_vram_size_bytes", "device/lmem_total_bytes", "lmem_total_bytes")
+_REASONS = (("device/tile0/gt0/freq0/throttle", "reason_"), ("gt/gt0", "throttle_reason_"))
+
+
+def read(system: System) -> Machine:
+    """All Intel GPUs; nothing at all where there is none."""
+    cards = read_cards(system, INTEL)
+    if not cards:
+        return Machine()
+    discrete_first = sorted(cards, key=lambda card: card.bus_id == _BUILT_IN)
+    gpus = tuple(_read_gpu(system, index, card) for index, card in enumerate(discrete_first))
+    return Machine(gpus=reported(_with_sizes(system, gpus), DRM))
+
+
+def _read_gpu(system: System, index: int, card: Card) -> Gpu:
+    built_in = card.bus_id == _BUILT_IN
+    sensors = read_sensors(system, card.device)
+    facts: dict[str, Fact[Any]] = {
+        "name": read_lspci_name(system, card.bus_id),
+        "kind": reported("integrated" if built_in else "discrete", f"{card.device}/uevent"),
+        "driver": reported(card.driver, f"{card.device}/uevent") if card.driver else not_found("no driver is named"),
+        "bus_id": reported(card.bus_id, f"{card.device}/uevent"),
+        "clock_hz": _first_number(system, card, _NOW, MHZ),
+        "clock_max_hz": _first_number(system, card, _MOST, MHZ),
+        "event_reasons": _read_reasons(system, card),
+        "power_w": _read_power(system, sensors),
+        "power_limit_w": sensors.number(("power1_max", "power2_max"), MICRO),
+        "temperature_c": _temperature(sensors, "pkg", ("temp1_input", "temp2_input")),
+        "memory_temperature_c": _temperature(sensors, "vram", ()),
+        "processes": _read_processes(system, card),
+    }
+    memory = _no_memory(card) if built_in else _read_memory(system, card, facts["processes"])
+    return gpu_of(
+        index, "Intel", f"{card.device}/vendor", facts | memory | ({} if built_in else read_link(system, card.device))
+    )
+
+
+def _first_number(system: System, card: Card, files: tuple[str, ...], scale: int) -> Fact[Any]:
+    """The first of these files that holds a number; each driver and version has its own."""
+    for path in (f"{card.path}/{file}" for file in files):
+        try:
+            return reported(read_number(system, path) * scale, path)
+        except LookError:
+            continue
+    return not_found(f"{card.path} has none of {', '.join(files)}")
+
+
+def _no_memory(card: Card) -> dict[str, Fact[Any]]:
+    why = not_supported(f"{card.bus_id} is part of the processor and uses the machine's memory")
+    return {"vram_total_bytes": why, "vram_used_bytes": why}
+
+
+def _read_memory(system: System, card: Card, processes: Fact[list[GpuProcess]]) -> dict[str, Fact[Any]]:
+    """The size, and what the processes that this user may see hold of it."""
+    held = sum(process.vram_bytes.value_or(0) for process in processes.value_or([]))
+    used = estimated(held, f"{CLIENTS}: the sum over the processes that this user may see")
+    total = _first_number(system, card, _SIZES, 1)
+    return with_free(
+        {"vram_total_bytes": total, "vram_used_bytes": used if isinstance(processes, Known) else processes}
+    )
+
+
+def _read_reasons(system: System, card: Card) -> Fact[Any]:
+    """Why the clock is held down, in Intel's words, such as "thermal" or "pl1"."""
+    for folder, prefix in _REASONS:
+        path = f"{card.path}/{folder}"
+        try:
+            names = [name for name in system.list_dir(path) if name.startswith(prefix) and not name.endswith("status")]
+        except LookError:
+            continue
+        if names:
+            return reported([name.removeprefix(prefix) for name in _set(system, path, names)], path)
+    return not_supported("this driver does not tell why it holds the clock down")
+
+
+def _set(system: System, folder: str, names: list[str]) -> Iterator[str]:
+    for name in names:
+        try:
+            if read_word(system, f"{folder}/{name}") == "1":
+                yield name
+        except LookError:
+            continue
+
+
+def _temperature(sensors: Sensors, label: str, otherwise: tuple[str, ...]) -> Fact[Any]:
+    found = sensors.labelled(label, "input", MILLI)
+    return found if isinstance(found, Known) or not otherwise else sensors.number(otherwise, MILLI)
+
+
+def _read_power(system: System, sensors: Sensors) -> Fact[Any]:
+    """Intel's driver counts energy; power is its growth over a moment."""
+    first = sensors.number(("energy1_input", "energy2_input"), MICRO)
+    if not isinstance(first, Known):
+        return first
+    start = system.clock()
+    system.sleep(WINDOW_S)
+    second, seconds = sensors.number(("energy1_input", "energy2_input"), MICRO), system.clock() - start
+    if not isinstance(second, Known) or seconds <= 0 or second.value < first.value:
+        return not_found(f"{first.source} did not grow")
+    return measured(round((second.value - first.value) / seconds, 3), f"{first.source} over {WINDOW_S:g} s")
+
+
+def _read_processes(system: System, card: Card) -> Fact[Any]:
+    try:
+        return reported(processes_of(read_clients(system), card.bus_id), CLIENTS)
+    except LookError as error:
+        return unknown(error, "run as root to see the processes of other users")
+
+
+def _with_sizes(system: System, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The cards with what `xpu-smi` says of them, where the driver's files do not tell their size."""
+    if not any(gpu.kind.value_or("") == "discrete" and not isinstance(gpu.vram_total_bytes, Known) for gpu in gpus):
+        return gpus
+    return tuple(_with(gpu, _read_xpu_smi(system, gpu.bus_id.value_or(""))) for gpu in gpus)
+
+
+def _read_xpu_smi(system: System, bus_id: str) -> Gpu | None:
+    try:
+        found = xpu_smi.parse_gpus(system.run(["xpu-smi", "discovery", "-d", bus_id]).stdout, "xpu-smi discovery")
+    except LookError:
+        return None
+    return found[0] if found else None
+
+
+def _with(gpu: Gpu, said: Gpu | None) -> Gpu:
+    """The GPU with what its own files do not tell."""
+    if said is None or said.bus_id.value_or("") != gpu.bus_id.value_or(""):
+        return gpu
+    return overlaid(said, gpu)

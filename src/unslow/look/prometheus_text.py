@@ -1,0 +1,106 @@
+"""Metrics as Prometheus reads them: `name{label="value"} 1.5`, one a line, from a server that is not trusted."""
+
+import math
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from unslow.facts.values import Fact, Known, Unknown, estimated, not_found, reported
+
+MOST_LINES = 20_000
+MOST_SAMPLES = 5_000
+_LONGEST_LINE = 16_384
+_MOST_COUNT = 2**53
+_SAMPLE = re.compile(r"([a-zA-Z_:][\w:]{0,120})(?:\{(.{0,12000})\})?[ \t]{1,8}(\S{1,40})(?:[ \t].{0,40})?")
+_LABEL = re.compile(r'([a-zA-Z_]\w{0,80})="((?:[^"\\]|\\.){0,2000})"')
+_ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
+
+
+class Sample(NamedTuple):
+    """One value and its labels."""
+
+    name: str
+    labels: dict[str, str]
+    value: float
+
+
+class Metrics(NamedTuple):
+    """The samples of one answer; `source` names it."""
+
+    samples: tuple[Sample, ...]
+    source: str
+
+    def values(self, *names: str, **labels: str) -> list[float]:
+        """The values of the first of these names that is there, with these labels."""
+        for name in names:
+            if found := [s.value for s in self.samples if s.name == name and labels.items() <= s.labels.items()]:
+                return found
+        return []
+
+    def total(self, *names: str, **labels: str) -> Fact[float]:
+        """All values together, as of several engines behind one server."""
+        found = self.values(*names, **labels)
+        return reported(math.fsum(found), self._at(names)) if found else self._missing(names)
+
+    def whole(self, *names: str, **labels: str) -> Fact[int]:
+        """All values together, as a whole number."""
+        fact = self.total(*names, **labels)
+        if isinstance(fact, Known) and fact.value < _MOST_COUNT:
+            return reported(int(fact.value), fact.source)
+        return self._missing(names)
+
+    def largest_share(self, *names: str) -> Fact[float]:
+        """The largest value of those that are shares of one."""
+        found = [value for value in self.values(*names) if value <= 1]
+        return reported(max(found), self._at(names)) if found else self._missing(names)
+
+    def ratio(self, upper: str, lower: str, least: float = 1) -> Fact[float]:
+        """One sum by another, where that is at least so much."""
+        above, below = math.fsum(self.values(upper)), math.fsum(self.values(lower))
+        if not self.values(upper) or below < max(least, math.ulp(0)):
+            return not_found(f"{self.source} has counted too little of {lower}")
+        return estimated(above / below, f"{self.source}: {upper} / {lower}")
+
+    def labels(self, name: str) -> dict[str, str]:
+        """The labels of an information metric, of which the value is nothing."""
+        return next((sample.labels for sample in self.samples if sample.name == name), {})
+
+    def _at(self, names: tuple[str, ...]) -> str:
+        present = {sample.name for sample in self.samples}
+        return f"{self.source}: {next(name for name in names if name in present)}"
+
+    def _missing(self, names: tuple[str, ...]) -> Unknown:
+        return not_found(f"{self.source} has no {names[0]}")
+
+
+def parse_metrics(text: str, source: str, prefix: str = "") -> Metrics:
+    """The finite values that are not negative and whose names begin so; buckets of histograms are left out."""
+    return Metrics(tuple(_samples(text, prefix)), source)
+
+
+def _samples(text: str, prefix: str) -> Iterator[Sample]:
+    kept = 0
+    for line in text.split("\n", MOST_LINES)[:MOST_LINES]:
+        if line.startswith("#") or not line.startswith(prefix) or len(line) > _LONGEST_LINE:
+            continue
+        if (sample := _sample(line.rstrip("\r"))) and kept < MOST_SAMPLES:
+            kept += 1
+            yield sample
+
+
+def _sample(line: str) -> Sample | None:
+    found = _SAMPLE.fullmatch(line)
+    if not found or found[1].endswith(("_bucket", "_created")):
+        return None
+    try:
+        value = float(found[3])
+    except ValueError:
+        return None
+    if not math.isfinite(value) or value < 0:
+        return None
+    labels = {name: _plain(written) for name, written in _LABEL.findall(found[2] or "")}
+    return Sample(found[1], labels, value) if labels or not found[2] else None
+
+
+def _plain(written: str) -> str:
+    return re.sub(r'\\[n"\\]', lambda found: _ESCAPES[found[0]], written) if "\\" in written else written

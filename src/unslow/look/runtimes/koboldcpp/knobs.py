@@ -1,0 +1,82 @@
+"""How KoboldCpp spells each knob: the flag, and the whole command line to start it again with."""
+
+import shlex
+from collections.abc import Sequence
+
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.runtime import Runtime
+from unslow.look.runtimes.koboldcpp.flags import FLAGS, spelled_flags, without_secrets
+
+_NAMES: dict[Knob, tuple[str, ...]] = {
+    Knob.GPU_LAYERS: ("gpulayers",),
+    Knob.FIT: ("gpulayers", "autofit"),
+    Knob.FIT_MARGIN: ("autofitpadding",),
+    Knob.EXPERTS_ON_CPU: ("moecpu", "overridetensors"),
+    Knob.CONTEXT_LENGTH: ("contextsize",),
+    Knob.KV_CACHE_TYPE: ("quantkv",),
+    Knob.KV_OFFLOAD: ("lowvram",),
+    Knob.FLASH_ATTENTION: ("flashattention", "noflashattention"),
+    Knob.THREADS: ("threads",),
+    Knob.BATCH: ("batchsize",),
+    Knob.PARALLEL: ("parallelrequests",),
+    Knob.DEVICE: ("device", "usecpu"),
+    Knob.SPLIT_MODE: ("splitmode",),
+    Knob.TENSOR_SPLIT: ("tensor_split",),
+    Knob.LOAD_MODE: ("usemmap", "nommap", "usemlock"),
+    Knob.SPECULATIVE: ("draftmodel", "usemtp"),
+    Knob.PROMPT_CACHE: ("nofastforward",),
+}
+"""The settings that a knob turns; the first of them gives it its value."""
+_CACHE_TYPES = {"f16": "0", "q8_0": "1", "q4_0": "2"}  # numbers are understood by every version
+_SWITCHED_OFF_BY = {Knob.KV_OFFLOAD: "lowvram", Knob.PROMPT_CACHE: "nofastforward"}
+_LOAD_MODES = {"mmap": "--usemmap", "mlock": "--usemlock", "mmap+mlock": "--usemmap --usemlock"}
+
+
+def spell(change: Change, runtime: Runtime) -> list[str]:
+    """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
+    command = runtime.command.value_or([])
+    if change.knob is Knob.QUANT:
+        return [f"--model FILE, where FILE is this model as {change.value or 'a smaller quant'}"]
+    if change.knob is Knob.GPU_BACKEND:
+        return ["--usecuda (NVIDIA, AMD) or --usevulkan (any GPU), with the build of KoboldCpp that has it"]
+    if change.knob is Knob.OTHER_PROCESS:
+        return [shlex.join(without_secrets(command))] if command else []
+    if change.knob not in _NAMES:
+        return []
+    words = _words(change.knob, change.value)
+    removed = [shlex.join(command[s.start : s.end]) for s in spelled_flags(command) if s.name in _NAMES[change.knob]]
+    fragment = shlex.join(words) or f"remove {' '.join(removed) or FLAGS[_NAMES[change.knob][0]].spellings[0]}"
+    return [fragment, shlex.join(changed_command(command, change))] if command else [fragment]
+
+
+def changed_command(command: Sequence[str], change: Change) -> list[str]:
+    """The command line with the knob's flags taken out, and put in anew unless there is nothing to put in."""
+    words: list[str] = []
+    at = 0
+    for name, start, end, _ in spelled_flags(command):
+        if name in _NAMES.get(change.knob, ()):
+            words += command[at:start]
+            at = end
+    return without_secrets([*words, *command[at:], *_words(change.knob, change.value)])
+
+
+def _words(knob: Knob, value: Setting) -> list[str]:
+    """The flags that give a knob this value; none for None, which leaves it to KoboldCpp."""
+    flag = FLAGS[_NAMES[knob][0]].spellings[0]
+    if value is None:
+        return []
+    if knob in _SWITCHED_OFF_BY:
+        return [] if value else [flag]
+    if knob is Knob.FLASH_ATTENTION:
+        return [flag if value else FLAGS["noflashattention"].spellings[0]]
+    if knob is Knob.FIT:
+        return [FLAGS["autofit"].spellings[0]] if value else []
+    if knob is Knob.LOAD_MODE:
+        return _LOAD_MODES.get(str(value), "").split()
+    return [flag, *_value(knob, value)]
+
+
+def _value(knob: Knob, value: Setting) -> list[str]:
+    if knob is Knob.TENSOR_SPLIT:
+        return str(value).replace(",", " ").split()
+    return [_CACHE_TYPES.get(str(value), str(value)) if knob is Knob.KV_CACHE_TYPE else str(value)]

@@ -1,0 +1,13 @@
+"""SGLang: how it is found, how its settings are read, how it spells each knob.
+
+Written by its documentation and by recorded text: it needs a GPU, and none of it was run here.
+"""
+
+from unslow.look.runtimes.sglang.knobs import spell
+from unslow.look.runtimes.sglang.read import find, read, read_url
+from unslow.look.serving.sglang_flags import PROGRAM as NAME
+
+__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell"]
+
+PORTS = (30000,)
+RANK = 2

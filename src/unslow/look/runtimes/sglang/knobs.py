@@ -1,0 +1,43 @@
+"""How SGLang spells each knob."""
+
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.runtime import Runtime
+from unslow.look.serving.sglang_flags import FLAGS
+from unslow.look.serving.turns import Turn, kv_type, nothing, number, spell_turn
+
+
+def _kernel(value: Setting) -> list[str]:
+    return ["--quantization", str(value)] if value else []
+
+
+def _attention(value: Setting) -> list[str]:
+    return ["--attention-backend", "triton" if value is False else "flashinfer"]
+
+
+_TURNS: dict[Knob, Turn] = {
+    Knob.CONTEXT_LENGTH: Turn(("context",), number("--context-length")),
+    Knob.KV_CACHE_TYPE: Turn(("kv_type",), lambda value: [w.replace("fp8", "fp8_e5m2") for w in kv_type(value)]),
+    Knob.PARALLEL: Turn(("sequences",), number("--max-running-requests")),
+    Knob.BATCH: Turn(("batched_tokens",), number("--chunked-prefill-size")),
+    Knob.SPLIT_MODE: Turn(("tensor_parallel",), number("--tp-size")),
+    Knob.GPU_LAYERS: Turn(("cpu_offload",), nothing),
+    Knob.GRAPHS: Turn(("no_graphs",), nothing),
+    Knob.QUANT_KERNEL: Turn(("quantization",), _kernel),
+    Knob.SPECULATIVE: Turn(("speculative", "draft_model", "draft_tokens"), nothing),
+    Knob.PROMPT_CACHE: Turn(("no_prefix_cache",), nothing),
+    Knob.FLASH_ATTENTION: Turn(("attention",), _attention),
+    Knob.FIT_MARGIN: Turn(("memory_fraction",), number("--mem-fraction-static")),
+}
+_OTHERS: dict[Knob, list[str]] = {
+    Knob.CAPACITY: ["--mem-fraction-static N", "--kv-cache-dtype fp8_e5m2", "--max-running-requests N"],
+    Knob.DEVICE: ["CUDA_VISIBLE_DEVICES=NUMBER"],
+    Knob.QUANT: ["--model-path MODEL, where MODEL is a checkpoint of this model as AWQ, GPTQ or FP8"],
+    Knob.VERSION: ["pip install --upgrade sglang"],
+}
+
+
+def spell(change: Change, runtime: Runtime) -> list[str]:
+    """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
+    if change.knob in _TURNS:
+        return spell_turn(FLAGS, _TURNS[change.knob], change, runtime)
+    return _OTHERS.get(change.knob, [])

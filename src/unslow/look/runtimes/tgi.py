@@ -1,0 +1,163 @@
+"""Hugging Face's text-generation-inference: how it is found, how its settings are read, how it spells each knob.
+
+Written by its documentation and by recorded text: it needs a GPU, and none of it was run here. Its makers only keep
+it in repair since 2026-01; they name vLLM, SGLang and llama.cpp as what to use instead.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from unslow.facts.bounded import bounded
+from unslow.facts.knob import Change, Knob
+from unslow.facts.merge import overlaid
+from unslow.facts.run import Run
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Fact, Known, estimated, not_found, not_supported, reported
+from unslow.look.logs.tgi import DIALECT
+from unslow.look.openai_api.server import Server
+from unslow.look.processes import Process, words_of
+from unslow.look.prometheus_text import Metrics
+from unslow.look.serving.address import is_local, url_of
+from unslow.look.serving.arguments import Setting
+from unslow.look.serving.asking import metrics_of, offered
+from unslow.look.serving.json_facts import Place, at, count, facts_at, text
+from unslow.look.serving.model_folder import model_of_name, places_of, with_files
+from unslow.look.serving.own_log import read_own_log
+from unslow.look.serving.processes import find_servers, of_process
+from unslow.look.serving.tgi_flags import FLAGS, told
+from unslow.look.serving.tgi_flags import PROGRAM as NAME
+from unslow.look.serving.turns import Turn, kv_type, nothing, number, spell_turn
+from unslow.look.system import LookError, System, unknown
+
+PORTS = (3000,)
+RANK = 2
+
+_NAMES = ("text-generation", "python")
+_LOG = "give its log to `unslow triage`: `docker logs CONTAINER`"
+_ENOUGH_REQUESTS = 3
+_PLACES = (
+    Place("context_length", ("max_total_tokens",), count),
+    Place("kv_capacity_tokens", ("max_batch_total_tokens",), count),
+    Place("max_sequences", ("max_concurrent_requests",), count),
+    Place("weights_type", ("model_dtype",), text),
+    Place("device_used", ("model_device_type",), text),
+    Place("version", ("version",), text),
+)
+_UNTOLD = ("eager", "attention", "quantization", "buffers", "tensor_parallel", "gpu_memory_fraction")
+
+
+def find(processes: Sequence[Process]) -> list[Process]:
+    """Every launcher; the router and the shards are its children."""
+    return find_servers(processes, _NAMES, is_server)
+
+
+def is_server(words: Sequence[str]) -> bool:
+    """Whether a command line starts a server."""
+    return any(word.rpartition("/")[2] == "text-generation-launcher" for word in words[:3])
+
+
+def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
+    """The server at a URL; None where it is not TGI."""
+    subject = _asked(Server(system, url.rstrip("/"), api_key))
+    if subject is None:
+        return None
+    model = subject.model
+    if is_local(url):  # a path on another machine says nothing about a file on this one
+        model = with_files(system, model, model.path.value_or("") or model.name.value_or(""), {}, [""])
+    return (msgspec.structs.replace(subject, model=model),)
+
+
+def read(process: Process, api_key: str) -> tuple[Subject, ...]:
+    """A server by its process: what it was told, what its log says, what it answers."""
+    environment, words = process.environment(), words_of(process.command())
+    settings = FLAGS.settings(words, environment.value_or({}))
+    url = url_of({name: s for name, s in settings.items() if name != "host"}, "3000")
+    http = _answered(process.system, url, api_key or settings.get("api_key", Setting("", "")).value)
+    path, log = read_own_log(process, DIALECT, _LOG)
+    # its variables carry no mark of its own, so they are not kept, and a flag that is missing may be set by one
+    runtime = overlaid(overlaid(told(settings, complete=False), log.runtime), http.runtime)
+    runtime = overlaid(runtime, of_process(process, NAME, FLAGS, url, path))
+    written = settings["model"].value if "model" in settings else ""
+    model = overlaid(model_of_name(written, "command line"), overlaid(log.model, http.model))
+    model = with_files(process.system, model, written, places_of(process), [f"/proc/{process.pid}/root", ""])
+    return (Subject(runtime=runtime, model=model, run=http.run),)
+
+
+def _answered(system: System, url: Fact[str], api_key: str) -> Subject:
+    try:
+        subject = _asked(Server(system, url.value, api_key)) if isinstance(url, Known) else None
+        why = not_found(f"something else answers at {url.value_or('its address')}")
+    except LookError as error:
+        subject, why = None, unknown(error)
+    facts: dict[str, Any] = dict.fromkeys(("state", "busy_slots", "running_requests", "deferred_requests"), why)
+    return subject or Subject(runtime=Runtime(**facts))
+
+
+def _asked(server: Server) -> Subject | None:
+    answer = offered(server, "/info")
+    info = answer[0] if answer else None
+    if text(at(info, ("model_id",))) is None or count(at(info, ("max_concurrent_requests",))) is None:
+        return None
+    source = f"{server.url}/info"
+    why = not_supported("TGI does not say it over HTTP", _LOG)
+    facts: dict[str, Any] = {**dict.fromkeys(_UNTOLD, why), **facts_at(info, _PLACES, source)}
+    runtime = Runtime(
+        name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
+    )
+    metrics = metrics_of(server, "tgi_")
+    model = model_of_name(text(at(info, ("model_id",))) or "", source)
+    if metrics is None:
+        return Subject(runtime=runtime, model=model)
+    return bounded(Subject(runtime=overlaid(runtime, _counted(metrics)), model=model, run=_run(metrics)))
+
+
+def _counted(metrics: Metrics) -> Runtime:
+    busy = metrics.whole("tgi_batch_current_size")
+    return Runtime(
+        busy_slots=busy,
+        running_requests=busy,
+        deferred_requests=metrics.whole("tgi_queue_size"),
+        decode_tokens_per_s=_decode(metrics),
+    )
+
+
+def _decode(metrics: Metrics) -> Fact[float]:
+    """By the mean time for each token, the first of every answer among them."""
+    name = "tgi_request_mean_time_per_token_duration"
+    seconds = metrics.ratio(f"{name}_sum", f"{name}_count", _ENOUGH_REQUESTS)
+    if isinstance(seconds, Known) and seconds.value > 0:
+        return estimated(1 / seconds.value, f"{metrics.source}: {name}, of all requests so far")
+    return not_found(f"{metrics.source} has counted too few requests")
+
+
+def _run(metrics: Metrics) -> Run:
+    return Run(queue_s=metrics.ratio("tgi_request_queue_duration_sum", "tgi_request_queue_duration_count"))
+
+
+_TURNS: dict[Knob, Turn] = {
+    Knob.CONTEXT_LENGTH: Turn(("context",), number("--max-total-tokens")),
+    Knob.KV_CACHE_TYPE: Turn(("kv_type",), lambda value: [w.replace("fp8", "fp8_e4m3fn") for w in kv_type(value)]),
+    Knob.PARALLEL: Turn(("sequences",), number("--max-concurrent-requests")),
+    Knob.BATCH: Turn(("batched_tokens",), number("--max-batch-prefill-tokens")),
+    Knob.SPLIT_MODE: Turn(("shards",), number("--num-shard")),
+    Knob.GRAPHS: Turn(("graphs",), nothing),
+    Knob.SPECULATIVE: Turn(("draft_tokens",), nothing),
+    Knob.FIT_MARGIN: Turn(("memory_fraction",), number("--cuda-memory-fraction")),
+}
+_OTHERS: dict[Knob, list[str]] = {
+    Knob.CAPACITY: ["--max-batch-total-tokens N", "--kv-cache-dtype fp8_e4m3fn", "--max-concurrent-requests N"],
+    Knob.DEVICE: ["CUDA_VISIBLE_DEVICES=NUMBER"],
+    Knob.QUANT: ["--model-id MODEL, where MODEL is a checkpoint of this model as AWQ, GPTQ or FP8"],
+    Knob.QUANT_KERNEL: ["serve the same checkpoint with vLLM: its makers only keep TGI in repair"],
+    Knob.VERSION: ["serve the same model with vLLM, SGLang or llama.cpp: its makers only keep TGI in repair"],
+}
+
+
+def spell(change: Change, runtime: Runtime) -> list[str]:
+    """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
+    if change.knob in _TURNS:
+        return spell_turn(FLAGS, _TURNS[change.knob], change, runtime)
+    return _OTHERS.get(change.knob, [])

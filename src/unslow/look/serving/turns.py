@@ -1,0 +1,57 @@
+"""Knobs as changes of a command line: which settings go, which words come."""
+
+import shlex
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.runtime import Runtime
+from unslow.look.serving.arguments import Flags
+from unslow.look.serving.restart import given_flags, restarted
+
+PLACE = "N"
+"""Stands for a number that is for the reader to choose."""
+
+_KV_TYPES = {"q8_0": "fp8", "q4_0": "fp8", "f16": "auto", "bf16": "auto"}
+
+
+class Turn(NamedTuple):
+    """How one knob is turned: settings that are taken out, and words that are put in for a value."""
+
+    settings: tuple[str, ...]
+    words: Callable[[Setting], list[str]]
+
+
+def spell_turn(flags: Flags, turn: Turn, change: Change, runtime: Runtime) -> list[str]:
+    """What to type: the flag, and the whole command where it is known; empty where there is nothing to change."""
+    command, environment = runtime.command.value_or([]), runtime.environment.value_or({})
+    words, given = turn.words(change.value), given_flags(flags, command, turn.settings)
+    variables = [v for name in turn.settings for v in flags.flags[name].variables if v in environment]
+    if not words and not given and not variables:
+        return _removed(flags, turn) if not command else []
+    fragment = shlex.join(words) if words else f"remove {' '.join((*([given] if given else []), *variables))}"
+    again = restarted(flags, command, environment, turn.settings, words)
+    return [fragment, again] if again and PLACE not in words else [fragment]
+
+
+def _removed(flags: Flags, turn: Turn) -> list[str]:
+    """What to leave out, where nobody knows whether it was put in: the flag that people use."""
+    return [f"start it without {flags.flags[turn.settings[0]].spellings[0]}"]
+
+
+def number(flag: str) -> Callable[[Setting], list[str]]:
+    """A flag that takes a number; the reader chooses where none is known."""
+    return lambda value: [flag, PLACE if value is None or isinstance(value, bool) else str(value)]
+
+
+def nothing(_value: Setting) -> list[str]:
+    """Only to be taken out."""
+    return []
+
+
+def kv_type(value: Setting) -> list[str]:
+    """The nearest type that these engines have."""
+    return ["--kv-cache-dtype", _KV_TYPES.get(str(value), str(value or "fp8"))]
+
+
+Turns = Mapping[Knob, Turn]

@@ -1,0 +1,52 @@
+import pytest
+from doubles import FakeSystem
+
+from unslow.app.chosen import at_url, chosen, is_at
+from unslow.facts.errors import UserError
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Snapshot, Subject
+from unslow.facts.values import reported
+
+
+def subject(**facts) -> Subject:
+    return Subject(runtime=Runtime(**{name: reported(value, "x") for name, value in facts.items()}))
+
+
+CHILD = subject(url="http://127.0.0.1:5800", front="router at http://127.0.0.1:8080", pid=42)
+ALONE = subject(url="http://127.0.0.1:9000/llm", pid=7)
+SEEN = Snapshot(unslow_version="0", subjects=(CHILD, ALONE))
+STATUS = {"/proc/42/status": "PPid:\t40\n", "/proc/40/status": "PPid:\t1\n", "/proc/7/status": "PPid:\t1\n"}
+PROCESSES = FakeSystem(files=dict(STATUS), folders={"/proc": ["1", "7", "40", "42"]})
+
+
+@pytest.mark.parametrize(
+    ("url", "mine"),
+    [
+        ("http://127.0.0.1:5800", CHILD),
+        ("http://localhost:8080/", CHILD),
+        ("http://[::1]:8080", CHILD),
+        ("http://127.0.0.1:9000/llm", ALONE),
+    ],
+)
+def test_a_process_that_answers_at_the_url_comes_first(url, mine):
+    assert chosen(FakeSystem(), SEEN, url, url, "") == (mine,)
+
+
+def test_other_addresses_are_others():
+    assert not is_at(ALONE, "http://127.0.0.1:9000")
+    assert not is_at(ALONE, "https://127.0.0.1:9000/llm")
+    assert not is_at(CHILD, "http://10.0.0.1:5800")
+
+
+def test_a_process_or_its_parent():
+    assert chosen(PROCESSES, SEEN, None, "7", "") == (ALONE,)
+    assert chosen(PROCESSES, SEEN, None, "40", "") == (CHILD,)
+    assert chosen(PROCESSES, SEEN, None, None, "") == (CHILD, ALONE)
+    with pytest.raises(UserError, match="process 99"):
+        chosen(PROCESSES, SEEN, None, "99", "")
+
+
+def test_nobody_at_a_url():
+    with pytest.raises(UserError) as caught:
+        at_url(FakeSystem(), "http://127.0.0.1:1", "")
+    assert caught.value.hint

@@ -1,0 +1,144 @@
+"""Each runtime in its own words, and never a request that would load or unload a model."""
+
+import json
+
+import pytest
+from doubles import FakeSystem
+
+from unslow.facts.values import Unknown
+from unslow.look.bench.completions import measure
+from unslow.look.bench.dialects import dialect_of, llama_cpp, ollama, openai
+from unslow.look.bench.guest import Plan, Target
+from unslow.look.system import Answer, LookError
+from unslow.look.system.door import Line
+
+URL = "http://127.0.0.1:9"
+FINAL = {
+    "done": True,
+    "eval_count": 65,
+    "eval_duration": 1_000_000_000,
+    "prompt_eval_count": 40,
+    "prompt_eval_duration": 100_000_000,
+    "load_duration": 30_000_000,
+}
+CHUNK = 'data: {"choices":[{"text":"a"}]}'
+USAGE = 'data: {"choices":[],"usage":{"prompt_tokens":40,"completion_tokens":65}}'
+STREAM = [Line(0.5, CHUNK), Line(1.5, CHUNK), Line(1.5, USAGE)]
+
+
+def generated(**changes) -> list[Line]:
+    return [Line(0.2, '{"response": "a", "done": false}'), Line(1.2, json.dumps(FINAL | changes))]
+
+
+def ollama_machine(stream, loaded=("m:latest",)) -> FakeSystem:
+    listed = Answer(200, json.dumps({"models": [{"name": name} for name in loaded]}).encode())
+    return FakeSystem(http={f"GET {URL}/api/ps": listed}, streams={f"{URL}/api/generate": stream})
+
+
+def measured(system: FakeSystem, runtime: str, **target):
+    return measure(system, Target(URL, runtime=runtime, model="m:latest", **target), Plan(), lambda *_: None)
+
+
+def bodies(system: FakeSystem) -> list[dict]:
+    return [body for path, body in system.sent if path.startswith("STREAM")]
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect"),
+    [
+        ("llama.cpp", llama_cpp),
+        ("embedded llama.cpp", llama_cpp),
+        ("Ollama", ollama),
+        ("vLLM", openai),
+        ("LM Studio", openai),
+        ("", openai),
+    ],
+)
+def test_which_dialect(name, dialect):
+    assert dialect_of(name) is dialect.complete
+
+
+def test_ollama_by_its_own_timings_with_the_context_that_is_loaded():
+    system = ollama_machine(generated())
+    run = measured(system, "Ollama", context=8192)
+    assert run.decode_tokens_per_s.need() == pytest.approx(64)
+    assert run.prefill_tokens_per_s.need() == pytest.approx(400)
+    for body in bodies(system):
+        assert set(body) == {"model", "prompt", "raw", "stream", "options"}, "no keep_alive"
+        assert set(body["options"]) == {"num_predict", "num_ctx"}
+        assert body["options"]["num_ctx"] == 8192
+
+
+def test_ollama_without_a_known_context_names_none():
+    system = ollama_machine(generated())
+    measured(system, "Ollama")
+    assert {tuple(body["options"]) for body in bodies(system)} == {("num_predict",)}
+
+
+def test_a_model_that_is_no_longer_loaded_is_not_loaded_by_a_measurement():
+    system = ollama_machine(generated(), loaded=("other",))
+    run = measured(system, "Ollama")
+    assert "no longer loaded" in run.decode_tokens_per_s.why
+    assert bodies(system) == []
+
+
+def test_a_request_that_made_ollama_load_is_the_last():
+    system = ollama_machine(generated(load_duration=9_000_000_000))
+    assert "loaded anew" in measured(system, "Ollama").decode_tokens_per_s.why
+    assert len(bodies(system)) == 1
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        [],
+        [Line(0.1, "nonsense")],
+        [Line(0.1, '{"error": "model not found"}')],
+        [Line(0.1, "[" * 100_000)],
+        generated(eval_count=-1),
+        generated(eval_count="many"),
+        generated(eval_count=0),
+        generated(eval_duration=float("nan")),
+        LookError("broke off"),
+    ],
+)
+def test_nonsense_from_ollama_leaves_a_reason(stream):
+    assert isinstance(measured(ollama_machine(stream), "Ollama").decode_tokens_per_s, Unknown)
+
+
+def openai_machine(**streams) -> FakeSystem:
+    return FakeSystem(streams={f"{URL}/v1/{path.replace('_', '/')}": lines for path, lines in streams.items()})
+
+
+def test_a_server_without_timings_by_the_clients_clock():
+    system = openai_machine(completions=STREAM)
+    run = measured(system, "vLLM")
+    assert run.decode_tokens_per_s.need() == pytest.approx(64)
+    assert run.decode_tokens_per_s.source.endswith("client clock")
+    assert run.time_to_first_token_s.need() == pytest.approx(0.5)
+    assert "does not time its prompts" in run.prefill_tokens_per_s.why
+    assert all(b["ignore_eos"] and b["stream_options"] == {"include_usage": True} for b in bodies(system))
+
+
+@pytest.mark.parametrize(("runtime", "first"), [("LM Studio", "chat"), ("MLX-LM", "text")])
+def test_the_other_address_where_the_first_is_not_there(runtime, first):
+    here, there = ("completions", "chat_completions") if first == "chat" else ("chat_completions", "completions")
+    system = openai_machine(**{here: STREAM, there: LookError(f"{URL} answered 404: not found")})
+    assert measured(system, runtime).decode_tokens_per_s.need() == pytest.approx(64)
+    assert not any("ignore_eos" in body for body in bodies(system))
+
+
+def test_a_server_that_fails_is_not_asked_elsewhere():
+    system = openai_machine(completions=LookError("answered 500: boom"), chat_completions=STREAM)
+    assert "500" in measured(system, "vLLM").decode_tokens_per_s.why
+
+
+def test_without_usage_the_pieces_count():
+    run = measured(openai_machine(completions=[Line(0.5 + i / 10, CHUNK) for i in range(11)]), "vLLM")
+    assert run.decode_tokens_per_s.need() == pytest.approx(10)
+    assert "piece" in run.decode_tokens_per_s.source
+
+
+def test_an_answer_in_one_piece_has_no_speed():
+    run = measured(openai_machine(completions=[Line(0.5, CHUNK), Line(0.5, USAGE)]), "vLLM")
+    assert "one piece" in run.decode_tokens_per_s.why

@@ -1,0 +1,79 @@
+"""Launch lines and a router of a real llama-server, recorded by `lab/launch_lines.py`: what is known is true."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from lab.launch_lines import LINES, compared, look_at, prepared
+
+from unslow.facts.values import Known
+from unslow.look.processes import Process
+from unslow.look.runtimes import llama_cpp
+from unslow.look.system.recorded import RecordedSystem
+
+FOLDER = Path(__file__).parent / "launch_lines"
+RECORDED = sorted(path.parent for path in FOLDER.glob("*/truth.json"))
+ALWAYS = (
+    "name", "version", "pid", "url", "command", "environment", "log_level", "state", "slots", "context_per_slot",
+    "context_length", "kv_unified", "kv_type_k", "kv_type_v", "flash_attention", "batch", "ubatch", "threads",
+    "threads_batch", "fit", "fit_margin_bytes", "fit_context_min", "tensor_overrides", "split_mode", "main_gpu",
+    "load_mode", "kv_offload", "op_offload", "repack", "swa_full", "prompt_cache", "cache_reuse", "cache_ram_bytes",
+    "priority", "polling", "metrics_endpoint", "top_k", "busy_slots", "resident_bytes",
+)  # fmt: skip
+
+
+def replayed(folder: Path):
+    kept = json.loads((folder / "truth.json").read_text())
+    process = Process(RecordedSystem(folder), kept["pid"], "llama-server")
+    [subject] = llama_cpp.read(process, "")
+    return subject, kept["truth"]
+
+
+def test_every_line_is_recorded():
+    assert {folder.name for folder in RECORDED} == {line.name for line in LINES}
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda path: path.name)
+def test_everything_that_the_log_tells_is_known_and_true(folder):
+    subject, truth = replayed(folder)
+    assert {name: verdict for name, *_, verdict in compared(subject.runtime, truth)} == dict.fromkeys(truth, "true")
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda path: path.name)
+def test_every_setting_that_can_be_known_is_known(folder):
+    runtime = replayed(folder)[0].runtime
+    assert {name for name in ALWAYS if not isinstance(getattr(runtime, name), Known)} == set()
+
+
+@pytest.mark.parametrize("folder", RECORDED, ids=lambda path: path.name)
+def test_the_model_is_known_by_its_file(folder):
+    model = replayed(folder)[0].model
+    assert model.path.need().endswith("tiny.gguf")
+    assert model.layers.need() > 0
+
+
+def test_the_server_of_a_router_says_who_stands_before_it():
+    runtime = replayed(FOLDER / "router")[0].runtime
+    assert runtime.front.need() == "router at http://127.0.0.1:18733"
+    assert runtime.url.need() != "http://127.0.0.1:18733"
+
+
+def test_layers_for_a_gpu_that_is_not_there_are_a_contradiction():
+    found = {folder.name: [c.about for c in replayed(folder)[0].contradictions] for folder in RECORDED}
+    assert {name: about for name, about in found.items() if about} == {"locked": ["gpu_layers"]}
+
+
+def test_the_key_was_used_and_is_nowhere():
+    subject, _ = replayed(FOLDER / "locked")
+    assert subject.runtime.state.need() == "loaded"
+    assert "canary" not in (FOLDER / "locked" / "recording.jsonl").read_text()
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("line", LINES, ids=lambda line: line.name)
+def test_the_same_live(line):
+    server, model = os.environ.get("UNSLOW_LLAMA_SERVER"), os.environ.get("UNSLOW_LLAMA_MODEL")
+    if not server or not model:
+        pytest.skip("UNSLOW_LLAMA_SERVER and UNSLOW_LLAMA_MODEL name no server and model")
+    assert look_at(server, model, line, prepared(model), None)

@@ -1,0 +1,104 @@
+from unslow.facts.units import GIB
+from unslow.facts.values import Absence, Known, Origin
+from unslow.look.flags import all_commands
+from unslow.look.logs.commands import parse_commands, parse_text
+from unslow.look.logs.dialect import Seen, Text
+
+
+def llama(text: str) -> Seen:
+    return parse_commands(all_commands()["llama_cpp"], Text(text.split("\n"), "post"))
+
+
+def general(text: str) -> Seen:
+    return parse_text(Text(text.split("\n"), "post"))
+
+
+def test_a_command_line_with_continued_lines():
+    told = llama("I run\n$ ./llama-server -m models/qwen.gguf \\\n   -ngl 20 -c 8192 \\\n   -fa on\nand it is slow")
+    runtime = told.subject.runtime
+    assert runtime.gpu_layers_set == Known(20, Origin.REPORTED, "post:2")
+    assert (runtime.context_set.need(), runtime.flash_attention.need()) == (8192, True)
+    assert (told.subject.model.path.need(), told.subject.model.name.need()) == ("models/qwen.gguf", "qwen")
+    assert told.lines == 3
+
+
+def test_the_program_by_every_name_it_had():
+    for command in (
+        "llama-cli -ngl 5",
+        "./main -ngl 5 -p hello",
+        "C:\\llama\\llama-server.exe -ngl 5",
+        "build/bin/server -ngl 5",
+        "docker run --gpus all -p 8080:8080 ghcr.io/ggml-org/llama.cpp:server-cuda -m x.gguf -ngl 5",
+        "`llama-server -ngl 5`, nothing else",
+        "run: llama-server -ngl=5 | tee log",
+        'msg="starting llama-server" cmd="/usr/lib/ollama/llama-server --model /x/blobs/sha256-1 -ngl 5"',
+    ):
+        assert llama(command).subject.runtime.gpu_layers_set.need() == 5, command
+
+
+def test_flags_without_a_program_count_where_they_are_its_own():
+    runtime = llama("it happens with -fa on and --cache-type-k q5_1 --cache-type-v q5_1.").subject.runtime
+    assert (runtime.flash_attention.need(), runtime.kv_type_k.need(), runtime.kv_type_v.need()) == (
+        True,
+        "q5_1",
+        "q5_1",
+    )
+    assert llama("started with --model x --port 80 --threads 5") == Seen()
+    assert llama("ps -m and ls -c") == Seen()
+
+
+def test_flags_that_somebody_only_speaks_of_do_not_count():
+    for words in (
+        "it is fine without -ngl 99",
+        "I removed --no-mmap",
+        "have you tried --flash-attn on?",
+        "you should set -ngl 99",
+        "llama-server without -ngl 99 is fine",
+    ):
+        assert llama(words) == Seen(), words
+
+
+def test_variables_are_settings_too():
+    runtime = llama('Environment="LLAMA_ARG_N_GPU_LAYERS=12"\n  LLAMA_ARG_CTX_SIZE: 4096').subject.runtime
+    assert runtime.gpu_layers_set == Known(12, Origin.REPORTED, "post:1")
+    assert runtime.context_set == Known(4096, Origin.REPORTED, "post:2")
+    assert runtime.environment.need() == {"LLAMA_ARG_N_GPU_LAYERS": "12", "LLAMA_ARG_CTX_SIZE": "4096"}
+
+
+def test_later_commands_are_laid_over_earlier_ones():
+    runtime = llama("llama-server -ngl 20 -c 4096\nllama-server -ngl 99").subject.runtime
+    assert (runtime.gpu_layers_set.need(), runtime.context_set.need()) == (99, 4096)
+
+
+def test_keys_do_not_get_through():
+    told = llama("llama-server -ngl 5 --api-key sk-abcdefgh12345 -hft hf_abcdefgh12345")
+    assert "abcdefgh" not in str(told)
+
+
+def test_a_command_that_is_not_there_claims_nothing():
+    runtime = llama("llama-server -ngl 5").subject.runtime
+    assert runtime.context_set.absence is Absence.NOT_LOOKED
+
+
+def test_what_a_container_may_use():
+    told = general("docker run --cpus 2 --cpuset-cpus=0-3 --memory 8g -e CUDA_VISIBLE_DEVICES=1 image")
+    assert told.subject.runtime.container.need() == "docker"
+    assert told.machine.cpu.quota_cpus == Known(2.0, Origin.REPORTED, "post:1")
+    assert told.machine.cpu.allowed_cpus.need() == 4
+    assert told.machine.memory.limit_bytes.need() == 8 * GIB
+    assert told.subject.runtime.environment.need() == {"CUDA_VISIBLE_DEVICES": "1"}
+
+
+def test_variables_of_windows():
+    text = '$env:CUDA_VISIBLE_DEVICES = "0"\nsetx HSA_OVERRIDE_GFX_VERSION 10.3.0\nset OMP_NUM_THREADS=4'
+    assert general(text).subject.runtime.environment.need() == {
+        "CUDA_VISIBLE_DEVICES": "0",
+        "HSA_OVERRIDE_GFX_VERSION": "10.3.0",
+        "OMP_NUM_THREADS": "4",
+    }
+
+
+def test_hostile_lines_are_read_in_bounds():
+    for text in ("llama-server " + "-ngl " * 100_000, "llama-server -m 'never ends", "\\\n" * 10_000, "-" * 100_000):
+        assert isinstance(llama(text), Seen)
+        assert isinstance(general(text), Seen)

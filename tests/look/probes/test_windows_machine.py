@@ -1,0 +1,62 @@
+import msgspec
+import pytest
+from doubles import FakeSystem
+
+from unslow.facts.machine import Machine
+from unslow.facts.values import NOT_LOOKED, Origin
+from unslow.look.logs.windows_objects import parse_objects
+from unslow.look.probes.windows_machine import COMMAND, read
+from unslow.look.system import Finished, LookError
+
+KIB, MIB = 1024, 1024**2
+ANSWER = {
+    "os": {"Caption": "Microsoft Windows 11 Pro", "Version": "10.0.26100", "TotalVisibleMemorySize": 33343532,
+           "FreePhysicalMemory": "9021344"},
+    "cpu": [{"Name": "AMD Ryzen 7 5800X 8-Core Processor             ", "NumberOfCores": 8,
+             "NumberOfLogicalProcessors": 16}],
+    "ram": [{"SMBIOSMemoryType": 26, "ConfiguredClockSpeed": 3200, "Capacity": 17179869184},
+            {"SMBIOSMemoryType": 26, "ConfiguredClockSpeed": 3200, "Capacity": 17179869184}],
+    "page": {"AllocatedBaseSize": 4864, "CurrentUsage": 120},
+}  # fmt: skip
+
+
+def windows(answer: object) -> FakeSystem:
+    done = Finished(0, msgspec.json.encode(answer).decode(), "Get-CimInstance : Access denied")
+    return FakeSystem(asks={"sys.platform": "win32"}, commands={" ".join(COMMAND): done})
+
+
+def test_what_windows_says_of_itself():
+    machine = read(windows(ANSWER))
+    assert (machine.system.name.need(), machine.system.version.need()) == ("Microsoft Windows 11 Pro", "10.0.26100")
+    assert machine.cpu.model.need() == "AMD Ryzen 7 5800X 8-Core Processor"
+    assert (machine.cpu.sockets.need(), machine.cpu.physical_cores.need(), machine.cpu.logical_cpus.need()) == (
+        1,
+        8,
+        16,
+    )
+    memory = machine.memory
+    assert (memory.total_bytes.need(), memory.available_bytes.need()) == (33343532 * KIB, 9021344 * KIB)
+    assert (memory.swap_total_bytes.need(), memory.swap_used_bytes.need()) == (4864 * MIB, 120 * MIB)
+    assert (memory.kind.need(), memory.kind.origin) == ("DDR4-3200", Origin.ESTIMATED)
+
+
+def test_modules_of_two_kinds_have_no_name():
+    mixed = ANSWER | {"ram": [{"SMBIOSMemoryType": 26, "ConfiguredClockSpeed": 3200}, {"SMBIOSMemoryType": 34}]}
+    assert read(windows(mixed)).memory.kind == NOT_LOOKED
+
+
+@pytest.mark.parametrize("asks", [{}, {"sys.platform": "linux"}])
+def test_another_system_is_left_alone(asks: dict[str, str]):
+    assert read(FakeSystem(asks=asks)) == Machine()
+
+
+def test_silence_is_a_failed_look():
+    with pytest.raises(LookError, match="Access denied"):
+        read(windows({}))
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "null", '{"os": 5}', '{"os": {"TotalVisibleMemorySize": -1}}', "[" * 10**5, '{"cpu": [[], 7]}']
+)
+def test_garbage(text: str):
+    assert parse_objects(text) == Machine()

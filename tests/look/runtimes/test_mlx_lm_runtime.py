@@ -1,0 +1,104 @@
+"""MLX-LM's server: its command line, and how it is told from others that answer alike."""
+
+import json
+
+import pytest
+from doubles import FakeSystem
+from lab.replay import serve
+from proc_table import ProcTable
+
+from unslow.facts.knob import Knob
+from unslow.facts.runtime import Runtime
+from unslow.facts.values import Absence, Origin, Unknown, reported
+from unslow.look.processes import read_processes
+from unslow.look.runtimes import mlx_lm
+from unslow.look.runtimes.mlx_lm.arguments import arguments_of, parse_arguments, told
+from unslow.look.system import Answer, LookError
+from unslow.look.system.live import LiveSystem
+
+URL = "http://127.0.0.1:8080"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["/venv/bin/python3", "/venv/bin/mlx_lm.server", "--model", "m"],
+        ["python", "-m", "mlx_lm", "server", "--model", "m"],
+        ["python", "-m", "mlx_lm.server", "--model", "m"],
+        ["/venv/bin/python", "/venv/lib/python3.12/site-packages/mlx_lm/server.py", "--model", "m"],
+    ],
+)
+def test_each_way_to_start_it_is_known(command):
+    assert list(arguments_of(command)) == ["--model", "m"]
+    assert arguments_of(["python", "-m", "mlx_lm", "generate"]) == ()
+
+
+def test_it_is_found_among_the_processes():
+    table = (
+        ProcTable().add(10, "python3.12", ["python3", "/venv/bin/mlx_lm.server"]).add(11, "python3", ["python3", "x"])
+    )
+    assert [p.pid for p in mlx_lm.find(read_processes(table.system))] == [10]
+
+
+def test_the_command_line_as_facts():
+    words = ["--decode-concurrency", "4", "--prefill-step-size=512", "--prompt-cache-size", "0", "--draft-model", "d",
+             "--num-draft-tokens", "5", "--prompt-cache-bytes", "2GB"]  # fmt: skip
+    runtime = told(parse_arguments(words))
+    assert (runtime.max_sequences.value, runtime.batch.value, runtime.prompt_cache.value) == (4, 512, False)
+    assert (runtime.speculative.value, runtime.draft_tokens.value, runtime.cache_ram_bytes.value) == ("d", 5, 2 * 10**9)
+    plain = told({})
+    assert (plain.max_sequences.value, plain.max_sequences.origin) == (32, Origin.ESTIMATED)
+    assert isinstance(told(parse_arguments(["--prompt-cache-bytes", "all", "--top-k", "-3"])).top_k, Unknown)
+
+
+def test_a_process_with_a_name_of_the_hub():
+    line = ["python3", "/venv/bin/mlx_lm.server", "--model", "mlx-community/Qwen3-8B-4bit", "--port", "8085"]
+    table = ProcTable().add(10, "python3", line)
+    (process,) = mlx_lm.find(read_processes(table.system))
+    (subject,) = mlx_lm.read(process, "")
+    assert (subject.runtime.name.value, subject.runtime.url.value) == ("MLX-LM", "http://127.0.0.1:8085")
+    assert subject.model.name.value == "mlx-community/Qwen3-8B-4bit"
+    assert subject.runtime.state.absence is Absence.FAILED
+
+
+def test_the_answers():
+    with serve("mlx_lm") as url:
+        (subject,) = mlx_lm.read_url(LiveSystem(), url, "")
+    assert (subject.runtime.name.value, subject.runtime.name.origin) == ("MLX-LM", Origin.ESTIMATED)
+    assert subject.model.name.value == "mlx-community/Qwen3-8B-4bit"
+    assert "mlx_lm.generate" in subject.runtime.version.how_to_get
+
+
+@pytest.mark.parametrize("other", ["llama_cpp", "koboldcpp", "lm_studio", "vllm"])
+def test_others_are_not_taken_for_it(other):
+    with serve(other) as url:
+        assert mlx_lm.read_url(LiveSystem(), url, "") is None
+
+
+def test_several_downloaded_models_leave_open_which_is_loaded():
+    listed = {"object": "list", "data": [{"id": name, "object": "model", "created": 1} for name in ("a", "b")]}
+    system = FakeSystem()
+    system.http = {
+        f"GET {URL}/health": Answer(200, b'{"status": "ok"}'),
+        f"GET {URL}/props": Answer(404, b"Not Found"),
+        f"GET {URL}/v1/models": Answer(200, json.dumps(listed).encode()),
+    }
+    (subject,) = mlx_lm.read_url(system, URL, "")
+    assert "does not say what is loaded" in subject.model.name.why
+    system.http[f"GET {URL}/props"] = Answer(404, b'{"detail":"Not Found"}')
+    assert mlx_lm.read_url(system, URL, "") is None
+
+
+def test_nobody_there_is_an_error():
+    with pytest.raises(LookError):
+        mlx_lm.read_url(FakeSystem(), URL, "")
+
+
+def test_knobs():
+    runtime = Runtime(command=reported(["mlx_lm.server", "--decode-concurrency", "32", "--model", "m"], "s"))
+    again = "mlx_lm.server --model m --decode-concurrency 1"
+    assert mlx_lm.spell(Knob.PARALLEL.to(1), runtime) == ["--decode-concurrency 1", again]
+    assert mlx_lm.spell(Knob.SPECULATIVE.to(None), Runtime()) == ["remove --draft-model"]
+    assert mlx_lm.spell(Knob.PROMPT_CACHE.to(True), Runtime()) == ["--prompt-cache-size 10"]
+    assert mlx_lm.spell(Knob.WIRED_LIMIT.to(57344), Runtime()) == ["sudo sysctl iogpu.wired_limit_mb=57344"]
+    assert mlx_lm.spell(Knob.GPU_LAYERS.to(3), Runtime()) == []

@@ -1,0 +1,286 @@
+"""vLLM by what version 0.32 really answered on a CPU, and by processes as /proc shows them."""
+
+import json
+
+import pytest
+from doubles import FakeSystem
+from lab.replay import serve
+from lab.replay.answers import FOLDER
+
+from unslow.facts.knob import Knob
+from unslow.facts.runtime import Runtime
+from unslow.facts.units import GIB
+from unslow.facts.values import Known, Origin, Unknown, reported
+from unslow.look.processes import Process, read_processes
+from unslow.look.runtimes import vllm
+from unslow.look.system import Answer, LookError
+from unslow.look.system.live import LiveSystem
+
+LOG = (FOLDER.parent / "look" / "logs" / "vllm_logs" / "server.log").read_text()
+COMMAND = (
+    "/venv/bin/python3\0/venv/bin/vllm\0serve\0/models/tiny-llama\0--port\08000\0--max-num-seqs\08\0--enforce-eager\0"
+    "--served-model-name\0tiny-llama\0--api-key\0sk-very-secret-0123456789\0"
+)
+
+
+def recorded(scene: str = "vllm", url: str = "http://127.0.0.1:8000") -> dict[str, Answer]:
+    found = {}
+    for path in (FOLDER / scene).glob("*.json"):
+        data = json.loads(path.read_text())
+        if data["request"].startswith("GET"):
+            body = data["text"] if "text" in data else json.dumps(data["body"])
+            found[data["request"].replace("GET ", f"GET {url}")] = Answer(data.get("status", 200), body.encode())
+    return found
+
+
+def machine(*, environment: str = "", http: dict[str, Answer] | None = None) -> FakeSystem:
+    files = {
+        "/proc/10/comm": "vllm\n",
+        "/proc/10/cmdline": COMMAND,
+        "/proc/10/environ": f"HOME=/home/someone\0VLLM_API_KEY=no\0{environment}",
+        "/proc/10/status": "PPid:\t1\n",
+        "/proc/11/comm": "VLLM::EngineCor\n",
+        "/proc/11/cmdline": "VLLM::EngineCore\0",
+        "/proc/11/status": "PPid:\t10\n",
+        "/proc/12/comm": "VLLM::Worker\n",
+        "/proc/12/cmdline": "VLLM::Worker\0",
+        "/proc/12/status": "PPid:\t11\n",
+        "/proc/10/root/var/log/vllm.log": LOG,
+    }
+    links = {"/proc/10/fd/1": "/var/log/vllm.log", "/proc/10/fd/2": "/var/log/vllm.log"}
+    return FakeSystem(files=files, folders={"/proc": ["10", "11", "12"]}, links=links, http=http or {})
+
+
+def only(system: FakeSystem) -> Process:
+    (found,) = vllm.find(read_processes(system))
+    return found
+
+
+def test_the_server_speaks_for_its_engine_and_workers():
+    assert only(machine()).pid == 10
+
+
+def test_an_engine_without_a_server_is_found_too():
+    system = machine()
+    system.files["/proc/10/cmdline"] = "python3\0batch.py\0"
+    process = only(system)
+    (subject,) = vllm.read(process, "")
+    assert (process.pid, subject.runtime.name.need()) == (11, "vLLM")
+    assert "answers nobody" in subject.runtime.url.why
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "python3\0-m\0vllm.entrypoints.openai.api_server\0--model\0org/m\0",
+        "/usr/bin/python3\0/usr/local/bin/vllm\0serve\0org/m\0",
+    ],
+)
+def test_other_ways_to_start_it(words):
+    system = machine()
+    system.files["/proc/10/cmdline"] = words
+    system.files["/proc/10/comm"] = "python3\n"
+    assert only(system).pid == 10
+
+
+def test_vllm_that_serves_nothing_is_left_alone():
+    system = machine()
+    system.files |= {
+        "/proc/10/cmdline": "python3\0/venv/bin/vllm\0collect-env\0",
+        "/proc/11/comm": "x",
+        "/proc/12/comm": "x",
+    }
+    assert vllm.find(read_processes(system)) == []
+
+
+def test_everything_together():
+    (subject,) = vllm.read(only(machine(http=recorded())), "")
+    runtime = subject.runtime
+    assert runtime.version == Known("0.32.0", Origin.REPORTED, "http://127.0.0.1:8000/version")
+    assert runtime.eager.need() is True
+    assert (runtime.context_length.need(), runtime.max_sequences.need()) == (1024, 8)
+    assert (runtime.busy_slots.need(), runtime.running_requests.need(), runtime.deferred_requests.need()) == (0, 0, 0)
+    assert (runtime.kv_capacity_tokens.need(), runtime.kv_bytes.need()) == (524288, GIB)
+    assert runtime.gpu_memory_fraction.need() == 0.92
+    assert (runtime.device_used.need(), runtime.threads.need()) == ("cpu", 1)
+    assert runtime.state.need() == "loaded"
+    assert runtime.log_path.need() == "/var/log/vllm.log"
+    assert isinstance(runtime.kernel, Unknown)
+    assert "vllm.log" in runtime.kernel.how_to_get
+    assert subject.model.name.need() == "tiny-llama"
+    assert subject.model.path.need() == "/models/tiny-llama"
+    assert "very-secret" not in str(subject)
+    assert "/home/someone" not in str(subject)
+
+
+def test_a_server_that_answers_nobody_is_read_by_its_log():
+    (subject,) = vllm.read(only(machine()), "")
+    assert subject.runtime.version.need() == "0.32.0"
+    assert isinstance(subject.runtime.busy_slots, Unknown)
+    assert subject.runtime.kv_capacity_tokens.source == "vllm.log:50"
+
+
+def test_another_model_at_the_same_port_is_another_server():
+    http = recorded()
+    listed = json.loads(http["GET http://127.0.0.1:8000/v1/models"].body)
+    listed["data"][0] |= {"id": "other", "root": "/models/other"}
+    http["GET http://127.0.0.1:8000/v1/models"] = Answer(200, json.dumps(listed).encode())
+    (subject,) = vllm.read(only(machine(http=http)), "")
+    assert "another model answers" in subject.runtime.busy_slots.why
+    assert subject.model.name.need() == "tiny-llama"
+
+
+def test_a_variable_that_this_version_no_longer_reads():
+    system = machine(environment="VLLM_ATTENTION_BACKEND=XFORMERS\0", http=recorded())
+    (subject,) = vllm.read(only(system), "")
+    assert "since 0.15" in subject.runtime.attention.why
+    older = {**recorded(), "GET http://127.0.0.1:8000/version": Answer(200, b'{"version": "0.9.2"}')}
+    system = machine(environment="VLLM_ATTENTION_BACKEND=XFORMERS\0", http=older)
+    (subject,) = vllm.read(only(system), "")
+    assert subject.runtime.attention.need() == "XFORMERS"
+
+
+def test_by_a_url_alone_over_real_http():
+    with serve("vllm") as url:
+        (subject,) = vllm.read_url(LiveSystem(), url, "")
+    runtime = subject.runtime
+    assert (runtime.name.need(), runtime.url.need(), runtime.context_length.need()) == ("vLLM", url, 1024)
+    assert runtime.preemptions.need() == 0
+    assert "VLLM_SERVER_DEV_MODE" in runtime.eager.how_to_get
+    assert isinstance(runtime.decode_tokens_per_s, Unknown)
+
+
+def test_a_busy_server_with_a_full_cache():
+    with serve("vllm_busy") as url:
+        (subject,) = vllm.read_url(LiveSystem(), url, "")
+    runtime = subject.runtime
+    assert (runtime.running_requests.need(), runtime.deferred_requests.need()) == (8, 4)
+    assert runtime.kv_usage.need() == pytest.approx(0.842, abs=0.001)
+    assert runtime.decode_tokens_per_s.origin is Origin.ESTIMATED
+    assert 1 < runtime.decode_tokens_per_s.need() < 1000
+
+
+def test_preemptions_are_in_the_metrics_where_the_log_is_silent():
+    with serve("vllm_after") as url:
+        (subject,) = vllm.read_url(LiveSystem(), url, "")
+    assert subject.runtime.preemptions.need() == 34
+    assert subject.run.queue_s.need() > 1
+    assert subject.runtime.prefill_tokens_per_s.need() > 1
+
+
+def test_in_development_mode_it_tells_its_whole_configuration():
+    with serve("vllm_dev") as url:
+        (subject,) = vllm.read_url(LiveSystem(), url, "")
+    runtime = subject.runtime
+    assert (runtime.eager.need(), runtime.max_sequences.need(), runtime.tensor_parallel.need()) == (True, 8, 1)
+    assert (runtime.device_used.need(), runtime.cpu_offload_bytes.need()) == ("cpu", 0)
+    assert runtime.eager.source.endswith("/server_info: model_config.enforce_eager")
+
+
+def test_a_key_that_only_the_models_want():
+    url = "http://h"
+    http = {**recorded(url=url), f"GET {url}/v1/models": Answer(401, b"{}")}
+    (subject,) = vllm.read_url(FakeSystem(http=http), url, "")
+    assert "wants an API key" in subject.runtime.state.why
+    assert subject.runtime.busy_slots.need() == 0
+
+
+def test_nobody_there():
+    with pytest.raises(LookError):
+        vllm.read_url(FakeSystem(), "http://h", "")
+
+
+@pytest.mark.parametrize("other", ["llama_cpp", "mlx_lm", "koboldcpp", "lm_studio", "sglang", "tgi"])
+def test_other_servers_are_not_vllm(other):
+    with serve(other) as url:
+        assert vllm.read_url(LiveSystem(), url, "") is None
+
+
+@pytest.mark.parametrize(
+    "body", [b"[]", b'{"version": 5}', b'{"version": ""}', b"{", b'{"version": "1"}', b"[" * 100_000]
+)
+def test_an_odd_version_is_not_vllm(body):
+    system = FakeSystem(http={"GET http://h/version": Answer(200, body)})
+    assert vllm.read_url(system, "http://h", "") is None
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        'num_gpu_blocks="-1",block_size="16"',
+        'num_gpu_blocks="' + "9" * 100 + '",block_size="16"',
+        'gpu_memory_utilization="nan",kv_cache_memory_bytes="1e99"',
+        'gpu_memory_utilization="17"',
+    ],
+)
+def test_labels_that_can_not_be(labels):
+    url = "http://h"
+    metrics = f"vllm:num_requests_running 1\nvllm:cache_config_info{{{labels}}} 1\nvllm:kv_cache_usage_perc 7\n"
+    http = {**recorded(url=url), f"GET {url}/metrics": Answer(200, metrics.encode())}
+    (subject,) = vllm.read_url(FakeSystem(http=http), url, "")
+    for name in ("kv_capacity_tokens", "kv_bytes", "kv_usage"):
+        assert isinstance(getattr(subject.runtime, name), Unknown)
+    assert subject.runtime.gpu_memory_fraction.value_or(0.92) == 0.92
+
+
+def test_older_names_of_metrics():
+    url = "http://h"
+    metrics = (
+        'vllm:gpu_cache_usage_perc{model_name="m"} 0.5\nvllm:time_per_output_token_seconds_sum 10\n'
+        'vllm:time_per_output_token_seconds_count 500\nvllm:cache_config_info{num_gpu_blocks="100",block_size="16"} 1\n'
+    )
+    http = {**recorded(url=url), f"GET {url}/metrics": Answer(200, metrics.encode())}
+    (subject,) = vllm.read_url(FakeSystem(http=http), url, "")
+    runtime = subject.runtime
+    assert (runtime.kv_usage.need(), runtime.kv_capacity_tokens.need()) == (0.5, 1600)
+    assert runtime.decode_tokens_per_s.need() == pytest.approx(50)
+
+
+STARTED = Runtime(
+    version=reported("0.32.0", "x"),
+    command=reported(["vllm", "serve", "m", "--enforce-eager", "--quantization", "awq", "--api-key", "sk-1"], "x"),
+)
+
+
+@pytest.mark.parametrize(
+    ("change", "first", "whole"),
+    [
+        (Knob.GRAPHS.to(value=True), "remove --enforce-eager", "vllm serve m --quantization awq --api-key KEY"),
+        (Knob.QUANT_KERNEL.to("awq_marlin"), "remove --quantization awq", "vllm serve m --enforce-eager --api-key KEY"),
+        (
+            Knob.CONTEXT_LENGTH.to(8192),
+            "--max-model-len 8192",
+            "vllm serve m --enforce-eager --quantization awq --api-key KEY --max-model-len 8192",
+        ),
+        (
+            Knob.KV_CACHE_TYPE.to("q8_0"),
+            "--kv-cache-dtype fp8",
+            "vllm serve m --enforce-eager --quantization awq --api-key KEY --kv-cache-dtype fp8",
+        ),
+        (
+            Knob.FLASH_ATTENTION.to(value=True),
+            "--attention-backend FLASH_ATTN",
+            "vllm serve m --enforce-eager --quantization awq --api-key KEY --attention-backend FLASH_ATTN",
+        ),
+    ],
+)
+def test_knobs_in_its_words(change, first, whole):
+    assert vllm.spell(change, STARTED) == [first, whole]
+
+
+def test_knobs_where_nothing_is_known():
+    assert vllm.spell(Knob.GRAPHS.to(value=True), Runtime()) == ["start it without --enforce-eager"]
+    assert vllm.spell(Knob.CONTEXT_LENGTH.to(None), Runtime()) == ["--max-model-len N"]
+    assert vllm.spell(Knob.EXPERTS_ON_CPU.to(4), Runtime()) == []
+    assert vllm.spell(Knob.THREADS.to(4), Runtime()) == []
+
+
+def test_attention_in_a_version_with_the_variable():
+    old = Runtime(version=reported("0.9.2", "x"))
+    assert vllm.spell(Knob.FLASH_ATTENTION.to(value=True), old) == ["VLLM_ATTENTION_BACKEND=FLASH_ATTN"]
+
+
+def test_every_knob_can_be_asked_for():
+    for knob in Knob:
+        for value in (None, True, 4, "x"):
+            assert all(isinstance(words, str) and words for words in vllm.spell(knob.to(value), STARTED))

@@ -1,0 +1,70 @@
+import json
+
+import pytest
+from lab.replay.answers import FOLDER
+
+from unslow.facts.values import Known, Origin, Unknown
+from unslow.look.prometheus_text import MOST_SAMPLES, parse_metrics
+
+REAL = json.loads((FOLDER / "vllm_busy" / "metrics.json").read_text())["text"]
+
+
+def test_real_metrics_of_vllm():
+    metrics = parse_metrics(REAL, "M", "vllm:")
+    assert metrics.whole("vllm:num_requests_running") == Known(8, Origin.REPORTED, "M: vllm:num_requests_running")
+    assert metrics.whole("vllm:num_requests_waiting_by_reason", reason="capacity").need() == 4
+    assert 0 < metrics.largest_share("vllm:kv_cache_usage_perc").need() <= 1
+    assert metrics.labels("vllm:cache_config_info")["block_size"] == "128"
+    latency = metrics.ratio("vllm:inter_token_latency_seconds_sum", "vllm:inter_token_latency_seconds_count")
+    assert latency.origin is Origin.ESTIMATED
+    assert 0.001 < latency.need() < 1
+
+
+def test_several_engines_are_one_server():
+    text = 'n{engine="0"} 2\nn{engine="1"} 3\nfull{engine="0"} 0.25\nfull{engine="1"} 0.75\n'
+    metrics = parse_metrics(text, "M")
+    assert metrics.whole("n").need() == 5
+    assert metrics.largest_share("full").need() == 0.75
+
+
+def test_the_first_name_that_is_there_counts():
+    metrics = parse_metrics("old 1\n", "M")
+    assert metrics.whole("new", "old") == Known(1, Origin.REPORTED, "M: old")
+    assert metrics.whole("newest") == Unknown("M has no newest")
+
+
+def test_labels_may_hold_anything():
+    (sample,) = parse_metrics(r'x{a="say \"hi\", {b}",c="\\n"} 1e3 1700000000', "M").samples
+    assert (sample.labels, sample.value) == ({"a": 'say "hi", {b}', "c": "\\n"}, 1000.0)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "x NaN",
+        "x +Inf",
+        "x -1",
+        "x",
+        "x{",
+        'x{a="b} 1',
+        "x 1 2 3 " + "4" * 60,
+        "1x 5",
+        "# x 1",
+        "x_bucket 1",
+        "x" * 500,
+    ],
+)
+def test_what_is_no_sample(line):
+    assert parse_metrics(line, "M").samples == ()
+
+
+def test_a_server_without_end_is_cut():
+    assert len(parse_metrics("x 1\n" * (MOST_SAMPLES * 5), "M").samples) == MOST_SAMPLES
+    assert parse_metrics('x{a="' + "b" * 10**6 + '"} 1', "M").samples == ()
+
+
+def test_too_little_is_no_ratio():
+    metrics = parse_metrics("sum 0\ncount 0\nhuge 1e300\n", "M")
+    assert isinstance(metrics.ratio("sum", "count"), Unknown)
+    assert isinstance(metrics.ratio("sum", "nothing", 0), Unknown)
+    assert isinstance(metrics.whole("huge"), Unknown)
