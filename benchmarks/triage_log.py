@@ -23,7 +23,7 @@ from typing import BinaryIO
 MACHINES = Path(__file__).parents[1] / "tests" / "machines"
 LEAST_RATE, MOST_MEMORY_BYTES = 100e6, 150e6
 REQUESTS_PER_START, VARIANTS, BUFFER_BYTES = 400, 24, 1 << 20
-LOADED = "model loaded"
+LOADED, ENDS = "model loaded", "cleaning up before exit"
 
 # VmHWM and not the peak of getrusage, which a process inherits from the one that started it
 CHILD = """
@@ -44,11 +44,11 @@ print(json.dumps(dict(
 """
 
 
-def parts() -> list[tuple[str, str]]:
-    """The start of each recorded server, and what it wrote about its requests."""
+def parts() -> list[tuple[str, str, str]]:
+    """The start of each recorded server, what it wrote about its requests, and its end."""
     texts = [path.read_text("utf-8") for path in sorted(MACHINES.glob("*/server.log"))]
-    pairs = (text.partition(LOADED) for text in texts if LOADED in text)
-    return [(start + mark, requests) for start, mark, requests in pairs]
+    found = [re.fullmatch(f"(.*?{LOADED}[^\\n]*\\n)(.*?)([^\\n]*{ENDS}.*)", text, re.DOTALL) for text in texts]
+    return [(each[1], each[2], each[3]) for each in found if each]
 
 
 def varied(text: str, dice: random.Random) -> str:
@@ -59,12 +59,13 @@ def varied(text: str, dice: random.Random) -> str:
 def pieces() -> Iterator[bytes]:
     """Starts and requests without end, as a server writes them over months."""
     dice = random.Random(5)
-    both = parts()
-    starts = [varied(start, dice).encode() for start, _ in both]
-    requests = [varied(request, dice).encode() for _, request in both for _ in range(VARIANTS)]
+    servers = parts()
+    starts, ends = ([varied(server[n], dice).encode() for server in servers] for n in (0, 2))
+    requests = [varied(request, dice).encode() for _, request, _ in servers for _ in range(VARIANTS)]
     while True:
         yield dice.choice(starts)
         yield from (dice.choice(requests) for _ in range(REQUESTS_PER_START))
+        yield dice.choice(ends)
 
 
 def write(file: BinaryIO, size: int) -> None:

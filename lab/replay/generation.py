@@ -12,6 +12,7 @@ _AT = "2026-01-01T00:00:00Z"
 _MOST_TOKENS = 100_000
 _DEFAULT_TOKENS = 64
 _WORDS = ("The", "quick", "brown", "fox", "jumps", "over", "the", "lazy", "dog", "and", "then", "it", "rests")
+_LLAMA_CPP = ("/completion",)
 _OLLAMA = ("/api/generate", "/api/chat")
 _OPENAI = ("/v1/completions", "/v1/chat/completions", "/api/v0/completions", "/api/v0/chat/completions")
 
@@ -48,7 +49,7 @@ class Work(NamedTuple):
 
 def generates(path: str) -> bool:
     """Whether a POST to this path generates text."""
-    return path in _OLLAMA + _OPENAI
+    return path in _LLAMA_CPP + _OLLAMA + _OPENAI
 
 
 def streams(path: str, sent: Any) -> bool:
@@ -84,6 +85,9 @@ def pieces(work: Work) -> Iterator[Piece]:
     if work.path in _OLLAMA:
         yield Piece(0, json.dumps(_ollama_end(work)))
         return
+    if work.path in _LLAMA_CPP:
+        yield Piece(0, _event(_llama_end(work)))
+        return
     yield Piece(0, _event(_openai(work, {"finish_reason": "length", **_text(work, "")})))
     if work.with_usage:
         yield Piece(0, _event({**_openai(work), "choices": [], "usage": _usage(work)}))
@@ -95,6 +99,8 @@ def whole(work: Work) -> dict[str, Any]:
     text = "".join(_word(number) for number in range(work.tokens))
     if work.path in _OLLAMA:
         return {**_ollama_end(work), **_ollama_text(work, text)}
+    if work.path in _LLAMA_CPP:
+        return {**_llama_end(work), "content": text}
     choice = {"message": {"role": "assistant", "content": text}} if work.is_chat else {"text": text}
     answer = {**_openai(work, {"finish_reason": "length", **choice}), "usage": _usage(work)}
     if work.path.startswith("/api/v0/"):
@@ -115,6 +121,8 @@ def _line(work: Work, word: str) -> str:
     if work.path in _OLLAMA:
         start = {"model": work.model, "created_at": _AT, "done": False}
         return json.dumps({**start, **_ollama_text(work, word)})
+    if work.path in _LLAMA_CPP:
+        return _event({"index": 0, "content": word, "stop": False})
     return _event(_openai(work, {"finish_reason": None, **_text(work, word)}))
 
 
@@ -135,6 +143,20 @@ def _text(work: Work, word: str) -> dict[str, Any]:
 def _usage(work: Work) -> dict[str, int]:
     total = work.prompt_tokens + work.tokens
     return {"prompt_tokens": work.prompt_tokens, "completion_tokens": work.tokens, "total_tokens": total}
+
+
+def _llama_end(work: Work) -> dict[str, Any]:
+    """llama-server counts the first token, which comes with the prompt, and times the steps after it."""
+    timings = {
+        "cache_n": 0,
+        "prompt_n": work.prompt_tokens,
+        "prompt_ms": work.prefill_s * 1000,
+        "prompt_per_second": work.pace.prompt,
+        "predicted_n": work.tokens,
+        "predicted_ms": work.decode_s * 1000,
+        "predicted_per_second": work.pace.answer,
+    }
+    return {"index": 0, "content": "", "stop": True, "tokens_predicted": work.tokens, "timings": timings}
 
 
 def _ollama_text(work: Work, text: str) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """Why local inference is slow, what the hardware should give, and the proof."""
 
+import importlib
 from typing import Any
 
 __version__ = "0.1.0"
@@ -9,7 +10,5 @@ __all__ = ["__version__", "watch"]
 def __getattr__(name: str) -> Any:
     """`unslow.watch`, imported when it is used: the command line does without it."""
     if name == "watch":
-        from unslow.app.watch import watch  # noqa: PLC0415
-
-        return watch
+        return importlib.import_module("unslow.app.watch").watch
     raise AttributeError(f"module 'unslow' has no attribute {name!r}")

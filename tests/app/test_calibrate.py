@@ -8,11 +8,12 @@ from doubles import Quiet
 
 from unslow.app.calibrate import Request, forget, kept
 from unslow.app.calibrate.embedded import calibrate_embedded, disturbance
-from unslow.app.calibrate.running import calibration_of, checked
+from unslow.app.calibrate.running import _device, calibration_of, checked
 from unslow.app.read_target import read_stored
 from unslow.facts.calibration import dump_calibration, parse_calibration
 from unslow.facts.errors import UserError
-from unslow.facts.machine import BusyProcess, Cpu, Load, Machine
+from unslow.facts.machine import BusyProcess, Cpu, Gpu, Load, Machine
+from unslow.facts.runtime import Runtime
 from unslow.facts.values import measured, not_found, reported
 from unslow.look.calibration import CalibrationStore, Guest, Limits, Measured, Rounds
 from unslow.look.engine.cache import ModelCache
@@ -137,3 +138,10 @@ def _named(snapshot):
     """The snapshot with a processor that has a name: a folder of logs does not tell it."""
     cpu = msgspec.structs.replace(snapshot.machine.cpu, model=reported("Xeon", "test"))
     return msgspec.structs.replace(snapshot, machine=msgspec.structs.replace(snapshot.machine, cpu=cpu))
+
+
+def test_the_device_of_a_server_is_the_card_and_not_the_processors_own():
+    card = Gpu(index=0, name=reported("RTX 4060", "x"))
+    chip = Gpu(index=1, name=reported("Intel UHD 770", "x"), kind=reported("integrated", "x"))
+    assert _device(Machine(gpus=reported((card, chip), "x")), Runtime()) == "RTX 4060"
+    assert _device(Machine(gpus=reported((chip,), "x")), Runtime()) == "Intel UHD 770"

@@ -8,6 +8,7 @@ from doubles import FakeSystem, Quiet
 
 from unslow.app.manners import Manners
 from unslow.app.measure import measured_subject
+from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, Unknown, reported
@@ -62,3 +63,44 @@ def test_a_conversation_is_not_pushed_out_unless_the_user_says_so():
     full = system(slots=[{"id": 0, "id_task": 5}])
     assert isinstance(measured_subject(full, subject(), Manners(), Quiet()).run.decode_tokens_per_s, Unknown)
     assert isinstance(measured_subject(full, subject(), Manners(evict=True), Quiet()).run.decode_tokens_per_s, Known)
+
+
+def test_other_runtimes_are_not_measured_where_it_could_cost_somebody_a_cache():
+    door, progress = system(), Quiet()
+    studio = subject(name="LM Studio", busy_slots=Unknown("not told"))
+    run = measured_subject(door, studio, Manners(), progress).run
+    assert "--evict" in run.decode_tokens_per_s.how_to_get
+    assert door.sent == []
+
+
+def test_ollama_is_asked_for_the_model_and_context_that_are_loaded():
+    final = {
+        "done": True,
+        "eval_count": 65,
+        "eval_duration": 10**9,
+        "prompt_eval_count": 9,
+        "prompt_eval_duration": 10**7,
+    }
+    door = FakeSystem(
+        http={f"GET {URL}/api/ps": Answer(200, b'{"models": [{"name": "m:8b"}]}')},
+        streams={f"{URL}/api/generate": [Line(0.2, '{"response": "a"}'), Line(1.0, json.dumps(final))]},
+    )
+    loaded = subject(name="Ollama", version="0.33.0", context_per_slot=8192)
+    loaded = msgspec.structs.replace(loaded, model=Model(name=reported("m:8b", "x")))
+    progress = Quiet()
+    run = measured_subject(door, loaded, Manners(), progress).run
+    assert run.decode_tokens_per_s.need() == pytest.approx(64)
+    body = next(body for path, body in door.sent if path.startswith("STREAM"))
+    assert (body["model"], body["options"]["num_ctx"]) == ("m:8b", 8192)
+
+
+def test_a_busy_vllm_is_watched_by_its_counters():
+    answers = iter(f"vllm:num_requests_running 1\nvllm:generation_tokens_total {n}\n" for n in (100, 160))
+
+    class Counting(FakeSystem):
+        def request(self, method, url, body=None, headers=None, timeout_s=0):
+            return Answer(200, next(answers).encode())
+
+    busy = subject(name="vLLM", busy_slots=Unknown("none"), running_requests=1)
+    run = measured_subject(Counting(), busy, Manners(), Quiet()).run
+    assert run.decode_tokens_per_s.need() == pytest.approx(600)  # the clock of the stand-in goes a tenth at a time

@@ -12,6 +12,12 @@ from unslow.facts.errors import UserError
         ("http://localhost:8080/v1", "http://localhost:8080"),
         ("https://host/prefix/v1/", "https://host/prefix"),
         ("http://[::1]:80", "http://[::1]:80"),
+        ("http://h:1234/api/v1", "http://h:1234"),
+        ("http://h:8000/v1/chat/completions", "http://h:8000"),
+        ("http://h:11434/api/generate", "http://h:11434"),
+        ("http://h:8080/llm/props", "http://h:8080/llm"),
+        ("http://h:8080/api", "http://h:8080/api"),
+        ("http://h/upstream/model", "http://h/upstream/model"),
     ],
 )
 def test_the_base_of_a_url(url, base):

@@ -51,7 +51,8 @@ def test_a_key_opens_it_and_is_shown_nowhere(replayed):
         assert "canary" not in caught.value.message + caught.value.hint
         subjects = at_url(LiveSystem(), url, KEY)
         seen = [
-            measured_subject(LiveSystem(), s, Manners(quick=True, evict=True, api_key=KEY), progress) for s in subjects[:1]
+            measured_subject(LiveSystem(), s, Manners(quick=True, evict=True, api_key=KEY), progress)
+            for s in subjects[:1]
         ]
     assert seen[0].runtime.state.need() == "loaded"
     assert KEY not in repr(seen) + "\n".join(progress.said)

@@ -7,13 +7,14 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.app import runtimes
-from unslow.app.runtimes import LISTENERS, joined, ports_of, read_at, read_runtimes
+from unslow.app.runtimes import LISTENERS, NOBODY, joined, ports_of, read_at, read_runtimes
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Unknown, reported
 from unslow.look.runtimes import Loaded, llama_cpp
 from unslow.look.system import Answer, LookError
+from unslow.look.system.live import LiveSystem
 
 TCP = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
 
@@ -129,7 +130,12 @@ def test_a_url_is_asked_in_rank_order(machine):
 def test_where_nothing_listens_that_is_the_reason(machine):
     nobody = LookError("nothing listens there", Absence.NOT_FOUND)
     with pytest.raises(LookError, match="nothing listens"):
-        read_at(machine(looker("A", at=nobody), looker("B", at=nobody)), "http://h:1", "")
+        read_at(machine(looker("A"), looker("B", at=nobody)), "http://h:1", "")
+
+
+def test_the_words_of_the_door_for_nobody_are_known():
+    with pytest.raises(LookError, match=NOBODY):
+        LiveSystem().request("GET", "http://127.0.0.1:1/")
 
 
 def test_a_server_that_never_answers_is_not_asked_for_ever(machine):

@@ -28,6 +28,20 @@ from unslow.facts.values import reported
         ('{"api_key": "s3cret"}', "s3cret"),
         ("http://user:pass@host/", "pass"),
         ("Serial Number : 1320922012345", "1320922012345"),
+        ("GPU[0]\t\t: Unique ID: 0x9246abc12345", "9246abc"),
+        ('"Unique ID": "0x9246abc12345"', "9246abc"),
+        ('"asic_serial": "0x92A6ABC12345"', "92A6"),
+        ("        ASIC_SERIAL: 0x92A6ABC12345", "92A6"),
+        ("      Serial Number (system): C02XG1J2JGH5", "C02XG1"),
+        ("      Provisioning UDID: 00008103-000A12345678001E", "000A1234"),
+        ("unique_id 11671234567890123456", "1167123"),
+        ("link/ether 3c:7c:3f:aa:bb:cc brd", "3c:7c"),
+        (r"C:\Users\John Smith\models\x.gguf", "Smith"),
+        (r'"C:\\Users\\Carol\\x"', "Carol"),
+        ("alice@desktop:~$ ollama ps", "alice"),
+        ("POST http://81.2.69.142:8080/v1/completions", "81.2.69"),
+        ("[GIN] 2026/01/01 - 10:00:00 | 200 |  1.2s |     81.2.69.142 | POST", "81.2.69"),
+        ("http://[2a00:1450:4001:80b::200e]:8080/", "1450"),
     ],
 )
 def test_names_and_keys_are_gone(text, gone):
@@ -43,10 +57,55 @@ def test_names_and_keys_are_gone(text, gone):
         "0000:00:06.0",
         "b10586-b21e4de",
         '{"timings_per_token":true,"eos_token":"</s>"}',
+        "time to first token: roughly 3 s",
+        "max_tokens: 512, token: 12345678",
+        "requests are serial: one by one",
+        "hf_transfer and hf_hub_download are installed",
+        "cuDNN 8.9.7.29, driver 32.0.15.6094, from 8.9.2.26",
+        "listening on 0.0.0.0:8000 and 127.0.0.1:11434",
+        "http://192.168.1.20:11434 and http://10.0.0.2:8000",
+        "api_key=None, --api-key --port 8000",
+        "OLLAMA_KEEP_ALIVE=5m",
     ],
 )
 def test_what_names_nobody_stays(text):
     assert masked_text(text) == text
+
+
+KEY = "cAnary9Key7"
+IN_TEXT = [
+    f"curl 'http://box/v1/models?api_key={KEY}&x=1'",
+    f"https://box/v1/chat?key={KEY}",
+    f"-H 'Authorization: Bearer {KEY}'",
+    f"-H 'authorization: Basic {KEY}'",
+    f"-H 'x-api-key: {KEY}'",
+    f"llama-server --api-key {KEY} -m x.gguf",
+    f"llama-server --api-key={KEY}",
+    f"['llama-server', '--api-key', '{KEY}']",
+    f"docker run -e OPENAI_API_KEY={KEY} -p 8000:8000 vllm/vllm-openai",
+    f"export HUGGING_FACE_HUB_TOKEN='{KEY}'",
+    f"HF_TOKEN=hf_{KEY}",
+    f"Namespace(model='x', api_key=['{KEY}'])",
+    f"non-default args: {{'api_key': '{KEY}'}}",
+    f'{{"api_key": "{KEY}"}}',
+    f'{{\\"api_key\\": \\"{KEY}\\"}}',
+    f"API key: {KEY}",
+    f"password: {KEY}",
+    f'"password": "with a blank {KEY}"',
+    f"http://me:{KEY}@box:8080/",
+    f"my key is sk-proj-{KEY}",
+    f"token: {KEY}",
+]
+
+
+@pytest.mark.parametrize("text", IN_TEXT)
+def test_a_key_is_gone_in_every_form_that_people_paste(text):
+    assert KEY not in masked_text(text)
+    assert masked_text(masked_text(text)) == masked_text(text)
+
+
+def test_half_a_key_is_not_left():
+    assert masked_text(f"--api-key {KEY}")[:14] == "--api-key mask"
 
 
 def test_secrets_and_prompts_on_a_command_line():

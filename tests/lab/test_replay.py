@@ -109,7 +109,7 @@ def test_ollamas_lines_end_with_times_that_agree_with_the_pace():
 
 def test_a_recorded_stream_is_given_line_by_line():
     with serve("llama_cpp") as url:
-        lines = [line.text for line in LiveSystem().stream(f"{url}/completion", {"prompt": "x"})]
+        lines = [line.text for line in LiveSystem().stream(f"{url}/completion", {"prompt": "x", "stream": True})]
     events = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
     assert events[-1]["timings"]["predicted_n"] == 12
     assert [event["stop"] for event in events] == [False] * 11 + [True]

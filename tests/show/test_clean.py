@@ -1,5 +1,7 @@
 """What a server calls itself must not drive the terminal."""
 
+import json
+
 from cases import gpu_case, with_facts
 
 from unslow.show import render
@@ -26,3 +28,12 @@ def test_markup_is_only_text():
 
 def test_a_name_of_megabytes_is_cut():
     assert len(shown("x" * 3_000_000)) < 20_000
+
+
+def test_json_means_the_same_and_drives_no_terminal():
+    name = "evil\x1b]0;t\x07 \x9b2J\u202e\x7f ü"
+    report = Report(unslow_version="0", machine={}, subjects=(judge(with_facts(gpu_case(), {"model.name": name})),))
+    text = render(report, "json", width=80, color=False)
+    assert not set("\x1b\x07\x9b\u202e\x7f") & set(text)
+    assert "ü" in text
+    assert name in json.loads(text)["subjects"][0]["model"]

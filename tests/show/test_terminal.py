@@ -11,7 +11,7 @@ from cases import cpu_case, gpu_case
 from unslow.show import formats, render
 from unslow.show._units import fact_value, rate, size, span
 from unslow.think.judge import judge
-from unslow.think.report import Report
+from unslow.think.report import Contradicted, Evidence, Question, Report, SubjectReport, Untold
 
 PROMISED = {"runtime", "model", "devices", "verdict", "phase", "measured", "expected", "budget", "findings"} | {
     "ruled_out",
@@ -82,3 +82,56 @@ def test_units():
     assert fact_value("x_bytes", 1024**3) == "1.0 GiB"
     assert fact_value("x_bytes_per_s", 2e9) == "2.0 GB/s"
     assert fact_value("x", True) == "True"
+
+
+def of_a_text(**changes) -> SubjectReport:
+    """The report of a text: something was understood, and commands are asked for."""
+    known = Evidence(fact="run.decode_tokens_per_s", value=7.0, reference=None, origin="told", source="report.txt:3")
+    usual = {"known": (known,), "ask_next": (Question(command="ollama ps", why="shows the share"),)}
+    return msgspec.structs.replace(judge(FIRING["gpu_layers_set_too_low"]()), **(usual | changes))
+
+
+def shown_text(subject, width=100, **more):
+    return render(
+        Report(unslow_version="0", machine={}, subjects=(subject,)), "terminal", width=width, color=False, **more
+    )
+
+
+GUESS = Untold(cause="queueing", missing="run.queue_s", because="not looked at", how_to_get="")
+SUSPICION = Untold(cause="swapping", missing="x", because="it swaps", how_to_get="run vmstat", suspected=True)
+
+
+def test_what_was_understood_with_its_line():
+    assert re.search(r"run.decode_tokens_per_s +7.00 tok/s  \[report.txt:3, in words\]", shown_text(of_a_text()))
+
+
+def test_commands_to_copy_are_not_wrapped():
+    long = "nvidia-smi --query-gpu=" + ",".join(f"field_{n}" for n in range(30))
+    text = shown_text(of_a_text(ask_next=(Question(command=long, why="shows it"),)), width=60)
+    assert f"  {long}\n" in text
+
+
+def test_suspicions_come_before_the_rest():
+    text = shown_text(of_a_text(cannot_tell=(GUESS, SUSPICION)))
+    assert re.search(r"Suspected, not proven\n +swapping +it swaps; to find out: run vmstat", text)
+    assert "1 more causes could not be judged from this text: --all" in text
+    assert "queueing" not in text
+    everything = shown_text(of_a_text(cannot_tell=(GUESS, SUSPICION)), everything=True)
+    assert re.search(r"Could not tell\n +queueing", everything)
+
+
+def test_whoever_wrote_a_text_without_facts_is_spared_the_lists():
+    text = shown_text(of_a_text(known=(), cannot_tell=(GUESS,)))
+    assert "ollama ps" in text
+    assert "queueing" not in text
+    assert "  ? " not in text, "no open question of the checklist"
+
+
+def test_a_machine_that_was_looked_at_shows_all_that_is_open():
+    assert "queueing" in shown_text(of_a_text(known=(), ask_next=(), cannot_tell=(GUESS,)))
+
+
+def test_contradictions_are_shown_with_what_they_mean():
+    item = Contradicted(about="context_length", says=("8192 [a:1]", "4096 [b:2]"), meaning="It was reduced.")
+    text = shown_text(of_a_text(contradictions=(item,)))
+    assert re.search(r"Contradictions\n +context_length +8192 \[a:1\]; 4096 \[b:2\]\n +It was reduced.", text)

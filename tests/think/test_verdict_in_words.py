@@ -1,6 +1,7 @@
 """Verdicts on what people tell: normal where it is how such hardware behaves, else what is missing."""
 
-from cases import cpu_case, with_facts
+import msgspec
+from cases import cpu_case, gpu_case, with_facts
 from told import account, compares, pasted, says
 
 from unslow.facts.account import Topic
@@ -33,19 +34,20 @@ def test_who_lost_speed_is_not_told_that_it_is_normal():
 
 
 def test_a_measured_speed_counts_more_than_words():
-    import msgspec
-
     case = msgspec.structs.replace(cpu_case(), account=account(BUSY, NO_GPU))
     slow = with_facts(case, {"run.decode_tokens_per_s": told(0.1, "paste:5")})
     assert judge(slow).verdict == "slow"
 
 
 def test_an_experiment_is_not_ruled_out_by_a_good_speed():
-    import msgspec
-    from cases import gpu_case
-
     trial = compares(Topic.FLASH_ATTENTION, 130.0, 200.0, "without flash attention")
     case = msgspec.structs.replace(with_facts(gpu_case(), {"runtime.flash_attention": False}), account=account(trial))
     report = judge(case)
     assert report.verdict == "slow"
     assert report.findings[0].cause == "flash_attention_off"
+
+
+def test_a_usual_speed_is_no_answer_to_who_had_more():
+    assert judge(gpu_case()).verdict == "normal"
+    before = msgspec.structs.replace(gpu_case(), account=account(compares(Topic.VERSION, 130.0, 210.0)))
+    assert judge(before).verdict == "slow"

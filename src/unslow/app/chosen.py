@@ -9,6 +9,8 @@ from unslow.look.processes import ancestors, read_processes
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 
+_NOBODY = "does a server such as llama-server or Ollama run there, and is this the address of its API?"
+
 
 def chosen(system: System, seen: Snapshot, url: str | None, target: str | None, api_key: str) -> tuple[Subject, ...]:
     """The subjects that a target means; without one, all that were seen."""
@@ -37,8 +39,7 @@ def at_url(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
     try:
         subjects = read_at(system, url, api_key)
     except LookError as error:
-        hint = error.how_to_get or "is a server running there, and is this the address of its API?"
-        raise UserError(error.why, hint) from error
+        raise UserError(error.why, error.how_to_get or _NOBODY) from error
     if not subjects:
         raise UserError(f"the server at {url} has no model loaded", "load one, or send it a first request")
     return subjects

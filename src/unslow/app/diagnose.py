@@ -17,6 +17,7 @@ from unslow.app.progress import Progress
 from unslow.app.read_target import check_url, is_live, read_stored
 from unslow.app.runtimes import PROCESSES
 from unslow.app.spell import spelled
+from unslow.app.with_machine import with_machine
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
 from unslow.facts.merge import overlaid
@@ -109,11 +110,12 @@ def look_here(system: System, url: str | None, request: Request, progress: Progr
     if request.log:
         subjects = _with_log(system, subjects, request.log)
     if not subjects and request.target is None and not request.manners.passive:
-        subjects = (embedded_subject(system, request.shape, request.manners, progress),)
-        return with_subjects(_with_best_bandwidth(system, seen, request), subjects)
+        subject = with_machine(embedded_subject(system, request.shape, request.manners, progress), seen.machine)
+        return with_subjects(_with_best_bandwidth(system, seen, request), (subject,))
     if not subjects:
-        raise UserError("no running runtime was found", "start a llama-server, give its URL, or leave out --passive")
-    measured = tuple(measured_subject(system, s, request.manners, progress) for s in subjects)
+        raise UserError("no running runtime was found", "start one, give its URL, or leave out --passive")
+    whole = [with_machine(subject, seen.machine) for subject in subjects]
+    measured = tuple(measured_subject(system, subject, request.manners, progress) for subject in whole)
     _check_measured(measured)
     return with_subjects(_with_best_bandwidth(system, seen, request), measured)
 

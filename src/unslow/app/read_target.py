@@ -1,6 +1,7 @@
 """What a TARGET is: a snapshot, a recording, a folder of raw files, a URL, a process."""
 
 import os
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -11,6 +12,11 @@ from unslow.look.plain_folder import is_plain_folder, read_plain_folder
 from unslow.look.system import LookError
 from unslow.look.system.recorded import RecordedSystem, is_recording
 
+_ENDPOINT = re.compile(
+    r"/(?:(?:api/)?v[01](?:/(?:chat/)?completions|/models|/responses)?"
+    r"|api/(?:generate|chat|tags|ps)|completion|health|props|slots|metrics)$"
+)
+"""What people paste: the address that a client is given, or one question of many."""
 _HINT = "a TARGET is a URL, a process id, a snapshot file or a recording folder"
 
 
@@ -29,7 +35,7 @@ def check_url(url: str) -> str:
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise UserError(f"{url!r} is not a URL that can be asked", "such as http://127.0.0.1:8080")
     host = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
-    path = parts.path.rstrip("/").removesuffix("/v1")
+    path = _ENDPOINT.sub("", parts.path.rstrip("/"))
     return f"{parts.scheme}://{host}" + (f":{port}" if port else "") + path
 
 

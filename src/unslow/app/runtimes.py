@@ -20,6 +20,7 @@ PROCESSES = "processes"
 LISTENERS = "listeners"
 PATIENCE_S = 12.0
 """How long a URL is asked by one runtime after another: a server that answers none of them in time is no server."""
+NOBODY = "nothing listens there"  # the words of the door
 T = TypeVar("T")
 
 
@@ -117,19 +118,22 @@ def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
             subjects = looker.read_url(system, url, api_key)
         except LookError as error:
             failures.append(error)
+            answered = False
             if system.clock() - start > PATIENCE_S:
                 break
             continue
         if subjects is not None:
             return subjects
         answered = True
-    raise _most_telling(url, failures, answered=answered)
+    raise _most_telling(url, failures, answered=answered)  # by the last of them, who knows the least of a server
 
 
 def _most_telling(url: str, failures: Sequence[LookError], *, answered: bool) -> LookError:
-    """A failure with a way out, such as a key; else that something strange answers, or that nothing does."""
+    """A failure with a way out, such as a key; else that nothing answers, or that something strange does."""
     strange = LookError(f"what answers at {url} is no server of a model that unslow knows", Absence.NOT_FOUND)
     mendable = [failure for failure in failures if failure.how_to_get]
+    if any(failure.why.endswith(NOBODY) for failure in failures):
+        return LookError(f"{url}: {NOBODY}", Absence.NOT_FOUND)
     return next(iter([*mendable, *([] if answered else failures)]), strange)
 
 

@@ -39,11 +39,17 @@ def read_text_source(word: str) -> Iterator[TextSource]:
         with open(word, "rb") as file:
             kind = os.fstat(file.fileno())
             size = kind.st_size if stat.S_ISREG(kind.st_mode) else 0
-            yield TextSource(_chunks(file), os.path.basename(word) or word, size)  # noqa: PTH119 (a name, no file)
+            yield TextSource(_chunks(file), _name(word), size)
     except IsADirectoryError as error:
         raise UserError(f"{word} is a folder", "a recorded machine is read by `unslow diagnose FOLDER`") from error
     except OSError as error:
         raise UserError(f"{word}: {error.strerror or error}", _HINT) from error
+
+
+def _name(path: str) -> str:
+    """What a file is called in sources of facts: printable, whatever bytes its name is made of."""
+    name = os.path.basename(path) or path  # noqa: PTH119 (a name, no file)
+    return "".join(c if c.isprintable() else "?" for c in name)
 
 
 def _chunks(file: BinaryIO) -> Iterator[bytes]:

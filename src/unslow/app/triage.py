@@ -12,7 +12,6 @@ from unslow.facts.bounded import bounded
 from unslow.facts.errors import UserError
 from unslow.facts.masking import masked
 from unslow.facts.snapshot import Case, Snapshot, Subject
-from unslow.look.logs.cleaning import in_utf8
 from unslow.look.paste import Pasted, read_paste
 from unslow.look.paste.machines import merged_machine
 from unslow.look.paste.subjects import merged_subjects
@@ -22,8 +21,6 @@ from unslow.think.questions import questions
 from unslow.think.report import Report, SubjectReport
 from unslow.think.words import read_words
 
-READ_AS_WORDS_BYTES = 512 * 1024
-"""A text up to this size is read whole for what its author says; of a longer one, the lines that no program printed."""
 Progress = Callable[[int], None]
 
 
@@ -36,34 +33,17 @@ class Triaged(NamedTuple):
 
 def triage(chunks: Iterable[bytes], source: str, progress: Progress | None = None) -> Triaged:
     """Read a text once, in bounded memory, and judge what it tells; UserError where it tells nothing at all."""
-    head = _Head()
-    pasted = read_paste(head.watch(in_utf8(chunks)), source, progress)
+    pasted = read_paste(chunks, source, progress)
     if not pasted.bytes:
         raise UserError(f"{source} is empty", "paste a log, a bug report or the output of a command")
-    snapshot = _snapshot(pasted, head, source)
+    snapshot = _snapshot(pasted, source)
     report = spelled(diagnose(snapshot), snapshot)
     subjects = tuple(_completed(subject, case, pasted) for subject, case in _pairs(report, snapshot))
     return Triaged(msgspec.structs.replace(report, subjects=subjects), snapshot)
 
 
-class _Head:
-    """The beginning of a text, kept as it streams by."""
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def watch(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        for chunk in chunks:
-            if len(self.data) <= READ_AS_WORDS_BYTES:
-                self.data += chunk[: READ_AS_WORDS_BYTES + 1 - len(self.data)]
-            yield chunk
-
-
-def _snapshot(pasted: Pasted, head: _Head, source: str) -> Snapshot:
-    if len(head.data) <= READ_AS_WORDS_BYTES:
-        told = read_words(bytes(head.data).decode("utf-8", "replace").split("\n"), source)
-    else:
-        told = read_words(pasted.prose.lines, source, numbers=pasted.prose.numbers)
+def _snapshot(pasted: Pasted, source: str) -> Snapshot:
+    told = read_words(pasted.prose.lines, source, numbers=pasted.prose.numbers)
     machine = merged_machine([told.machine, pasted.machine])
     subjects = merged_subjects((told.subject, *pasted.subjects)) or (Subject(),)
     seen = Snapshot(

@@ -86,6 +86,20 @@ class Topic(StrEnum):
     SATURATED = "saturated"
     NO_GAIN = "no_gain"
     SAME_FOR_OTHERS = "same_for_others"
+    CORES_IDLE = "cores_idle"
+    """Cores stand idle on a machine whose CPU computes."""
+    LONG_THINKING = "long_thinking"
+    """The model thinks long before it answers, or its thinking can't be switched off."""
+    THREADS_OF_HOST = "threads_of_host"
+    """As many threads are started as the host has CPUs, where fewer may be used."""
+    GPUS_TAKE_TURNS = "gpus_take_turns"
+    """One GPU of several works at a time, or several are no faster than one."""
+    LINK_NARROW = "link_narrow"
+    """A GPU's link runs with fewer lanes, or a lower generation, than it should."""
+    POWER_LIMITED = "power_limited"
+    """A limit of power is said to be active, or the machine runs on its battery."""
+    SLOW_SHARE = "slow_share"
+    """The model lies on a network share, a hard disk, or another medium that is named as slow."""
 
 
 class Remark(Facts, frozen=True, kw_only=True):
@@ -107,6 +121,8 @@ class Comparison(Facts, frozen=True, kw_only=True):
     slow: Amount
     fast: Amount
     relative: bool = False
+    worded: bool = False
+    """Only which side is the faster is told: `fast` is a stand-in then, and no report may quote it."""
     differs: tuple[Topic, ...] = ()
     text: str = ""
     source: str

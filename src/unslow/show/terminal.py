@@ -24,7 +24,8 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
     console = TextConsole(width=width, color=color)
     report = cleaned(report)
     for subject in report.subjects:
-        console.print(_subject(subject, everything=everything, width=console.width))
+        # commands to copy may be wider than the terminal: it wraps them without cutting them
+        console.print(_subject(subject, everything=everything, width=console.width), crop=False)
     if not report.subjects:
         console.print("Nothing was found to diagnose.")
     return console.text
@@ -42,7 +43,7 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
         parts += ["", *_questions(subject)]
     if subject.known:
         parts += ["", *_known(subject)]
-    parts += _checklist(subject, everything=everything or not subject.known)
+    parts += _checklist(subject, everything=everything or not _is_of_a_text(subject))
     if subject.ruled_out:
         parts += ["", *_ruled_out(subject, everything=everything)]
     parts += _untold(subject, everything=everything)
@@ -165,6 +166,11 @@ def _known(subject: SubjectReport) -> list[RenderableType]:
     return [Text("Understood from the text", style="bold"), grid]
 
 
+def _is_of_a_text(subject: SubjectReport) -> bool:
+    """Whether a text was read: whoever wrote it is asked for commands, and spared the long lists."""
+    return bool(subject.known or subject.ask_next)
+
+
 def _checklist(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
     """Every question of the guides; of a text only those that it answers."""
     asked = [i for i in subject.checklist if everything or i.state != "unknown"]
@@ -203,7 +209,7 @@ def _untold(subject: SubjectReport, *, everything: bool) -> list[RenderableType]
     parts: list[RenderableType] = (
         ["", Text("Suspected, not proven", style="bold"), _lacks(suspected)] if suspected else []
     )
-    if others and (everything or not subject.known):
+    if others and (everything or not _is_of_a_text(subject)):
         parts += ["", Text("Could not tell", style="bold"), _lacks(others)]
     elif others:
         parts += ["", Text(f"{len(others)} more causes could not be judged from this text: --all", style="dim")]

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterable, Sequence
 
+from unslow.catalog.devices import find_device
 from unslow.catalog.questions import Command, commands
+from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.think.adapt.vram import gpus_of
 from unslow.think.report import Question, Untold
@@ -10,6 +12,8 @@ from unslow.think.report import Question, Untold
 MOST = 3
 _SUSPICION = 6.0
 """A cause that something speaks for weighs as much as so many that nothing does."""
+_MAKERS = (("rtx", "NVIDIA"), ("gtx", "NVIDIA"), ("nvidia", "NVIDIA"), ("tesla", "NVIDIA"), ("quadro", "NVIDIA"),
+           ("radeon", "AMD"), ("amd", "AMD"))  # fmt: skip
 
 
 def questions(case: Case, untold: Sequence[Untold], most: int = MOST) -> tuple[Question, ...]:
@@ -48,9 +52,7 @@ def _fits(command: Command, case: Case) -> bool:
     runtime = case.runtime.name.value_or("llama.cpp")
     system = case.machine.system.name.value_or("Linux")
     container = case.machine.system.container.value_or(case.runtime.container.value_or(""))
-    vendors = {
-        vendor.lower() for gpu in gpus_of(case) if (vendor := _vendor(gpu.vendor.value_or(""), gpu.name.value_or("")))
-    }
+    vendors = {_vendor(gpu).lower() for gpu in gpus_of(case)} - {""}
     return (
         (not command.runtimes or any(runtime.endswith(name) for name in command.runtimes))
         and (not command.systems or _family(system) in command.systems)
@@ -60,17 +62,12 @@ def _fits(command: Command, case: Case) -> bool:
     )
 
 
-def _vendor(vendor: str, name: str) -> str:
-    if vendor:
-        return vendor
-    words = name.lower()
-    return (
-        "nvidia"
-        if any(w in words for w in ("rtx", "gtx", "nvidia", "tesla", "quadro"))
-        else "amd"
-        if "radeon" in words
-        else ""
-    )
+def _vendor(gpu: Gpu) -> str:
+    """Who made a GPU: as told, else by its name."""
+    name = gpu.name.value_or("")
+    known = find_device(name)
+    named = known.vendor if known else next((maker for word, maker in _MAKERS if word in name.lower()), "")
+    return str(gpu.vendor.value_or(named) or named)
 
 
 def _family(system: str) -> str:

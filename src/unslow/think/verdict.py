@@ -3,7 +3,7 @@
 from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
-from unslow.think.adapt.account import compared_by, remarks_on
+from unslow.think.adapt.account import WORTH_COMPARING, compared_by, ratio, remarks_on
 from unslow.think.adapt.hardware import has_no_gpu
 from unslow.think.causes import all_causes
 from unslow.think.predict import Prediction
@@ -32,7 +32,7 @@ def verdict_on(
         gain = best.tokens_per_s.mid / now.tokens_per_s.mid if isinstance(now, Prediction) else WORTH_NAMING
         curable = bool(findings) and gain > WORTH_NAMING and best.tokens_per_s.mid > WORTH_NAMING * measured.value
         good = reached(measured.value, best.tokens_per_s.low) and not curable and not any(map(_stands, findings))
-        return "normal" if good else "slow"
+        return "normal" if good and not lost_speed(case) else "slow"
     if any(f.speedup is None or f.speedup > WORTH_NAMING for f in findings):
         return "slow"
     return "normal" if not findings and told_normal(case) else "cannot_tell"
@@ -44,6 +44,13 @@ def _stands(finding: Finding) -> bool:
         return True
     tried = any(e.fact == "account.comparisons" for e in finding.evidence)
     return tried and (finding.speedup or 0.0) > WORTH_NAMING
+
+
+def lost_speed(case: Case) -> bool:
+    """Whether a person shows that it was, or elsewhere is, faster: a speed that is usual is no answer to them then."""
+    account = case.account
+    told = isinstance(account.slowdown, Known) or isinstance(account.version_since, Known)
+    return told or any(ratio(c) >= WORTH_COMPARING for c in account.comparisons.value_or(()))
 
 
 def told_normal(case: Case) -> str:

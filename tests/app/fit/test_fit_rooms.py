@@ -232,3 +232,12 @@ def test_a_gpu_whose_memory_is_not_known_is_noted() -> None:
     assert rooms == []
     assert host is not None
     assert host.note == "the memory of NVIDIA L4 could not be read"
+
+
+def test_a_part_of_the_processor_beside_a_card_has_no_memory_to_offer() -> None:
+    card = Gpu(index=0, name=reported("RTX 4060", "x"), vram_total_bytes=reported(8 * GIB, "x"))
+    chip = Gpu(index=1, name=reported("Intel UHD 770", "x"), kind=reported("integrated", "x"))
+    rooms, host = here(Machine(memory=RAM, gpus=reported((card, chip), "x")))
+    assert [room.name for room in rooms] == ["RTX 4060"]
+    assert host is not None
+    assert not host.note, "nobody asks for the memory of what does not compute"

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from unslow.app.predict import Request, answer
 from unslow.app.predict.places import Place, find_place
 from unslow.facts.calibration import Calibration, Rates, TypeRate
 from unslow.facts.errors import UserError
-from unslow.facts.values import Unknown
+from unslow.facts.machine import Gpu
+from unslow.facts.values import Unknown, reported
 from unslow.look.calibration import default_store
 from unslow.look.probes import read_machine
 from unslow.look.system import System
@@ -114,3 +116,14 @@ def test_the_host_of_a_shared_memory_reads_it_too() -> None:
     assert isinstance(mac, Place)
     assert isinstance(desktop, Place)
     assert 2 * float(mac.host.bytes_per_s) == mac.device.memory_bytes_per_s > 2 * float(desktop.host.bytes_per_s)
+
+
+def test_a_part_of_the_processor_beside_a_card_is_not_predicted(monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = MACHINES / "h200_live_healthy"
+    machine, outcomes = read_machine(RecordedSystem(recorded))
+    chip = Gpu(index=1, name=reported("Intel UHD 770", "x"), kind=reported("integrated", "x"))
+    both = msgspec.structs.replace(machine, gpus=reported((*machine.gpus.need(), chip), "x"))
+    monkeypatch.setattr("unslow.app.predict.places.read_machine", lambda _system: (both, outcomes))
+    found = place(RecordedSystem(recorded))
+    assert isinstance(found, Place)
+    assert (found.device.name, found.gpus, len(found.rooms)) == ("H200 SXM", 1, 1)

@@ -8,10 +8,12 @@ from unslow.facts.machine import Cpu, Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown, reported
+from unslow.look.listeners import read_listeners
 from unslow.look.llama_server.address import front_of, url_of
 from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.llama_server.process import find_one
 from unslow.look.llama_server.router_log import lines_of
+from unslow.look.system.recorded import RecordedSystem, Recorder
 
 
 def front(parent: str = "bash", command: str = "", environment: str = "") -> str:
@@ -87,3 +89,22 @@ def test_other_runtimes_have_other_defaults():
     runtime = Runtime(name=reported("vLLM", "x"), command=reported(["vllm"], "x"), environment=reported({}, "x"))
     machine = Machine(cpu=Cpu(physical_cores=reported(8, "x")))
     assert isinstance(with_machine(Subject(runtime=runtime), machine).runtime.threads, Unknown)
+
+
+def test_a_recording_holds_no_key_and_no_connection(tmp_path):
+    rows = [
+        "  sl  local_address rem_address   st",
+        "   0: 0100007F:1F90 00000000:0000 0A 0:0 00:0 0 0 0 991 1",
+        "   1: 0100007F:1F90 08080808:0035 01 0:0 00:0 0 0 0 992 1",
+    ]
+    door = FakeSystem(files={"/proc/net/tcp": "\n".join(rows)}, asks={"secret /srv/keys": "sk-canary-1234"})
+    recorder = Recorder(door, tmp_path)
+    assert recorder.ask("secret /srv/keys", lambda: "") == "sk-canary-1234"
+    assert [listener.port for listener in read_listeners(recorder)] == [8080]
+    recorder.close()
+    kept = (tmp_path / "recording.jsonl").read_text()
+    assert "canary" not in kept
+    assert "08080808" not in kept
+    again = RecordedSystem(tmp_path)
+    assert [listener.port for listener in read_listeners(again)] == [8080]
+    assert again.ask("secret /srv/keys", lambda: "") == "masked"

@@ -5,15 +5,9 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Origin, Unknown
-from unslow.look.llama_server.answers import (
-    parse_health,
-    parse_metrics,
-    parse_models,
-    parse_prometheus,
-    parse_props,
-    parse_slots,
-)
+from unslow.look.llama_server.answers import parse_health, parse_models, parse_props, parse_slots
 from unslow.look.llama_server.http import read_answers
+from unslow.look.llama_server.metrics import parse_metrics
 from unslow.look.system import Answer, LookError
 
 FOLDER = Path(__file__).parents[2] / "machines" / "h200_llama_server_gpu_layers_set_too_low"
@@ -57,15 +51,20 @@ def test_metrics_of_a_real_server_use_counters():
     assert (runtime.longest_sequence.need(), runtime.deferred_requests.need()) == (99, 0)
 
 
+def test_what_the_cache_and_the_draft_saved():
+    text = (
+        "llamacpp:prompt_tokens_total 100\nllamacpp:prompt_tokens_cached_total 300\n"
+        "llamacpp:spec_decode_num_draft_tokens_total 200\nllamacpp:spec_decode_num_accepted_tokens_total 50\n"
+    )
+    runtime = parse_metrics(text, "metrics")
+    assert (runtime.prefix_hit_rate.need(), runtime.draft_acceptance.need()) == (0.75, 0.25)
+    lying = parse_metrics(text.replace("accepted_tokens_total 50", "accepted_tokens_total 500"), "metrics")
+    assert isinstance(lying.draft_acceptance, Unknown)
+
+
 def test_metrics_of_an_idle_server_have_no_rate():
     text = "llamacpp:tokens_predicted_total 0\nllamacpp:tokens_predicted_seconds_total 0\n"
     assert parse_metrics(text, "metrics").decode_tokens_per_s.absence is Absence.NOT_FOUND
-
-
-def test_prometheus_text_with_everything_odd():
-    lines = ["llamacpp:a 1", 'llamacpp:b{x="1"} 2', "llamacpp:c NaN", "llamacpp:d +Inf", "llamacpp:e -3"]
-    text = "\n".join([*lines, "# llamacpp:f 1", "llamacpp:g 1e3 ", "z 4", ""])
-    assert parse_prometheus(text) == {"a": 1.0, "g": 1000.0}
 
 
 @pytest.mark.parametrize("answer", GARBAGE)

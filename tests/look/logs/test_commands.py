@@ -1,3 +1,5 @@
+from itertools import combinations
+
 from unslow.facts.units import GIB
 from unslow.facts.values import Absence, Known, Origin
 from unslow.look.flags import all_commands
@@ -87,6 +89,11 @@ def test_what_a_container_may_use():
     assert told.machine.cpu.allowed_cpus.need() == 4
     assert told.machine.memory.limit_bytes.need() == 8 * GIB
     assert told.subject.runtime.environment.need() == {"CUDA_VISIBLE_DEVICES": "1"}
+
+
+def test_flags_that_count_alone_belong_to_one_runtime_only():
+    for one, other in combinations(all_commands().values(), 2):
+        assert not one.flags & other.flags
 
 
 def test_variables_of_windows():

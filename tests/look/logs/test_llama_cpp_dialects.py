@@ -59,6 +59,7 @@ def test_a_log_of_2023():
     assert told.machine.cpu.logical_cpus.need() == 16
     assert [gpu.name.need() for gpu in told.machine.gpus.need()] == ["NVIDIA GeForce RTX 3090"] * 2
     assert told.machine.gpus.need()[0].compute_capability.need() == "8.6"
+    assert told.machine.gpus.need()[0].vendor.need() == "NVIDIA"
 
 
 LLAMA_MIDDLE_OF_2023 = """\
@@ -240,6 +241,15 @@ def test_prompts_that_are_read_again_are_counted_in_a_log_that_is_sampled():
     assert (again.need(), again.source) == (5000, "log:5000")
 
 
+def test_tensors_that_a_user_sent_to_the_host_and_those_that_the_fit_sent():
+    line = "tensor blk.0.ffn_up_exps.weight (432 MiB q4_K) buffer type overridden to CPU\n"
+    fit = "common_init_: fitting params to device memory ...\n"
+    abort = "common_fit_params: failed to fit params: model_params::tensor_buft_overrides already set by user, abort\n"
+    assert seen(line * 3).subject.runtime.tensor_overrides.need() == ["blk.0.ffn_up_exps.weight=CPU"]
+    assert seen(fit + line).subject.runtime.tensor_overrides.absence is Absence.NOT_LOOKED
+    assert seen(fit + abort).subject.runtime.tensor_overrides.need() == ["tensor_buft_overrides already set by user"]
+
+
 def test_what_was_free_before_each_load():
     load = (
         "srv    load_model: loading model 'a.gguf'\n"
@@ -333,7 +343,9 @@ def test_what_apple_lets_the_gpu_have():
 
 @pytest.mark.parametrize("text", ["the load time = 5 s", "I am loading model", "build 12 (see above)", "some E mail"])
 def test_lines_that_anybody_could_write_name_no_runtime(text: str):
-    assert seen(text).subject.runtime.name.absence is Absence.NOT_LOOKED
+    runtime = seen(text).subject.runtime
+    assert runtime.name.absence is Absence.NOT_LOOKED
+    assert runtime.gpu_layers.absence is Absence.NOT_LOOKED
 
 
 @pytest.mark.parametrize(

@@ -177,6 +177,13 @@ def test_a_server_that_is_off_is_said_with_what_to_do():
     (subject,) = lm_studio.read(process, "")
     assert subject.runtime.name.value == "LM Studio"
     assert "lms server start" in subject.runtime.state.how_to_get
+    system.http[f"GET {URL}/lmstudio-greeting"] = Answer(404, b"no")
+    assert "something else answers" in lm_studio.read(process, "")[0].runtime.state.why
+    system.http |= {
+        f"GET {URL}/lmstudio-greeting": answered({"lmstudio": True}),
+        f"GET {URL}/api/v1/models": Answer(401, b""),
+    }
+    assert lm_studio.read(process, "")[0].runtime.state.how_to_get == "give it with --api-key"
 
 
 def test_the_llama_server_behind_it_tells_the_rest():
@@ -188,6 +195,7 @@ def test_the_llama_server_behind_it_tells_the_rest():
     (subject,) = lm_studio.read(process, "")
     runtime = subject.runtime
     assert (runtime.name.value, runtime.url.value, runtime.pid.value) == ("LM Studio", URL, 20)
+    assert subject.model.name.value == "qwen/qwen3-8b"  # what a request must name
     assert (runtime.gpu_layers_set.value, runtime.kv_type_k.value, runtime.context_length.value) == (20, "q8_0", 8192)
 
 
@@ -263,3 +271,20 @@ def test_each_knob_has_its_words(change, words):
 
 def test_what_it_has_no_words_for_is_empty():
     assert lm_studio.spell(Knob.POWER.to(300), Runtime()) == []
+
+
+def test_of_several_homes_the_one_with_the_file_counts():
+    system = a_system()
+    older = f"/home/ann/.cache/lm-studio/models/{MODEL}"
+    system.files[older] = b"GGUF, cut short"
+    (subject,) = lm_studio.read_url(system, URL, "")
+    assert subject.model.path.value == older
+
+
+def test_a_path_that_climbs_is_not_followed():
+    system = a_system()
+    system.commands["lms ps --json --port 1234"] = Finished(
+        0, json.dumps([{**PS[0], "path": "../../../etc/passwd"}]), ""
+    )
+    (subject,) = lm_studio.read_url(system, URL, "")
+    assert isinstance(subject.model.path, Unknown)

@@ -48,7 +48,9 @@ def test_the_command_line_as_facts():
     assert (runtime.speculative.value, runtime.draft_tokens.value, runtime.cache_ram_bytes.value) == ("d", 5, 2 * 10**9)
     plain = told({})
     assert (plain.max_sequences.value, plain.max_sequences.origin) == (32, Origin.ESTIMATED)
-    assert isinstance(told(parse_arguments(["--prompt-cache-bytes", "all", "--top-k", "-3"])).top_k, Unknown)
+    strange = told(parse_arguments(["--prompt-cache-bytes", "all", "--decode-concurrency", "-3"]))
+    assert isinstance(strange.cache_ram_bytes, Unknown)
+    assert isinstance(strange.max_sequences, Unknown)
 
 
 def test_a_process_with_a_name_of_the_hub():
@@ -59,6 +61,13 @@ def test_a_process_with_a_name_of_the_hub():
     assert (subject.runtime.name.value, subject.runtime.url.value) == ("MLX-LM", "http://127.0.0.1:8085")
     assert subject.model.name.value == "mlx-community/Qwen3-8B-4bit"
     assert subject.runtime.state.absence is Absence.FAILED
+
+
+def test_a_folder_is_named_as_it_was_given():
+    table = ProcTable().add(10, "python3", ["python3", "-m", "mlx_lm.server", "--model", "/models/mine"])
+    (process,) = mlx_lm.find(read_processes(table.system))
+    (subject,) = mlx_lm.read(process, "")
+    assert (subject.model.name.value, subject.model.path.value) == ("/models/mine", "/models/mine")
 
 
 def test_the_answers():

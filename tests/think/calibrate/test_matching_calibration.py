@@ -1,5 +1,6 @@
 """A calibration holds for the machine, engine and settings it was made with, and says what has changed."""
 
+import msgspec
 import pytest
 
 from unslow.facts.calibration import Calibration
@@ -101,3 +102,11 @@ def test_processor_and_gpu_are_kept_apart():
     assert matching([calibration(backend="gpu")], machine(), runtime(), NOW).calibration is None
     assert matching([calibration(backend="gpu")], machine(), ON_GPU, NOW).usable
     assert matching([calibration(engine="embedded llama.cpp")], machine(), runtime(), NOW).calibration is None
+
+
+def test_a_part_of_the_processor_beside_a_card_is_no_mark_of_the_machine():
+    card, chip = machine().gpus.need()[0], Gpu(index=1, name=reported("UHD 770", "x"), kind=reported("integrated", "x"))
+    both = msgspec.structs.replace(machine(), gpus=reported((card, chip), "x"))
+    assert mark_of(both) == mark_of(machine())
+    alone = msgspec.structs.replace(machine(), gpus=reported((chip,), "x"))
+    assert mark_of(alone).gpus == ("UHD 770",)

@@ -43,6 +43,24 @@ def test_it_fires_with_evidence_and_the_same_way_twice(name):
     assert answer == _answer(FIRING[name](), all_causes()[name])
 
 
+@pytest.mark.parametrize("name", IDS)
+def test_it_explains_only_causes_that_there_are_and_never_itself(name):
+    """Where causes explain one another in a circle, none of them would be the root."""
+    causes, reached, ahead = all_causes(), set(), [name]
+    while ahead:
+        for other in causes[ahead.pop()].explains:
+            assert other in causes, other
+            assert other != name
+            if other not in reached:
+                reached.add(other)
+                ahead.append(other)
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_it_says_how_to_get_what_decides(name):
+    assert all_causes()[name].ask, "a command that a person can copy"
+
+
 def _flat(needs):
     return [p for need in needs for p in ((need,) if isinstance(need, str) else need)]
 

@@ -42,3 +42,9 @@ def test_who_names_the_instructions_has_looked():
 def test_a_cpu_that_lacks_instructions_is_no_fault_of_the_build():
     old = says(Topic.MISSING_INSTRUCTIONS, "my old Xeon has no AVX2")
     assert isinstance(ask(NAME, pasted(old)), CannotTell)
+
+
+def test_the_name_of_a_cpu_tells_what_it_has():
+    case = with_facts(pasted(), {"runtime.build_features": ["SSE3"], "machine.cpu.model": "Ryzen 9 7950X"})
+    assert isinstance(ask(NAME, case), Found)
+    assert isinstance(ask(NAME, with_facts(case, {"machine.cpu.model": "Core i7-3770"})), CannotTell)

@@ -1,10 +1,11 @@
 import msgspec
 from answers import ask
-from cases import cpu_case, gpu_case, with_facts
+from cases import cpu_case, gpu_case, r, with_facts
 from firing import no_backend
 from told import pasted, says
 
 from unslow.facts.account import Topic
+from unslow.facts.machine import Gpu
 from unslow.facts.runtime import Buffer, SeenDevice
 from unslow.facts.units import MIB
 from unslow.facts.values import not_found
@@ -90,3 +91,28 @@ def test_a_complaint_and_a_guess_are_suspicions_with_the_command_that_settles_th
         assert answer.suspected
         assert "journalctl -u ollama" in answer.how_to_get
         assert judge(case).verdict == "cannot_tell"
+
+
+def integrated(name: str, vendor: str = "Intel") -> Gpu:
+    return Gpu(index=0, name=r(name), vendor=r(vendor), kind=r("integrated"))
+
+
+def test_the_small_gpu_of_a_processor_is_not_missed():
+    for name in ("Intel UHD Graphics 770", "Iris Xe", "Raptor Lake-S GT1"):
+        alone = with_facts(no_backend(), {"machine.gpus": r((integrated(name),))})
+        answer = ask(NAME, alone)
+        assert isinstance(answer, Absent), name
+        assert "a part of the processor" in answer.because
+
+
+def test_beside_a_card_it_changes_nothing():
+    (card,) = no_backend().machine.gpus.need()
+    both = with_facts(no_backend(), {"machine.gpus": r((card, integrated("Intel UHD Graphics 770")))})
+    answer = ask(NAME, both)
+    assert isinstance(answer, Found)
+    assert "RTX 4090" in answer.because
+
+
+def test_a_mac_that_computes_on_its_processor_is_told():
+    mac = with_facts(no_backend(), {"machine.gpus": r((integrated("Apple M2 Max", "Apple"),))})
+    assert isinstance(ask(NAME, mac), Found)

@@ -1,17 +1,14 @@
 """The speed of a busy server, without sending it anything to do: two looks at what it counts, a moment apart."""
 
-import math
-import re
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from unslow.facts.values import Fact, measured, not_found, not_supported
+from unslow.facts.values import Fact, Unknown, measured, not_found, not_supported
 from unslow.look.openai_api.server import Server
+from unslow.look.prometheus_text import parse_metrics
 from unslow.look.system import LookError
 
 WINDOW_S = 2.0
-_GENERATED = re.compile(r"^vllm:generation_tokens_total(?:\{[^}\n]{0,2000}\})? (\S{1,40})$", re.MULTILINE)
-_RUNNING = re.compile(r"^vllm:num_requests_running(?:\{[^}\n]{0,2000}\})? (\S{1,40})$", re.MULTILINE)
 T = TypeVar("T")
 
 
@@ -102,16 +99,9 @@ def _decoded(next_token: Any) -> int:
 
 
 def parse_counters(text: str) -> Counted:
-    """VLLM's counters, summed over its engines; LookError where there are none."""
-    tokens, running = (_sum(pattern, text) for pattern in (_GENERATED, _RUNNING))
-    if tokens is None or running is None:
+    """The counters of vLLM, summed over its engines; LookError where there are none."""
+    metrics = parse_metrics(text, "/metrics", "vllm:")
+    tokens, running = (metrics.total(f"vllm:{name}") for name in ("generation_tokens_total", "num_requests_running"))
+    if isinstance(tokens, Unknown) or isinstance(running, Unknown):
         raise LookError("/metrics does not count tokens and requests")
-    return Counted(tokens, running)
-
-
-def _sum(pattern: re.Pattern[str], text: str) -> float | None:
-    try:
-        values = [float(found) for found in pattern.findall(text)]
-    except ValueError:
-        return None
-    return sum(values) if values and all(math.isfinite(v) and v >= 0 for v in values) else None
+    return Counted(tokens.value, running.value)

@@ -19,7 +19,7 @@ def contradictions(sources: Sequence[tuple[str, Runtime]], model: Model, machine
     """Every contradiction between the sources, and between them and the machine."""
     runtimes = [runtime for _, runtime in sources]
     return (
-        *setting_contradictions(runtimes),
+        *setting_contradictions(sources),
         *placement_contradictions(runtimes, model),
         *device_contradictions(runtimes, machine),
     )

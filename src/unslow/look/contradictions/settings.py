@@ -36,17 +36,18 @@ _SAME: tuple[Same, ...] = (
 _LETS_CHOOSE = ("auto",)
 
 
-def setting_contradictions(runtimes: Sequence[Runtime]) -> list[Contradiction]:
+def setting_contradictions(sources: Sequence[tuple[str, Runtime]]) -> list[Contradiction]:
     """Everything that was asked for and came out differently."""
-    found = [_disagreement(runtimes, same) for same in _SAME]
-    return [c for c in (*found, _context(runtimes)) if c]
+    found = [_disagreement(sources, same) for same in _SAME]
+    return [c for c in (*found, _context([runtime for _, runtime in sources])) if c]
 
 
-def _disagreement(runtimes: Sequence[Runtime], same: Same) -> Contradiction | None:
-    facts = [fact for fact in all_stated(runtimes, same.name) if fact.value not in _LETS_CHOOSE]
-    if all(first.value == second.value for first, second in pairwise(facts)):
+def _disagreement(sources: Sequence[tuple[str, Runtime]], same: Same) -> Contradiction | None:
+    said = [(role, fact) for role, runtime in sources for fact in all_stated([runtime], same.name)]
+    said = [(role, fact) for role, fact in said if fact.value not in _LETS_CHOOSE]
+    if all(first.value == second.value for (_, first), (_, second) in pairwise(said)):
         return None
-    statements = tuple(statement(fact, same.say) for fact in facts)
+    statements = tuple(statement(fact, same.say, role) for role, fact in said)
     return Contradiction(about=same.name, statements=statements, meaning=same.meaning)
 
 

@@ -21,6 +21,6 @@ def all_stated(runtimes: Any, name: str) -> list[Known[Any]]:
     return [fact for fact in facts if isinstance(fact, Known) and fact.origin in _STATED]
 
 
-def statement(fact: Known[Any], say: Callable[[Any], str]) -> Statement:
-    """A fact as a sentence."""
-    return Statement(says=say(fact.value), source=fact.source)
+def statement(fact: Known[Any], say: Callable[[Any], str], role: str = "") -> Statement:
+    """A fact as a sentence; `role` tells what kind of source states it."""
+    return Statement(says=f"{role}: {say(fact.value)}" if role else say(fact.value), source=fact.source)

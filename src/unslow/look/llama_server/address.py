@@ -9,7 +9,7 @@ from unslow.look.llama_server.arguments import Setting, parse_settings
 from unslow.look.llama_server.process import FoundServer, absolute, is_server, parents_of
 from unslow.look.processes import Process, words_of
 from unslow.look.system import LookError
-from unslow.look.system.recorded import SECRET
+from unslow.look.system.recorded import UNRECORDED
 
 ROUTER_PORT = "LLAMA_SERVER_ROUTER_PORT"
 """The variable by which a router tells the servers that it starts where it listens itself."""
@@ -79,7 +79,7 @@ def _first_key_in_file(process: Process, path: str) -> str:
     for root in (f"/proc/{process.pid}/root", ""):  # a container has files of its own
         try:
             # a file of keys is the one file that a recording must not hold
-            text = process.system.ask(f"{SECRET}{root}{place.value}", partial(_read_file, root + place.value))
+            text = process.system.ask(f"{UNRECORDED}{root}{place.value}", partial(_read_file, root + place.value))
         except LookError:
             continue
         return parse_first_key(text) if isinstance(text, str) else ""

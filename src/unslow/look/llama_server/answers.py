@@ -1,7 +1,5 @@
 """What llama-server's answers mean; an answer that is not there is given as Unknown, and so are its facts."""
 
-import math
-import re
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
@@ -9,15 +7,12 @@ from typing import Any
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, Unknown, estimated, failed, first_known, not_found, not_supported, reported
+from unslow.facts.values import Fact, Known, Unknown, failed, first_known, not_supported, reported
 from unslow.look.llama_server.http import LOADING, Answers, is_router
+from unslow.look.llama_server.metrics import parse_metrics
 from unslow.look.logs.llama_cpp.model import parse_file_type
 
 _MOST_COUNT = 2**53
-_MOST_LINES = 5000
-_METRIC = re.compile(r"llamacpp:(\w{1,80}) (\S{1,40})\s*")
-
-ENOUGH_TOKENS = 50  # fewer say more of first tokens than of speed
 
 
 def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
@@ -38,6 +33,8 @@ def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
         longest_sequence=max(longest, key=lambda fact: fact.value) if longest else metrics.longest_sequence,
         decode_tokens_per_s=metrics.decode_tokens_per_s,
         prefill_tokens_per_s=metrics.prefill_tokens_per_s,
+        prefix_hit_rate=metrics.prefix_hit_rate,
+        draft_acceptance=metrics.draft_acceptance,
     )
     model = Model(
         name=first_known(props.model.name, models.name),
@@ -126,54 +123,6 @@ def parse_slots(slots: Any, source: str) -> Runtime:
         longest_sequence=reported(max(lengths, default=0), source),
         context_per_slot=_count(slots, source, 0, "n_ctx"),
     )
-
-
-def parse_metrics(text: Any, source: str) -> Runtime:
-    """Counters since the start; the gauges are averages between two readers and tell little."""
-    if not isinstance(text, str):
-        why = _missing(text, source, "metrics")
-        return Runtime(
-            busy_slots=why,
-            deferred_requests=why,
-            longest_sequence=why,
-            decode_tokens_per_s=why,
-            prefill_tokens_per_s=why,
-        )
-    values = parse_prometheus(text)
-    return Runtime(
-        busy_slots=_metric(values, source, "requests_processing"),
-        deferred_requests=_metric(values, source, "requests_deferred"),
-        longest_sequence=_metric(values, source, "n_tokens_max"),
-        decode_tokens_per_s=_rate(values, source, "tokens_predicted_total", "tokens_predicted_seconds_total"),
-        prefill_tokens_per_s=_rate(values, source, "prompt_tokens_total", "prompt_seconds_total"),
-    )
-
-
-def parse_prometheus(text: str) -> dict[str, float]:
-    """The finite values without labels, by name."""
-    found: dict[str, float] = {}
-    for line in text.split("\n", _MOST_LINES)[:_MOST_LINES]:
-        if metric := _METRIC.fullmatch(line):
-            try:
-                value = float(metric[2])
-            except ValueError:
-                continue
-            if math.isfinite(value) and value >= 0:
-                found[metric[1]] = value
-    return found
-
-
-def _metric(values: Mapping[str, float], source: str, name: str) -> Fact[int]:
-    if name not in values or values[name] >= _MOST_COUNT:
-        return not_found(f"{source} has no {name}")
-    return reported(int(values[name]), f"{source}: {name}")
-
-
-def _rate(values: Mapping[str, float], source: str, tokens: str, seconds: str) -> Fact[float]:
-    """Tokens by seconds; the server counts the first token of each answer too, which costs no decode step."""
-    if values.get(tokens, 0) < ENOUGH_TOKENS or not values.get(seconds):
-        return not_found(f"{source} has counted too few {tokens}")
-    return estimated(values[tokens] / values[seconds], f"{source}: {tokens} / {seconds}")
 
 
 def _at(data: Any, *keys: str | int) -> Any:

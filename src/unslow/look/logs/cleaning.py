@@ -9,7 +9,7 @@ _ESCAPE = re.compile(
     r"\x1b(?:\[[0-9;:?<=>!\"' ]{0,64}[@-~]|[\]PX^_][^\x07\x1b]{0,2048}(?:\x07|\x1b\\)?|[ -/]{0,4}[0-~])"
 )
 # what is left of control characters, and the marks that turn the direction of text around
-_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
 _LOOKED_AT = 1024
 _SIXTEEN_BITS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 

@@ -55,9 +55,10 @@ def parse_commands(commands: Commands, text: Text) -> Seen:
     """What one runtime was told by all commands and variables in a text; later ones are laid over earlier ones."""
     subject, lines = Subject(), 0
     for line in _joined(text):
-        for words, environment in _found(commands, line.text):
-            said = _known(commands.parse(words, environment))
-            subject = _over(subject, placed(said, text.where(line.first)), environment, text.where(line.first))
+        words, environment = _found(commands, line.text)
+        if len(words) > 1 or environment:
+            said = placed(_known(commands.parse(words, environment)), text.where(line.first))
+            subject = _over(subject, said, environment, text.where(line.first))
             lines += line.end - line.first
     return Seen(subject=subject, lines=lines) if lines else Seen()
 
@@ -98,16 +99,15 @@ def _joined(text: Text) -> Iterator[_Line]:
         yield _Line("".join(parts)[:_LONGEST], first, index)
 
 
-def _found(commands: Commands, line: str) -> Iterator[tuple[list[str], dict[str, str]]]:
-    """Commands, or else flags that are this runtime's own, and variables of its name."""
+def _found(commands: Commands, line: str) -> tuple[list[str], dict[str, str]]:
+    """The words of a command, or else flags that are this runtime's own; and variables of its name."""
     environment = {k: v for k, v in _variables(line).items() if k.startswith(commands.variables)}
     words: list[str] = []
     if _FLAG.search(line):
         # a line may name the program before it shows how it was started: the nearest to the flags is the one
         started = [_words(line[program.start() :]) for program in commands.program.finditer(line)]
         words = next((each for each in reversed(started) if _is_command(each)), []) or _own_flags(commands, line)
-    if len(words) > 1 or environment:
-        yield words, environment
+    return words, environment
 
 
 def _is_command(words: list[str]) -> bool:

@@ -74,7 +74,8 @@ def parse_text(text: Text) -> Seen:
     model = _model(places)
     if not facts and not model:
         return Seen()
-    sure = variables or model or {"gpu_layers_set", "context_set"} & set(facts)
+    own = any(name.startswith("OLLAMA_") for name in variables)  # others take the variables of llama.cpp too
+    sure = own or model or {"gpu_layers_set", "context_set"} & set(facts)
     if sure:
         known = [fact.source for fact in (*facts.values(), *model.values()) if isinstance(fact, Known)]
         facts["name"] = reported("Ollama", known[0] if known else text.where(0))

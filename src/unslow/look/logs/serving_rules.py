@@ -38,6 +38,7 @@ class RuleReader:
     def __init__(self, name: str, rules: Sequence[Rule], *, alone: bool) -> None:
         self._name = name
         self._rules = rules
+        self._numbered = [(needle, number) for number, rule in enumerate(rules) for needle in rule.needles]
         self._alone = alone
         self._reading = Reading()
         self._lines = 0
@@ -45,9 +46,9 @@ class RuleReader:
     def take(self, line: str, where: str) -> bool:
         """Read a line; a line may be of several kinds."""
         known = False
-        for rule in self._rules:
-            found = rule.pattern.search(line) if any(needle in line for needle in rule.needles) else None
-            if found:
+        for number in sorted({number for needle, number in self._numbered if needle in line}):
+            rule = self._rules[number]
+            if found := rule.pattern.search(line):
                 known = True
                 rule.take(self._reading, found, where)
                 self._reading.named = self._reading.named or (where if rule.own else "")

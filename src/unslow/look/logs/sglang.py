@@ -8,7 +8,7 @@ from unslow.look.logs.dialect import LineDialect
 from unslow.look.logs.engine_settings import note_settings
 from unslow.look.logs.serving_rules import Rule, RuleReader, needles_of, size, whole
 from unslow.look.logs.serving_state import Moment, Reading
-from unslow.look.logs.torch_lines import TORCH_RULES
+from unslow.look.logs.torch_lines import CHATTY_ANYWHERE, TORCH_RULES
 
 _NUMBER = r"(\d{1,12}(?:\.\d{1,6})?)"
 _RUNNING = re.compile(r"#running-req: (\d{1,9})")
@@ -161,4 +161,6 @@ RULES = (
     *TORCH_RULES,
 )
 
-DIALECT = LineDialect(needles_of(RULES), partial(RuleReader, "SGLang", RULES, alone=False))
+CHATTY = frozenset({"Decode batch", "Prefill batch", "gen throughput (token/s)"})
+
+DIALECT = LineDialect(needles_of(RULES), partial(RuleReader, "SGLang", RULES, alone=False), CHATTY | CHATTY_ANYWHERE)

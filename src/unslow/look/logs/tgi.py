@@ -7,7 +7,7 @@ from unslow.look.logs.dialect import LineDialect
 from unslow.look.logs.engine_settings import note_model
 from unslow.look.logs.serving_rules import Rule, RuleReader, needles_of, whole
 from unslow.look.logs.serving_state import Moment, Reading
-from unslow.look.logs.torch_lines import TORCH_RULES
+from unslow.look.logs.torch_lines import CHATTY_ANYWHERE, TORCH_RULES
 
 _SECONDS = {"s": 1.0, "ms": 1e-3, "µs": 1e-6, "us": 1e-6, "ns": 1e-9}
 _DURATION = r"(\d{1,9}(?:\.\d{1,12})?)(s|ms|µs|us|ns)"
@@ -76,4 +76,6 @@ RULES = (
     *TORCH_RULES,
 )
 
-DIALECT = LineDialect(needles_of(RULES), partial(RuleReader, "TGI", RULES, alone=False))
+CHATTY = frozenset({'time_per_token="'})
+
+DIALECT = LineDialect(needles_of(RULES), partial(RuleReader, "TGI", RULES, alone=False), CHATTY | CHATTY_ANYWHERE)

@@ -25,6 +25,7 @@ _EMPTY = (
     ("checkpoint shards:", r"checkpoint shards: {1,3}\d{1,3}% Completed"),
 )
 """Lines that tell nothing, but are no prose."""
+CHATTY_ANYWHERE = frozenset({'HTTP/1.1" ', "INFO:     "})
 _BEFORE, _AFTER = 200, 200
 
 

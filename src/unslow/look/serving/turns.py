@@ -1,10 +1,10 @@
 """Knobs as changes of a command line: which settings go, which words come."""
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import NamedTuple
 
-from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.knob import Change, Setting
 from unslow.facts.runtime import Runtime
 from unslow.look.serving.arguments import Flags
 from unslow.look.serving.restart import given_flags, restarted
@@ -52,6 +52,3 @@ def nothing(_value: Setting) -> list[str]:
 def kv_type(value: Setting) -> list[str]:
     """The nearest type that these engines have."""
     return ["--kv-cache-dtype", _KV_TYPES.get(str(value), str(value or "fp8"))]
-
-
-Turns = Mapping[Knob, Turn]

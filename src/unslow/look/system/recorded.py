@@ -28,8 +28,9 @@ from unslow.look.system.door import (
 T = TypeVar("T")
 
 INDEX = "recording.jsonl"
-SECRET = "secret "
+UNRECORDED = "secret "
 """How the name of a question starts whose answer is used and written down nowhere, such as a file of keys."""
+_MOST_SOCKETS = 100_000
 _SHORT = 200  # an error message; anything longer that is no JSON might hold a prompt
 LARGEST_RECORDING_BYTES = 256 * 1024**2
 KEPT_VARIABLES = ("LLAMA_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_", "OLLAMA_", "OMP_", "GOMP_", "VLLM_")
@@ -138,7 +139,7 @@ class Recorder:
         return answer
 
     def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
-        form = _variables if path.endswith("/environ") else _words if path.endswith("/cmdline") else _text
+        form = next((form for end, form in _FORMS.items() if path.endswith(end)), _text)
         return self._keep(f"file {path}", lambda: self._system.read_bytes(path, limit), form)
 
     def read_head(self, path: str, limit: int) -> bytes:
@@ -191,7 +192,7 @@ class Recorder:
         self._write(Entry(f"stream {url}", lines))
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
-        form = _hidden if name.startswith(SECRET) else _masked_json
+        form = _hidden if name.startswith(UNRECORDED) else _masked_json
         return self._keep(f"ask {name}", lambda: self._system.ask(name, question), form)
 
     def now(self) -> str:
@@ -243,6 +244,21 @@ def _words(data: bytes) -> str:
 def _variables(data: bytes) -> str:
     words = (w.partition("=") for w in data.decode("utf-8", "replace").split("\0") if w.startswith(KEPT_VARIABLES))
     return "\0".join(f"{k}={v}" for k, v in masked_environment({k: v for k, _, v in words}).items())
+
+
+def _listeners(data: bytes) -> str:
+    """The table of sockets without the connections: with whom this machine talks is nobody's business."""
+    head, *rows = data.decode("utf-8", "replace").splitlines()[:_MOST_SOCKETS] or [""]
+    return "\n".join([head, *(row for row in rows if row.split()[3:4] == ["0A"])]) + "\n"
+
+
+_FORMS: dict[str, Callable[[bytes], str]] = {
+    "/environ": _variables,
+    "/cmdline": _words,
+    "/proc/net/tcp": _listeners,
+    "/proc/net/tcp6": _listeners,
+}
+"""What is kept of files that hold more than a recording should, by the end of their path."""
 
 
 def without_prompts(slots: str) -> str:

@@ -34,6 +34,16 @@ def ratio(comparison: Comparison) -> float:
     return comparison.fast / comparison.slow if comparison.slow > 0 else 0.0
 
 
+def times_as_fast(comparison: Comparison) -> str:
+    """How much faster the fast side is, in words; without a figure where none was told."""
+    return "clearly faster" if comparison.worded else f"{ratio(comparison):.1f} times as fast"
+
+
+def gain_of(comparison: Comparison) -> float | None:
+    """How many times faster the fast side is, where somebody told a figure."""
+    return None if comparison.worded else ratio(comparison)
+
+
 def complains(case: Case, *metrics: Metric) -> bool:
     """Whether somebody finds it slow, in one of these phases or without saying in which."""
     metric = case.account.slow_metric

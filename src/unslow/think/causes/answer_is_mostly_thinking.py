@@ -19,7 +19,7 @@ Answers to hard questions get worse with less thinking.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -50,8 +50,8 @@ def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.THINKING, metrics=("first_token",))
     if tried is None or not is_clear(tried) or tried.metric == "decode":
         return None
-    words = f"without thinking the answer is there {ratio(tried):.1f} times as soon"
-    return _found(words, (cite_comparison(case, tried),), ratio(tried))
+    words = f"without thinking it is {times_as_fast(tried)}"
+    return _found(words, (cite_comparison(case, tried),), gain_of(tried))
 
 
 def _by_words(case: Case) -> Suspected | None:

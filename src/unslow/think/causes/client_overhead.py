@@ -20,7 +20,7 @@ Answers do not change.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear
 from unslow.think.causes._asking import ask_for, own_speed
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -87,8 +87,8 @@ def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.CLIENT)
     if tried is None or not is_clear(tried):
         return None
-    words = f"with another client the same server is {ratio(tried):.1f} times as fast"
-    return _found(words, (cite_comparison(case, tried),), "that client", ratio(tried))
+    words = f"with another client the same server is {times_as_fast(tried)}"
+    return _found(words, (cite_comparison(case, tried),), "that client", gain_of(tried))
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

@@ -22,7 +22,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
@@ -63,8 +63,8 @@ def _by_trial(case: Case) -> Found | Suspected | None:
         return None
     if not cpu_computes(case):
         return Suspected(tried.text, "whether the CPU computes, and its clock", SHOW)
-    words = f"with other clocks it is {ratio(tried):.1f} times as fast"
-    return _found(words, (cite_comparison(case, tried),))._replace(cure=None, speedup=ratio(tried))
+    words = f"with other clocks it is {times_as_fast(tried)}"
+    return _found(words, (cite_comparison(case, tried),))._replace(cure=None, speedup=gain_of(tried))
 
 
 def _by_reading(case: Case) -> Found | Absent | Suspected:

@@ -97,7 +97,7 @@ CAUSE = Cause(
     phase="decode",
     needs=(("machine.gpus.0.shared_used_bytes", "machine.gpus.0.gtt_used_bytes", "account.remarks"),),
     check=check,
-    explains=("weights_spill_to_ram", "kv_cache_outgrows_vram", "fits_on_one_gpu", "multi_gpu_link_bound"),
+    explains=("weights_spill_to_ram", "fits_on_one_gpu", "multi_gpu_link_bound"),
     gpu_only=True,
     ask='Windows: Task Manager, Performance, GPU, "Shared GPU memory", or '
     "`(Get-Counter '\\GPU Process Memory(*)\\Shared Usage').CounterSamples | Sort CookedValue | Select -Last 3`; "

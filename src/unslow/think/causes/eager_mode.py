@@ -19,6 +19,7 @@ Answers do not change beyond rounding.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
+from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.experiments import blames, is_report, tried
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, first_to_decide
@@ -38,8 +39,8 @@ def _by_trial(case: Case) -> Found | None:
     trial = tried(case, Topic.GRAPHS, Topic.KERNEL)
     if trial is None or case.runtime.eager.value_or(default=True) is False:
         return None
-    faster = trial.fast / trial.slow
-    return _found(f"with graphs it is {faster:.1f} times faster", (cite_comparison(case, trial),), faster)
+    words = f"with graphs it is {times_as_fast(trial)}"
+    return _found(words, (cite_comparison(case, trial),), gain_of(trial))
 
 
 def _by_setting(case: Case) -> Found | Absent | Suspected | None:

@@ -20,7 +20,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known
-from unslow.think.adapt.account import ratio
+from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear
 from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
 from unslow.think.adapt.vram import gpus_of
@@ -48,8 +48,8 @@ def _by_trial(case: Case) -> Found | Absent | Suspected | None:
         return Absent("one GPU is no faster")
     if max(len(gpus_of(case)), gpus_computing(case) or 0) < 2:  # noqa: PLR2004 (several)
         return Suspected("another number of GPUs is faster", "how many GPUs compute now", SHOW)
-    words = f"on one GPU it is {ratio(tried):.1f} times as fast as on several"
-    return _found(words, (cite_comparison(case, tried),), ratio(tried))
+    words = f"on one GPU instead of several it is {times_as_fast(tried)}"
+    return _found(words, (cite_comparison(case, tried),), gain_of(tried))
 
 
 def _by_size(case: Case) -> Found | Absent | Suspected:

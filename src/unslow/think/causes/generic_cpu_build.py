@@ -31,6 +31,10 @@ from unslow.think.report import Evidence
 _DECISIVE = {"avx": "AVX", "avx2": "AVX2", "fma": "FMA", "f16c": "F16C", "asimd": "NEON", "neon": "NEON"}
 """Instruction sets as the kernel calls them and as llama.cpp prints them; the newer ones gain far less."""
 
+_HAS_AVX2 = re.compile(
+    r"\bryzen\b|\bepyc\b|threadripper|\bcore ultra\b|\bi[3579]-(?:[4-9]\d{3}|1[0-4]\d{3})", re.IGNORECASE
+)
+"""Names of CPUs that all have AVX2: every Zen, and every Core from the fourth generation (2013) on."""
 _OF_THE_BUILD = re.compile(
     r"buil[dt]|compil|wheel|binar|package|release|debug|-o0|image|\bdll\b|[=:]\s?(?:0|off|false|no)\b", re.IGNORECASE
 )
@@ -54,19 +58,23 @@ def _by_features(case: Case) -> Found | Absent | None:
     if not isinstance(case.runtime.build_features, Known):
         return None
     used = {feature.upper() for feature in case.runtime.build_features.value}
-    has = {
-        _DECISIVE[name] for name in (s.lower() for s in need(case, "machine.cpu.instruction_sets")) if name in _DECISIVE
-    }
+    has, fact = _instructions(case)
     unused = sorted(has - used)
     if not unused:
         return Absent("the build uses what the CPU has")
     return _found(
         f"the CPU has {', '.join(unused)}, and the build does not use it",
-        (
-            cite(case, "runtime.build_features", f"without {', '.join(unused)}"),
-            cite(case, "machine.cpu.instruction_sets"),
-        ),
+        (cite(case, "runtime.build_features", f"without {', '.join(unused)}"), cite(case, fact)),
     )
+
+
+def _instructions(case: Case) -> tuple[set[str], str]:
+    """The decisive instruction sets of the CPU, as listed, else by its name; and which fact says so."""
+    listed = case.machine.cpu.instruction_sets
+    if not isinstance(listed, Known) and _HAS_AVX2.search(case.machine.cpu.model.value_or("")):
+        return {"AVX", "AVX2"}, "machine.cpu.model"
+    names = (name.lower() for name in need(case, "machine.cpu.instruction_sets"))
+    return {_DECISIVE[name] for name in names if name in _DECISIVE}, "machine.cpu.instruction_sets"
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

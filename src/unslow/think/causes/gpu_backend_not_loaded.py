@@ -59,8 +59,9 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _only_shows_pictures(gpu: Gpu) -> bool:
-    """Whether a GPU is a processor's small one; those that people compute on are in the catalogue."""
-    return is_integrated(gpu) and device_of(gpu) is None
+    """Whether a GPU is a processor's small one; of these, people compute on Apple's and on some of AMD's."""
+    known = device_of(gpu)
+    return is_integrated(gpu) and (known is None or known.vendor == "Intel")
 
 
 def _by_devices(case: Case) -> Found | Absent | None:

@@ -22,7 +22,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import ratio
+from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear
 from unslow.think.adapt.gpu_load import POWER, LoadedGpu, explains
 from unslow.think.adapt.vram import gpus_of
@@ -48,9 +48,9 @@ def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.CLOCKS, metrics=("decode", "prefill"))
     if tried is None or not is_clear(tried) or not _POWER_WORDS.search(tried.text) or not gpus_of(case):
         return None
-    words = f"with more power it is {ratio(tried):.1f} times as fast"
+    words = f"with more power it is {times_as_fast(tried)}"
     change = Knob.POWER.to(None, "raise the power limit; a laptop: plug it in")
-    return Found(words, (cite_comparison(case, tried),), None, (Remedy(change, None, "heat"),), None, ratio(tried))
+    return Found(words, (cite_comparison(case, tried),), None, (Remedy(change, None, "heat"),), None, gain_of(tried))
 
 
 def _by_readings(case: Case) -> Found | Absent:

@@ -19,6 +19,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.placement import layers_left_on_host
+from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import own_is_known, strangers
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
@@ -49,9 +50,7 @@ def check(case: Case) -> Found | Absent:
         return Absent("part of the model is on the CPU")
     lost = shortfall(case)
     if lost is None:
-        need(case, "model.weights_bytes")
-        need(case, "machine.gpus.0.name")
-        return Absent("it can't be told how fast it should be")
+        raise missing("how fast it should be", CAUSE.ask)
     if lost < FAR_BELOW or _is_hot(case):
         return Absent("the speed is what this GPU gives" if lost < FAR_BELOW else "the GPU is slowed down by heat")
     named = f"{others[0].name.value_or('another process')} (pid {others[0].pid})"

@@ -90,4 +90,5 @@ CAUSE = Cause(
     phase="load",
     needs=(("runtime.allocation_failure", "runtime.state"),),
     check=check,
+    ask="the last fifty lines of the log of a load that fails",
 )

@@ -47,6 +47,7 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _has_no_part_left_out(case: Case) -> bool:
+    """Whether the runtime accounts for all of the model, so that a split would have been seen."""
     counted = isinstance(case.runtime.gpu_layers, Known) and isinstance(case.runtime.layers, Known)
     return counted or isinstance(case.runtime.vram_share, Known)
 

@@ -22,7 +22,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.account import gain_of, ratio, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
 from unslow.think.adapt.vram import gpus_of
@@ -49,8 +49,8 @@ def _by_trial(case: Case) -> Found | Absent | None:
     if not is_clear(tried):
         return Absent("both ways of splitting are equally fast")
     what = "tensor parallelism" if Topic.TENSOR_PARALLEL in tried.differs else "this split"
-    words = f"with {what} it is {ratio(tried):.1f} times slower than without: the GPUs wait for each other"
-    return _found(words, (cite_comparison(case, tried),), None, ratio(tried))
+    words = f"without {what} it is {times_as_fast(tried)}: the GPUs wait for each other"
+    return _found(words, (cite_comparison(case, tried),), None, gain_of(tried))
 
 
 def _by_change(case: Case) -> Found | None:

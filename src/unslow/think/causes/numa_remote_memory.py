@@ -22,7 +22,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import tried
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
@@ -47,10 +47,8 @@ def _by_trial(case: Case) -> Found | None:
     trial = tried(case, Topic.NUMA, Topic.THREADS)
     if trial is None:
         return None
-    faster = trial.fast / trial.slow
-    return _found(
-        f"with the memory placed otherwise it is {faster:.1f} times faster", (cite_comparison(case, trial),), faster
-    )
+    words = f"with the memory placed otherwise it is {times_as_fast(trial)}"
+    return _found(words, (cite_comparison(case, trial),), gain_of(trial))
 
 
 def _by_words(case: Case) -> Found | None:

@@ -23,14 +23,14 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import MissingFactError
-from unslow.think.adapt.account import ratio
+from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.gpu_load import LoadedGpu
 from unslow.think.adapt.host_weights import SHOW_LINK, host_weights_bytes
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.adapt.who_computes import gpus_computing
 from unslow.think.causes._asking import ask_for, at_work
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, first_to_decide
 from unslow.think.physics.pcie import link_bytes_per_s
 
@@ -40,9 +40,9 @@ MUCH = GIB
 SPLIT = "the command line or settings with which the runtime was started"
 
 
-def check(case: Case) -> Found | Absent:
+def check(case: Case) -> Found | Absent | Suspected:
     """Hold the link under load against the best that both ends have, and see whether anything large crosses it."""
-    return first_to_decide(case, _by_experiment, _by_reading)  # type: ignore[return-value]
+    return first_to_decide(case, _by_experiment, _by_reading)
 
 
 def _by_experiment(case: Case) -> Found | None:
@@ -50,10 +50,10 @@ def _by_experiment(case: Case) -> Found | None:
     if tried is None or not is_clear(tried):
         return None
     return Found(
-        because=f"with the other link it is {ratio(tried):.1f} times as fast",
+        because=f"with the other link it is {times_as_fast(tried)}",
         evidence=(cite_comparison(case, tried),),
         remedies=(_remedy(),),
-        speedup=ratio(tried),
+        speedup=gain_of(tried),
     )
 
 

@@ -18,10 +18,11 @@ Answers do not change. The compute buffer grows with the micro-batch.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, Unknown, first_known
-from unslow.think.adapt.account import ratio
+from unslow.facts.values import Known, Unknown
+from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.bandwidth import device_bandwidth
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
+from unslow.think.adapt.prompt_speed import prompt_speed
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.adapt.who_computes import cpu_computes
@@ -32,7 +33,6 @@ from unslow.think.report import Evidence
 ENOUGH = 512
 SMALL = 128
 """A micro-batch that no runtime chooses by itself, and that costs prompts most of their speed on any GPU."""
-SHORT_PROMPT = 256
 NEAR = 0.25
 """Of what reading the weights for each micro-batch allows: nearer than this, the reads are what it waits for."""
 SHOW = "`llama-bench -m MODEL -p 2048 -n 0 -ub 64,256,512,2048`"
@@ -49,8 +49,8 @@ def _by_trial(case: Case) -> Found | Absent | None:
         return None
     if not is_clear(tried):
         return Absent("a larger batch was tried and gave nothing")
-    words = f"with a larger batch prompts are read {ratio(tried):.1f} times as fast"
-    return _found(words, (cite_comparison(case, tried),), ratio(tried))
+    words = f"with a larger batch the reading of prompts is {times_as_fast(tried)}"
+    return _found(words, (cite_comparison(case, tried),), gain_of(tried))
 
 
 def _by_size(case: Case) -> Found | Absent | Suspected:
@@ -59,8 +59,8 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
         return Absent(f"{size} tokens of a prompt are read at once")
     words = f"only {size} tokens of a prompt are read at once"
     evidence = (cite(case, path, f"{ENOUGH} is usual"),)
-    speed = first_known(case.run.prefill_tokens_per_s, case.runtime.prefill_tokens_per_s)
-    if isinstance(speed, Unknown) or not _tells(case) or cpu_computes(case) is not False:
+    speed = prompt_speed(case)
+    if isinstance(speed, Unknown) or cpu_computes(case) is not False:
         if size <= SMALL and names_phase(case, "prefill") and not cpu_computes(case):
             return _found(words, evidence, None)
         return Suspected(words, "the speed of a long prompt with a larger micro-batch", SHOW)
@@ -80,11 +80,6 @@ def _size(case: Case) -> tuple[int, str]:
         return runtime.ubatch.need(), ""
     path = min(known, key=lambda p: known[p])
     return known[path], path
-
-
-def _tells(case: Case) -> bool:
-    runs = case.run.completions
-    return not isinstance(runs, Known) or any(c.prompt_tokens - c.cached_tokens >= SHORT_PROMPT for c in runs.value)
 
 
 def _reads_per_s(case: Case) -> float:

@@ -20,9 +20,10 @@ Answers do not change. A larger micro-batch takes more GPU memory for its comput
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
-from unslow.facts.values import Known, Unknown, first_known
+from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.experiments import names_phase
 from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, host_link_bytes_per_s, host_weights_bytes
+from unslow.think.adapt.prompt_speed import prompt_speed
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.causes._asking import ask_for, own_speed
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -33,8 +34,6 @@ LARGE_UBATCH = 4096
 LONG_COPY_S = 1.0
 """A copy for each micro-batch that takes longer than this can't be overlooked by whoever waits for a prompt."""
 SMALL_BYTES = GB
-SHORT_PROMPT = 256
-"""A prompt of fewer tokens tells nothing of the speed with which prompts are read."""
 NEAR = (0.25, 1.6)
 """A measured speed within this of what copying allows is bound by it."""
 
@@ -53,8 +52,8 @@ def check(case: Case) -> Found | Absent | Suspected:
     allowed = ubatch / copy_s
     least = "" if link else "at least "
     words = f"{host / GB:.0f} GB of weights cross the link for every {ubatch} tokens of a prompt: {least}{copy_s:.1f} s"
-    speed = first_known(case.run.prefill_tokens_per_s, case.runtime.prefill_tokens_per_s)
-    if isinstance(speed, Unknown) or not _tells(case) or not link:
+    speed = prompt_speed(case)
+    if isinstance(speed, Unknown) or not link:
         return _by_words(case, words, copy_s)
     if not NEAR[0] * allowed <= speed.value <= NEAR[1] * allowed:
         return Absent(
@@ -70,11 +69,6 @@ def _by_words(case: Case, words: str, copy_s: float) -> Found | Suspected:
     if copy_s < LONG_COPY_S:
         ask_for(case, "run.prefill_tokens_per_s", own_speed(case))
     return Suspected(words, "the speed of a long prompt", own_speed(case))
-
-
-def _tells(case: Case) -> bool:
-    runs = case.run.completions
-    return not isinstance(runs, Known) or any(c.prompt_tokens - c.cached_tokens >= SHORT_PROMPT for c in runs.value)
 
 
 def _found(because: str, case: Case, ubatch: int) -> Found:

@@ -22,7 +22,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, names_phase
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -53,8 +53,8 @@ def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.CACHE, metrics=("prefill", "first_token"))
     if tried is None or not is_clear(tried):
         return None
-    words = f"where the cache is used it is {ratio(tried):.1f} times as fast"
-    return _found(words, (cite_comparison(case, tried),), ratio(tried))
+    words = f"where the cache is used it is {times_as_fast(tried)}"
+    return _found(words, (cite_comparison(case, tried),), gain_of(tried))
 
 
 def _by_words(case: Case) -> Found | None:

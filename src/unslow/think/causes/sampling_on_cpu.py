@@ -22,7 +22,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import ratio
+from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -52,10 +52,10 @@ def _by_trial(case: Case) -> Found | Absent | None:
         return Absent("the speed is the same without it")
     kind = {Topic.GRAMMAR: "a grammar", Topic.LOGPROBS: "logprobs"}.get(tried.differs[0], "these samplers")
     return Found(
-        because=f"with {kind} it is {ratio(tried):.1f} times slower than without: the CPU checks every token",
+        because=f"without {kind} it is {times_as_fast(tried)}: the CPU checks every token",
         evidence=(cite_comparison(case, tried),),
         remedies=(Remedy(Knob.SAMPLER.to(None, "without it, or with a faster grammar engine"), None, "the format"),),
-        speedup=ratio(tried),
+        speedup=gain_of(tried),
     )
 
 

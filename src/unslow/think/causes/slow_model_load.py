@@ -21,7 +21,7 @@ from unslow.facts.machine import Disk
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
 from unslow.facts.values import Known, Unknown, not_found
-from unslow.think.adapt.account import ratio
+from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -44,8 +44,8 @@ def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.DISK, Topic.LOAD_MODE, metrics=("load",))
     if tried is None or not is_clear(tried) or tried.metric != "load":
         return None
-    words = f"from elsewhere, or loaded otherwise, it loads {ratio(tried):.1f} times as fast"
-    return _found(words, (cite_comparison(case, tried),), ratio(tried))
+    words = f"from elsewhere, or loaded otherwise, the load is {times_as_fast(tried)}"
+    return _found(words, (cite_comparison(case, tried),), gain_of(tried))
 
 
 def _by_rate(case: Case) -> Found | Absent | Suspected:

@@ -19,7 +19,7 @@ Answers do not change.
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError
-from unslow.think.adapt.account import ratio
+from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.bandwidth import cores_of, cpus_of
 from unslow.think.adapt.thread_trials import ThreadTrial, thread_trial, threads_of
 from unslow.think.adapt.who_computes import cpu_computes
@@ -38,7 +38,7 @@ def check(case: Case) -> Found | Absent:
         return Absent("all layers are on the GPU: the threads have next to nothing to do")
     tried = thread_trial(case)
     if tried and tried.slow_threads > tried.fast_threads > 0:
-        words = f"{tried.slow_threads} threads are {ratio(tried.speeds):.1f} times slower than {tried.fast_threads}"
+        words = f"{tried.fast_threads} threads instead of {tried.slow_threads} are {times_as_fast(tried.speeds)}"
         return _found(f"{words}: they wait for each other", (), tried.fast_threads, case, tried)
     counted = threads_of(case)
     if counted is None:
@@ -60,7 +60,7 @@ def _found(because: str, evidence: tuple[Evidence, ...], best: int, case: Case, 
         evidence=(*evidence, *((cite_comparison(case, tried.speeds),) if tried else ())),
         cure=cure,
         remedies=(Remedy(Knob.THREADS.to(best, "one thread for each core"), cure),),
-        speedup=ratio(tried.speeds) if tried else None,
+        speedup=gain_of(tried.speeds) if tried else None,
     )
 
 

@@ -20,7 +20,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import ratio
+from unslow.think.adapt.account import gain_of
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
@@ -65,7 +65,7 @@ def check(case: Case) -> Found | Absent | Suspected:
             *((cite_comparison(case, proven),) if proven else ()),
         ),
         (max(1, int(allowed)), int(threads)),
-        ratio(proven) if proven else None,
+        gain_of(proven) if proven else None,
     )
 
 

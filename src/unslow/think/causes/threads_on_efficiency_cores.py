@@ -19,7 +19,7 @@ Answers do not change.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
@@ -56,10 +56,10 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
     words = f"{threads} threads run on {fast} performance and {slow} efficiency cores"
     if tried and is_clear(tried):
         return Found(
-            because=f"{words}, and fewer threads are {ratio(tried):.1f} times as fast",
+            because=f"{words}, and fewer threads are {times_as_fast(tried)}",
             evidence=(cite(case, "runtime.threads", f"{fast} performance cores"), cite_comparison(case, tried)),
             remedies=(Remedy(Knob.THREADS.to(fast, "one thread for each performance core")),),
-            speedup=ratio(tried),
+            speedup=gain_of(tried),
         )
     if tried or generates_slowly(case) is False:
         return Absent(f"{words}, and that costs nothing here")

@@ -19,7 +19,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import MissingFactError, Unknown
-from unslow.think.adapt.account import WORTH_COMPARING, ratio, remarks_on
+from unslow.think.adapt.account import WORTH_COMPARING, gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.bandwidth import cores_of
 from unslow.think.adapt.experiments import experiment_on, is_clear
 from unslow.think.adapt.thread_trials import thread_trial, threads_of
@@ -46,8 +46,8 @@ def _by_trial(case: Case) -> Found | None:
     tried = thread_trial(case)
     if not tried or not 0 < tried.slow_threads < tried.fast_threads:
         return None
-    words = f"{tried.fast_threads} threads are {ratio(tried.speeds):.1f} times as fast as {tried.slow_threads}"
-    return _found(words, (cite_comparison(case, tried.speeds),), tried.fast_threads, ratio(tried.speeds))
+    words = f"{tried.fast_threads} threads instead of {tried.slow_threads} are {times_as_fast(tried.speeds)}"
+    return _found(words, (cite_comparison(case, tried.speeds),), tried.fast_threads, gain_of(tried.speeds))
 
 
 def _by_count(case: Case) -> Found | Absent:
@@ -64,7 +64,7 @@ def _by_count(case: Case) -> Found | Absent:
     evidence = (*shown, cite(case, "machine.cpu.physical_cores"))
     words = f"{threads} threads compute on {cores} cores"
     if tried:
-        return _found(words, (*evidence, cite_comparison(case, tried)), cores, ratio(tried))
+        return _found(words, (*evidence, cite_comparison(case, tried)), cores, gain_of(tried))
     gain = _gain(case, cores)
     if gain < WORTH_COMPARING:
         return Absent(f"{threads} of {cores} cores already use the memory's bandwidth")

@@ -5,8 +5,8 @@ Allocators keep blocks that they freed. After many loads, or many shapes of requ
 a large buffer finds no room: the load fails, or fewer layers fit than on the first day.
 
 ## How to confirm
-PyTorch says it in its error: much is "reserved by PyTorch but unallocated", more than what was asked for. Or a log
-shows the same model with the same context loaded again with as much memory free, and fewer layers on the GPU.
+PyTorch says it in its error: much is "reserved by PyTorch but unallocated", more than what was asked for. A log in
+which the same model is loaded again with as much memory free and fewer layers on the GPU is a sign of it, no proof.
 
 ## How to fix
 Restart the runtime. For PyTorch set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`.
@@ -53,41 +53,27 @@ def _by_message(case: Case) -> Found | Absent | None:
         source=failure.source,
     )  # fmt: skip
     because = f"{asked / MIB:.0f} MiB could not be allocated while {spare / MIB:.0f} MiB lay unused in pieces"
-    return _found(because, (evidence,), ("memory_allocation_failed", "other_process_holds_vram"))
+    change = Knob.FIT.to(None, "restart the runtime: a fresh process has its memory in one piece")
+    return Found(because, (evidence,), None, (Remedy(change),))
 
 
-def _by_loads(case: Case) -> Found | Absent | None:
-    """A later load of the same model and context with as much free, and fewer layers on the GPU."""
+def _by_loads(case: Case) -> Absent | Suspected | None:
+    """A later load of the same model with as much free, and fewer layers on the GPU: a setting may do that as well."""
     loads = [load for load in case.runtime.loads.value_or([]) if isinstance(load.free_bytes, Known)]
     pairs = [(old, new) for i, old in enumerate(loads) for new in loads[i + 1 :] if _are_alike(old, new)]
-    if not pairs:
-        return None
-    worse = [pair for pair in pairs if pair[1].gpu_layers.value_or(0) < pair[0].gpu_layers.value_or(0)]
-    if not worse:
-        return Absent("loads that are alike put as many layers on the GPU")
-    old, new = worse[-1]
-    because = f"with as much memory free as before, {new.gpu_layers.need()} layers went to the GPU instead of "
-    return _found(f"{because}{old.gpu_layers.need()}", (_cited(old), _cited(new)), ("weights_spill_to_ram",))
+    worse = [new for old, new in pairs if new.gpu_layers.need() < old.gpu_layers.need()]
+    if worse:
+        because = f"with as much memory free as before, only {worse[-1].gpu_layers.need()} layers went to the GPU"
+        return Suspected(because, "whether a fresh start puts more there", CAUSE.ask)
+    return Absent("loads that are alike put as many layers on the GPU") if pairs else None
 
 
 def _are_alike(old: PastLoad, new: PastLoad) -> bool:
-    known = isinstance(old.model, Known) and isinstance(old.context_length, Known)
-    same = known and (old.model.value_or(""), old.context_length.value_or(0)) == (
-        new.model.value_or(""),
-        new.context_length.value_or(0),
-    )
-    layers = isinstance(old.gpu_layers, Known) and isinstance(new.gpu_layers, Known)
-    return same and layers and new.free_bytes.need() >= AS_MUCH * old.free_bytes.need()
-
-
-def _cited(load: PastLoad) -> Evidence:
-    text = f"{load.at} {load.free_bytes.need() / GIB:.1f} GiB free, {load.gpu_layers.need()} layers on the GPU".strip()
-    return Evidence(fact="runtime.loads", value=text, reference=None, origin="reported", source=load.source)
-
-
-def _found(because: str, evidence: tuple[Evidence, ...], explains: tuple[str, ...]) -> Found:
-    change = Knob.FIT.to(None, "restart the runtime: a fresh process has its memory in one piece")
-    return Found(because, evidence, None, (Remedy(change),), explains)
+    """Whether two loads are of one model and context, with as much memory free before the later one."""
+    pairs = ((old.model, new.model), (old.context_length, new.context_length))
+    same = all(isinstance(a, Known) and isinstance(b, Known) and a.value == b.value for a, b in pairs)
+    counted = isinstance(old.gpu_layers, Known) and isinstance(new.gpu_layers, Known)
+    return same and counted and new.free_bytes.need() >= AS_MUCH * old.free_bytes.need()
 
 
 CAUSE = Cause(
@@ -95,7 +81,7 @@ CAUSE = Cause(
     phase="load",
     needs=(("runtime.allocation_failure", "runtime.loads"),),
     check=check,
-    explains=("weights_spill_to_ram", "memory_allocation_failed"),
+    explains=("memory_allocation_failed", "other_process_holds_vram"),
     gpu_only=True,
-    ask="the whole text of the out-of-memory error, or the load lines of the first and of the slow load",
+    ask="the whole text of the out-of-memory error; or restart the runtime and compare `offloaded N/M layers to GPU`",
 )

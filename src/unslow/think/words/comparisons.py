@@ -4,15 +4,21 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
 
+import msgspec
+
 from unslow.facts import values
 from unslow.facts.account import Comparison, Metric, Topic
 from unslow.facts.values import NOT_LOOKED, Fact
-from unslow.think.words.labelled import Pair, pairs
+from unslow.think.words.labelled import Pair, label_topics, pairs
 from unslow.think.words.lines import Line
 from unslow.think.words.rates import Change, changes, metric_of, slowdown, speeds
 from unslow.think.words.topics import topics_of
+from unslow.think.words.versions import other_version, versions_in
+from unslow.think.words.worded import worded_trial
 
 MOST_COMPARISONS = 50
+STAND_IN = 1.5
+"""How many times faster a side is that is only said to be; a word such as "much" is used of no less."""
 _LONGEST = 160
 _SLOW = re.compile(
     r"\bslow|\bdrop|\bdeclin|\bhalv|\bdegrad|\bregress|\bworse\b|\bcrippl|\bdelay|\bwaits?\b|\bhang|\bstuck"
@@ -43,6 +49,9 @@ def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterato
     if factor and not told:
         change = Change(1.0, factor, metric_of("", line.text))
         yield _comparison(line, change, topics_of(line.text), relative=True)
+    elif not told and (differs := worded_trial(line.text)):
+        change = Change(1.0, STAND_IN, metric_of("", line.text))
+        yield msgspec.structs.replace(_comparison(line, change, differs, relative=True), worded=True)
 
 
 def _of_pair(pair: Pair, complaint: tuple[Topic, ...]) -> Comparison:
@@ -53,8 +62,7 @@ def _of_pair(pair: Pair, complaint: tuple[Topic, ...]) -> Comparison:
 def _differs(line: Line, pair: Change) -> tuple[Topic, ...]:
     """In a list with labels only what the two labels name; else what the line names."""
     if any(pair.labels):
-        ours, theirs = topics_of(pair.labels[0]), topics_of(pair.labels[1])
-        return tuple(dict.fromkeys((*ours, *theirs)))
+        return label_topics(*pair.labels)
     return topics_of(line.text)
 
 
@@ -68,6 +76,16 @@ def _comparison(line: Line, pair: Change, differs: tuple[Topic, ...], *, relativ
         text=line.original[:_LONGEST],
         source=line.where,
     )
+
+
+def versions_compared(lines: Sequence[Line]) -> tuple[Fact[str], Fact[str]]:
+    """The version of the faster and of the slower of two speeds that are labelled with versions."""
+    within = ((*change.labels, line) for line in lines for change in changes(line.text) if any(change.labels))
+    across = ((pair.slow.label, pair.fast.label, pair.slow.line) for pair in pairs(lines, "unknown"))
+    for slow, fast, line in chain(within, across):
+        if other_version(slow, fast):
+            return values.told(versions_in(fast)[0], line.where), values.told(versions_in(slow)[0], line.where)
+    return NOT_LOOKED, NOT_LOOKED
 
 
 def slow_metric(lines: Sequence[Line]) -> Fact[Metric]:

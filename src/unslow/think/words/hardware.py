@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from itertools import chain
 from typing import Any
 
+import msgspec
+
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory, System
 from unslow.facts.units import GIB
 from unslow.facts.values import NOT_LOOKED, Fact, Known, told
@@ -21,7 +23,7 @@ _INTEGRATED = re.compile(
     r"|(?:radeon )?(?:680m|780m|890m|8060s)|vega \d+)\b"
 )
 _ANY_GPU = re.compile(
-    r"(?:(?P<n>\d{1,2}|two|dual|four|eight)[ -]?x? )?(?:\w{1,20} )?"
+    r"(?:(?P<n>\d{1,2}|two|dual|four|eight)[ -]?x? )?(?:\w{1,20} )??"
     r"\b(?P<vendor>nvidia|amd|radeon|geforce|rtx|intel arc|apple silicon|small|old|new|single|my|the)?\s?"
     r"(?:rdna ?\d? |cuda )?(?:amd )?gpus?\b"
 )
@@ -54,11 +56,15 @@ _PROCESSOR = re.compile(r"(?:ryzen|core|amd ryzen|intel core|xeon|epyc)\b(?!.*(?
 
 def machine_told(lines: Sequence[Line]) -> Machine:
     """What the text says of the machine."""
+    gpus = _gpus(lines)
+    memory = _memory(lines)
+    if memory.total_bytes == NOT_LOOKED:
+        memory = msgspec.structs.replace(memory, total_bytes=_unified_memory(lines, gpus))
     return Machine(
         system=System(name=_first(lines, _SYSTEMS), container=_first(lines, _CONTAINERS)),
         cpu=_cpu(lines),
-        memory=_memory(lines),
-        gpus=_gpus(lines),
+        memory=memory,
+        gpus=gpus,
     )
 
 
@@ -76,14 +82,17 @@ def _gpus(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
     if absent := next((x for x in ordered if _NONE.search(x.text) and _HEAD.match(x.text)), None):
         return told((), absent.where)
     for line in ordered:
-        first = re.split(r";", line.text)[0]  # what follows is another machine
-        said = devices_named(first, line.original[: len(first)], amounts(first))
-        said = [s for s in said if s.devices and not _PROCESSOR.match(first[s.start : s.end])]
-        if said:
+        if said := _said(line):
             gpus = list(chain.from_iterable(_named(s, line.where) for s in said))[:MOST_GPUS]
-            gpus += [g for g in _integrated(first, line.where) if g.name.value_or("") not in _names(gpus)]
-            return told(tuple(_numbered(gpus)), line.where)
+            return told(tuple(_numbered([*gpus, *_integrated(line, said)])), line.where)
     return _nameless(ordered)
+
+
+def _said(line: Line) -> list[DeviceSaid]:
+    """The devices of a line that can compute; what follows a semicolon is another machine."""
+    first = line.text.partition(";")[0]
+    said = devices_named(first, line.original[: len(first)], amounts(first))
+    return [s for s in said if s.devices and not _PROCESSOR.match(first[s.start : s.end])]
 
 
 def _named(said: DeviceSaid, where: str) -> list[Gpu]:
@@ -96,14 +105,13 @@ def _named(said: DeviceSaid, where: str) -> list[Gpu]:
     return [Gpu(index=0, **facts)] * max(1, min(said.number, MOST_GPUS))
 
 
-def _integrated(text: str, where: str) -> list[Gpu]:
-    return [
-        Gpu(index=0, name=told(m[0].strip(), where), kind=told("integrated", where)) for m in _INTEGRATED.finditer(text)
-    ]
-
-
-def _names(gpus: list[Gpu]) -> list[str]:
-    return [g.name.value_or("").lower() for g in gpus]
+def _integrated(line: Line, said: list[DeviceSaid]) -> list[Gpu]:
+    """GPUs of processors that the catalogue does not name, or names as a part of one of these."""
+    known = " ".join(s.devices[0].name.lower() for s in said)
+    found = [m for m in _INTEGRATED.finditer(line.text.partition(";")[0]) if m[0].strip() not in known]
+    found = [m for m in found if not any(s.start < m.end() and m.start() < s.end for s in said)]
+    names = (line.original[m.start() : m.end()].strip() for m in found)
+    return [Gpu(index=0, name=told(n, line.where), kind=told("integrated", line.where)) for n in names]
 
 
 def _numbered(gpus: list[Gpu]) -> list[Gpu]:
@@ -136,6 +144,13 @@ def _cpu(lines: Sequence[Line]) -> Cpu:
             sockets = re.search(r"\b(?:2x|two|dual)\W{0,2}$", line.text[: match.start()])
             return Cpu(model=told(name, line.where), sockets=told(2, line.where) if sockets else NOT_LOOKED)
     return Cpu()
+
+
+def _unified_memory(lines: Sequence[Line], gpus: Fact[tuple[Gpu, ...]]) -> Fact[int]:
+    """`M2 Max 64GB`: the size that is named with a chip whose GPU shares the memory of the host."""
+    line = next((line for line in lines if isinstance(gpus, Known) and line.where == gpus.source), None)
+    sizes = [s.memory_bytes for s in _said(line) if s.devices[0].kind == "unified" and s.memory_bytes] if line else []
+    return told(int(sizes[0]), line.where) if line and sizes else NOT_LOOKED
 
 
 def _memory(lines: Sequence[Line]) -> Memory:

@@ -12,6 +12,7 @@ from unslow.facts.account import Metric, Topic
 from unslow.think.words.lines import Line
 from unslow.think.words.rates import direct_changes, metric_of, speeds
 from unslow.think.words.topics import topics_of
+from unslow.think.words.versions import other_version
 
 LEAST_RATIO = 1.15
 """Speeds that differ by less are the same speed, measured twice."""
@@ -28,11 +29,6 @@ class Labelled(NamedTuple):
     label: str
     line: Line
 
-    @property
-    def topics(self) -> tuple[Topic, ...]:
-        """What its label names."""
-        return topics_of(self.label)
-
 
 class Pair(NamedTuple):
     """The slowest and the fastest of one kind."""
@@ -43,7 +39,13 @@ class Pair(NamedTuple):
     @property
     def differs(self) -> tuple[Topic, ...]:
         """What either label names; where both name the same things, they name different values of them."""
-        return tuple(dict.fromkeys((*self.slow.topics, *self.fast.topics)))
+        return label_topics(self.slow.label, self.fast.label)
+
+
+def label_topics(one: str, other: str) -> tuple[Topic, ...]:
+    """What two labels name, and the version where each names another."""
+    version = (Topic.VERSION,) if other_version(one, other) else ()
+    return tuple(dict.fromkeys((*topics_of(one), *topics_of(other), *version)))
 
 
 def pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:

@@ -25,7 +25,7 @@ _OTHER = (
 )
 _AGAINST = re.compile(
     rf"(?<![\w./-])(?P<a>{_RANGE})\s?(?:{_UNIT})[^.;\d]{{0,30}}?{_OTHER}[^.;\d]{{0,25}}?(?P<b>{_RANGE})(?:\s?{_UNIT})?"
-    r"(?![\w.]*(?:gb|mb|gib|%|k\b|b\b|mhz|w\b))"
+    r"(?![.,]?\d)(?!\s?[\w.]*(?:gb|mb|gib|%|k\b|b\b|mhz|w\b|layers|threads|cores|gpus|users|requests|minutes))"
 )
 _LISTED = re.compile(
     rf"(?P<label>[a-z][\w .+/()-]{{0,24}}?)[ :=]+(?P<n>{_N})(?:\s?{_UNIT})?(?=\s*(?:[,;]|$|and\b|vs\b))"

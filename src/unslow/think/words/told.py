@@ -13,8 +13,8 @@ from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import PastLoad, Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import NOT_LOOKED, Fact, Known, told
-from unslow.think.words.comparisons import comparisons_told, slow_metric, slowdown_told, speed_told
+from unslow.facts.values import NOT_LOOKED, Fact, Known, first_known, told
+from unslow.think.words.comparisons import comparisons_told, slow_metric, slowdown_told, speed_told, versions_compared
 from unslow.think.words.hardware import machine_told
 from unslow.think.words.lines import Line, prose
 from unslow.think.words.models import model_told
@@ -35,6 +35,7 @@ def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -
     read = list(prose(lines, source, numbers))
     found = numbers_told(read)
     versions = versions_told(read)
+    measured_before, measured_since = versions_compared(read)
     facts: dict[str, Any] = _of(found, "runtime.")
     runtime = Runtime(name=versions.name, version=versions.version, loads=_loads(read), **facts)
     machine = overlaid(
@@ -47,8 +48,8 @@ def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -
         comparisons=_some(comparisons_told(read), source),
         slow_metric=slow_metric(read),
         slowdown=slowdown_told(read),
-        version_before=versions.before,
-        version_since=versions.since,
+        version_before=first_known(measured_before, versions.before),
+        version_since=first_known(measured_since, versions.since),
     )
     run = Run(decode_tokens_per_s=speed_told(read, "decode"), prefill_tokens_per_s=speed_told(read, "prefill"))
     subject = Subject(

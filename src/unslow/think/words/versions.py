@@ -39,21 +39,40 @@ def _runtime(lines: Sequence[Line]) -> tuple[Fact[str], Fact[str]]:
     return NOT_LOOKED, NOT_LOOKED
 
 
+def versions_in(text: str) -> list[str]:
+    """Every version that a text names."""
+    return [match[0] for match in version_phrases()["version"].finditer(text)]
+
+
+def other_version(one: str, other: str) -> bool:
+    """Whether two texts name one version each, of the same kind, and not the same one."""
+    ours, theirs = set(versions_in(one)), set(versions_in(other))
+    return len(ours) == len(theirs) == 1 and ours != theirs and {*map(_kind, ours)} == {*map(_kind, theirs)}
+
+
 def _border(lines: Sequence[Line], version: Fact[str]) -> tuple[Fact[str], Fact[str]]:
     before: Fact[str] = NOT_LOOKED
     since: Fact[str] = NOT_LOOKED
     for line in lines:
+        if slower := version_phrases()["slower"].search(line.text):
+            old, new = slower["old"] or slower["old2"], slower["new"] or slower["new2"]
+            if old != new:
+                return told(old, line.where), told(new, line.where)
         if pair := version_phrases()["pair"].search(line.text):
             older, newer = sorted((pair["a"], pair["b"]), key=_order)
             if older != newer:
                 return told(older, line.where), told(newer, line.where)
         if (match := version_phrases()["since"].search(line.text)) and since == NOT_LOOKED:
-            since = told(match["v"] or match["w"], line.where)
+            since = told(_named(match), line.where)
         if (match := version_phrases()["before"].search(line.text)) and before == NOT_LOOKED:
-            before = told(match["v"] or match["w"], line.where)
+            before = told(_named(match), line.where)
         if before == NOT_LOOKED:
             before = _older(line, version.value_or(""))
     return before, since
+
+
+def _named(match: re.Match[str]) -> str:
+    return next(value for value in match.groupdict().values() if value)
 
 
 def _older(line: Line, version: str) -> Fact[str]:
@@ -69,7 +88,7 @@ def _older(line: Line, version: str) -> Fact[str]:
 
 
 def _kind(version: str) -> str:
-    return "build" if version.startswith("b") else "version"
+    return "build" if version.startswith("b") else version.partition(" ")[0] if " " in version else "version"
 
 
 def _order(version: str) -> tuple[int, ...]:

@@ -1,12 +1,15 @@
 """The machine as llama.cpp saw it: its GPUs, processor and memory, where nothing better tells of them."""
 
 from collections import Counter
+from typing import Literal
 
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory
 from unslow.facts.runtime import SeenDevice
-from unslow.facts.values import NOT_LOOKED, Fact, reported
+from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
 from unslow.look.logs.llama_cpp.start import backend_of
 from unslow.look.logs.llama_cpp.state import Reading
+
+_MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "Metal": "Apple", "SYCL": "Intel", "MUSA": "Moore Threads"}
 
 
 def machine_of(reading: Reading) -> Machine:
@@ -30,10 +33,19 @@ def _distinct(reading: Reading) -> list[tuple[SeenDevice, str]]:
 def _gpu(index: int, device: SeenDevice, where: str) -> Gpu:
     capability = device.compute_capability
     amd = str(capability.value_or("")).startswith("gfx")
+    maker = _MAKERS.get(backend_of(device.name), "")
     return Gpu(
         index=index,
+        vendor=reported(maker, where) if maker else NOT_LOOKED,
+        kind=_kind(device.integrated),
         name=reported(device.description, where) if device.description else NOT_LOOKED,
         vram_total_bytes=device.total_bytes,
         compute_capability=NOT_LOOKED if amd else capability,
         architecture=capability if amd else NOT_LOOKED,
     )
+
+
+def _kind(integrated: Fact[bool]) -> Fact[Literal["integrated", "discrete"]]:
+    if not isinstance(integrated, Known):
+        return NOT_LOOKED
+    return reported("integrated" if integrated.value else "discrete", integrated.source)

@@ -50,8 +50,13 @@ def _load_mode(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.facts["load_mode"] = reported(mode, where)
 
 
-def _override(reading: Reading, _found: re.Match[str], _where: str) -> None:
+def _override(reading: Reading, found: re.Match[str], where: str) -> None:
+    """Tensors were sent elsewhere by name: by the user, or else by the fit, which says that it runs."""
     reading.load.current.overridden = True
+    by_user = "already set" in found[0] or "fit" not in reading.load.facts
+    tensor = f"{found[1]}=CPU" if found[1] else found[0]
+    if by_user:
+        reading.load.facts.setdefault("tensor_overrides", reported([tensor], where))
 
 
 def _buffer(reading: Reading, found: re.Match[str], where: str) -> None:
@@ -93,7 +98,10 @@ RULES = (
     Rule("this can take a while", re.compile(r"\((?:load_mode = ([\w+]{1,20})|mmap = (\w{1,5}))"), _load_mode),
     Rule(
         "verrid",
-        re.compile(r"buffer type overrid\w+ to CPU|tensor overrides to CPU|tensor_buft_overrides already set"),
+        re.compile(
+            r"(?:tensor ([\w.]{1,80}) .{0,80})?buffer type overrid\w+ to CPU"
+            r"|tensor overrides to CPU|tensor_buft_overrides already set by user"
+        ),
         _override,
     ),
     Rule(

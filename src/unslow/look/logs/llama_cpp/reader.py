@@ -30,7 +30,7 @@ class LlamaReader:
 
     def seen(self, source: str) -> Seen:
         """The last load, its requests, and the machine as llama.cpp saw it."""
-        if not self._lines:
+        if not self._reading.recognised:
             return Seen()
         reading = self._reading.last_told()
         log = summary(reading, source)
@@ -38,10 +38,10 @@ class LlamaReader:
         return Seen(machine=machine_of(reading), subject=subject, lines=self._lines)
 
 
+_CHATTY = ("eval time", "all slots are idle", "top_k = ", "draft acceptance", "tg_3s", "slot context shift")
+_TABLES = ("breakdown_print: | ",)  # one at the end of each server, many while it looks for what fits
 DIALECT = LineDialect(
     needles=tuple(dict.fromkeys(rule.needle for rule in RULES)),
     start=LlamaReader,
-    chatty=frozenset(
-        {"eval time", "all slots are idle", "top_k = ", "draft acceptance", "tg_3s", "slot context shift"}
-    ),
+    chatty=frozenset({*_CHATTY, *_TABLES}),
 )

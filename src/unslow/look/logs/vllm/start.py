@@ -3,7 +3,7 @@
 import re
 
 from unslow.look.logs.engine_settings import note_model, note_settings
-from unslow.look.logs.serving_rules import NUMBER, Rule, nothing, whole
+from unslow.look.logs.serving_rules import NUMBER, Rule, whole
 from unslow.look.logs.serving_state import Reading
 
 _ATTENTION = re.compile(
@@ -25,8 +25,7 @@ _ATTENTION_NEEDLES = (
 
 
 # SGLang borrows code of vLLM, and with it such lines
-_LINE = re.compile(r"(?:DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{1,80}\.py:\d{1,5}\]")
-_WARNING = re.compile(r"WARNING \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{1,80}\.py:\d{1,5}\] ([^\n]{1,300})")
+_LINE = re.compile(r"(DEBUG|INFO|WARNING|ERROR) \d\d-\d\d \d\d:\d\d:\d\d \[?[\w./]{1,80}\.py:\d{1,5}\] ?([^\n]{0,300})")
 
 
 def _engine(reading: Reading, found: re.Match[str], where: str) -> None:
@@ -82,8 +81,10 @@ def _attention(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.note("attention", found[1], where)
 
 
-def _warned(reading: Reading, found: re.Match[str], where: str) -> None:
-    reading.warn(found[1], where)
+def _line(reading: Reading, found: re.Match[str], where: str) -> None:
+    """Any line of its log is no prose; one of a warning is kept."""
+    if found[1] == "WARNING" and found[2]:
+        reading.warn(found[2], where)
 
 
 def _eager(reading: Reading, _found: re.Match[str], where: str) -> None:
@@ -118,8 +119,7 @@ START_RULES = (
     ),
     Rule(("core ids=[",), re.compile(r"local_rank=0, core ids=\[([\d, ]{1,4000})\]"), _threads),
     Rule(_ATTENTION_NEEDLES, _ATTENTION, _attention),
-    Rule((".py:",), _WARNING, _warned, own=False),
-    Rule((".py:",), _LINE, nothing, own=False),
+    Rule((".py:",), _LINE, _line, own=False),
     Rule(("Cudagraph is disabled",), re.compile("Cudagraph is disabled under eager mode"), _eager),
     Rule(("Enforce eager set",), re.compile("Enforce eager set, disabling"), _eager),
     Rule(("raph capturing finished",), re.compile("raph capturing finished in"), _graphs),

@@ -43,6 +43,8 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
         return [shlex.join(without_secrets(command))] if command else []
     if change.knob not in _NAMES:
         return []
+    if change.knob is Knob.CONTEXT_LENGTH and change.value is None:
+        return ["--contextsize N, with a smaller N than now"]  # its default is not the shortest
     words = _words(change.knob, change.value)
     removed = [shlex.join(command[s.start : s.end]) for s in spelled_flags(command) if s.name in _NAMES[change.knob]]
     fragment = shlex.join(words) or f"remove {' '.join(removed) or FLAGS[_NAMES[change.knob][0]].spellings[0]}"

@@ -9,6 +9,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import reported
+from unslow.look.contradictions import added
 from unslow.look.llama_server.http import is_router
 from unslow.look.llama_server.log_file import read_log
 from unslow.look.llama_server.server import read_server, with_file
@@ -70,4 +71,5 @@ def with_log(system: System, subject: Subject, path: str) -> Subject:
     log = read_log(system, path)
     merged = settled(Runtime(), subject, Subject(runtime=log.runtime, model=log.model))
     runtime = msgspec.structs.replace(merged.runtime, log_path=reported(path, "given"))
-    return msgspec.structs.replace(merged, runtime=runtime)
+    told = added(subject.contradictions, merged.contradictions)
+    return msgspec.structs.replace(subject, runtime=runtime, model=merged.model, contradictions=told)

@@ -21,15 +21,23 @@ _SAFE = re.compile(r"(?!.*(?:^|/)\.\.(?:/|$))[^/\0][^\0]*")
 
 def read_model_path(system: System, homes: Sequence[str], instance: Instance, below: str) -> Fact[str]:
     """The file of a loaded model: as `lms ps` has it, else the only one of exactly its size."""
-    for home in homes:
-        folder = store.downloads(system, home)
-        if _SAFE.fullmatch(below):
-            return reported(f"{folder}/{below}", "lms ps: path")
+    folders = [store.downloads(system, home) for home in homes]
+    if folders and _SAFE.fullmatch(below):
+        folder = next((folder for folder in folders if _is_file(system, f"{folder}/{below}")), folders[0])
+        return reported(f"{folder}/{below}", "lms ps: path")
+    for folder in folders:
         if path := _of_size(system, folder, instance.size_bytes):
             return estimated(path, f"the only file in {folder} of this size")
     return not_found(
-        "no file of exactly this size lies where LM Studio keeps its models", "`lms ps --json` tells the path"
+        "no file of just this size lies where LM Studio keeps its models", "`lms ps --json` tells the path"
     )
+
+
+def _is_file(system: System, path: str) -> bool:
+    try:
+        return bool(system.read_head(path, 4))
+    except LookError:
+        return False
 
 
 def _of_size(system: System, folder: str, size: Fact[int]) -> str:

@@ -28,6 +28,7 @@ _NOT_IN_API = (
     "gpu_layers", "layers", "devices", "buffers", "kv_type_k", "kv_type_v", "threads", "ubatch", "speculative",
     "draft_acceptance", "prompts_reprocessed", "tensor_overrides",
 )  # fmt: skip
+_NO_VERSION = not_supported("neither its API nor `lms` tells the version of the app", "Help > About in the app")
 _NOTHING_LOADED = not_found("no model is loaded", "load one: `lms load`")
 _SERVER_OFF = "switch the server on: `lms server start`, or Developer > Status in the app"
 
@@ -48,11 +49,12 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     children = [read_server(system, found_server(child)) for child in servers_of(process)]
     server = Server(system, f"http://127.0.0.1:{read_port(system, homes).value_or(DEFAULT_PORT)}", api_key)
     try:
-        subjects = list(_served(server, homes)) if greets(server) else []
-        idle = _idle(server.url)
+        if not greets(server):
+            raise LookError(f"something else answers at {server.url}")  # noqa: TRY301 (the same as no answer)
+        subjects, otherwise = list(_served(server, homes)), _idle(server.url)
     except LookError as error:
-        subjects, idle = [], _silent(error)
-    joined = _joined(subjects, children) or [idle]
+        subjects, otherwise = [], _silent(error)
+    joined = _joined(subjects, children) or [otherwise]
     return tuple(_with_process(subject, process) for subject in joined)
 
 
@@ -71,7 +73,9 @@ def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) ->
         runtime=_runtime(server.url, instance, loaded, told), model=msgspec.structs.replace(model, path=path)
     )
     subject = with_file(server.system, subject, [""])
-    return read_logged(server.system, homes, subject) if homes else subject
+    subject = read_logged(server.system, homes, subject) if homes else subject
+    named = msgspec.structs.replace(subject.model, name=reported(instance.id, server.url))
+    return msgspec.structs.replace(subject, model=named)
 
 
 def _runtime(url: str, instance: Instance, loaded: Loaded | None, told: Lms) -> Runtime:
@@ -81,7 +85,7 @@ def _runtime(url: str, instance: Instance, loaded: Loaded | None, told: Lms) -> 
     named = Runtime(
         name=reported(NAME, url),
         url=reported(url, "given"),
-        version=not_supported("neither its API nor `lms` tells the version of the app", "Help > About in the app"),
+        version=_NO_VERSION,
         backends=backends_of(engine, "lms runtime ls") if told.engines is not None else _UNTOLD,
         **untold,
     )
@@ -98,7 +102,7 @@ def _idle(url: str) -> Subject:
 
 
 def _silent(error: LookError) -> Subject:
-    why = not_found(f"its server does not answer: {error.why}", _SERVER_OFF)
+    why = not_found(f"its server does not tell: {error.why}", error.how_to_get or _SERVER_OFF)
     return Subject(runtime=Runtime(url=why, state=why), model=Model(name=why, path=why))
 
 
@@ -114,10 +118,13 @@ def _joined(served: list[Subject], children: list[Subject]) -> list[Subject]:
 
 
 def _over(subject: Subject, child: Subject) -> Subject:
-    """Clients know LM Studio's name and address, not those of the server behind it."""
+    """Clients know LM Studio's address and its name for the model: any other name could make it load one."""
     runtime = overlaid(subject.runtime, child.runtime)
-    own = msgspec.structs.replace(runtime, name=subject.runtime.name, url=subject.runtime.url)
-    return Subject(runtime=own, model=overlaid(subject.model, child.model))
+    model = overlaid(subject.model, child.model)
+    return Subject(
+        runtime=msgspec.structs.replace(runtime, url=subject.runtime.url),
+        model=msgspec.structs.replace(model, name=subject.model.name),
+    )
 
 
 def _child_of(subject: Subject, children: list[Subject], *, alone: bool) -> Subject | None:
@@ -131,6 +138,7 @@ def _with_process(subject: Subject, process: Process) -> Subject:
     shown = msgspec.structs.replace(
         runtime,
         name=reported(NAME, f"/proc/{process.pid}/comm"),
+        version=_NO_VERSION,  # that of the engine is not the app's
         pid=runtime.pid if isinstance(runtime.pid, Known) else reported(process.pid, "/proc"),
         command=runtime.command if isinstance(runtime.command, Known) else process.command(),
         environment=runtime.environment if isinstance(runtime.environment, Known) else process.environment(),

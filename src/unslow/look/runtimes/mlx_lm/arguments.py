@@ -64,7 +64,6 @@ def told(given: Mapping[str, Given]) -> Runtime:
         "batch": _count(given, "--prefill-step-size", 2048),
         "cache_ram_bytes": _size(given, "--prompt-cache-bytes"),
         "prompt_cache": _caches(given),
-        "top_k": _count(given, "--top-k", 0),
     }
     if "--draft-model" not in given:
         return Runtime(speculative=not_found("--draft-model was not given"), **facts)

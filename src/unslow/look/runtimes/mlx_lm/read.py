@@ -9,7 +9,7 @@ from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, estimated, failed, not_found, not_supported, reported
+from unslow.facts.values import Known, estimated, failed, not_found, not_supported, reported
 from unslow.look.llama_server.process import found_server
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api.models import Listed, parse_models
@@ -122,18 +122,17 @@ def _answers_at(http: Subject) -> bool:
 
 
 def _described(process: Process, name: str) -> Model:
-    """The model by the files in its folder; a name of the Hugging Face hub stays a name."""
-    told_by = "command line: --model"
+    """The model by the files in its folder; its name is the one it was given, since any other could load another."""
+    named = reported(name, "command line: --model")
     if not name.startswith("/"):
-        return Model(name=reported(name, told_by))
+        return Model(name=named)  # one of the Hugging Face hub
     for root in (f"/proc/{process.pid}/root", ""):  # a container has files of its own
         try:
             model = model_facts(read_checkpoint(process.system, root + name), name)
         except LookError:
             continue
-        return msgspec.structs.replace(model, path=reported(name, told_by))
-    path: Fact[str] = reported(name, told_by)
-    return Model(name=reported(name.rstrip("/").rpartition("/")[2], told_by), path=path)
+        return msgspec.structs.replace(model, name=named, path=named)
+    return Model(name=named, path=named)
 
 
 def _json(answer: Answer) -> Any:

@@ -12,6 +12,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, not_supported, reported
+from unslow.look.kernel.cpu_time import read_own_pid
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api.models import read_models
 from unslow.look.openai_api.server import Server
@@ -35,7 +36,15 @@ _UNTOLD = not_supported(
 
 def read_model(system: System, model: Any) -> Subject:
     """A model that lives in this process, as it describes itself."""
-    return subject_of(system.ask("transformers model", lambda: describe(model)), os.getpid())
+    return subject_of(system.ask("transformers model", lambda: describe(model)), _own_pid(system))
+
+
+def _own_pid(system: System) -> int:
+    """This process, or the one that was recorded; systems without /proc have only the first."""
+    try:
+        return read_own_pid(system)
+    except LookError:
+        return os.getpid()
 
 
 def find(processes: Sequence[Process]) -> list[Process]:

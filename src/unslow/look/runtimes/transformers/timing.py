@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from unslow.facts.run import Completion
 
 MOST_CALLS = 1000
+_NAME = "generate"
 
 
 class Call(NamedTuple):
@@ -36,14 +37,17 @@ class Timer:
         self._clock = clock
         self._waited = waited
         self._steps: list[float] = []
+        self._own: dict[str, Any] = {}
 
     def start(self) -> None:
         """Put the wrapper in the model's place of `generate`."""
+        self._own = {name: value for name, value in vars(self.model).items() if name == _NAME}
         self.model.generate = self.wrapped(self.model.generate)
 
     def stop(self) -> None:
-        """Take it away again: the class's own method shows through."""
-        self.model.__dict__.pop("generate", None)
+        """Take it away again: what the model had of its own comes back, else the class's method shows through."""
+        vars(self.model).pop(_NAME, None)
+        vars(self.model).update(self._own)
 
     def wrapped(self, generate: Callable[..., Any]) -> Callable[..., Any]:
         """`generate`, timed; its answer and its errors pass through."""
@@ -59,7 +63,7 @@ class Timer:
                 hook.remove()
             end, after = self._clock(), self._waited()
             waited = None if before is None or after is None else max(0.0, after - before)
-            self._note((begin, end), waited, _prompt(args, kwargs), answer)
+            self._note((begin, end), waited, _prompt(args, kwargs, self.model), answer)
             return answer
 
         return timed
@@ -67,35 +71,51 @@ class Timer:
     def _step(self, _module: Any, _inputs: Any) -> None:
         self._steps.append(self._clock())
 
-    def _note(self, span: tuple[float, float], waited: float | None, prompt: tuple[int, int], answer: Any) -> None:
-        (begin, end), (sequences, read) = span, prompt
-        made = _made(answer, read)
+    def _note(self, span: tuple[float, float], waited: float | None, prompt: "_Prompt", answer: Any) -> None:
+        begin, end = span
+        made = _made(answer, prompt)
         if made < 1 or len(self.calls) >= MOST_CALLS:
             return
-        # compiled models skip hooks: then the prompt can't be told from the answer
-        prompt_done = self._steps[1] if len(self._steps) > 1 else begin
+        prompt_done = self._prompt_done(begin, end)
         completion = Completion(
-            prompt_tokens=read,
+            prompt_tokens=prompt.tokens,
             generated_tokens=made,
             prefill_s=max(0.0, prompt_done - begin),
             decode_s=max(0.0, end - prompt_done),
             client_total_s=end - begin,
             waited_s=waited,
         )
-        self.calls.append(Call(sequences, completion))
+        self.calls.append(Call(prompt.sequences, completion))
+
+    def _prompt_done(self, begin: float, end: float) -> float:
+        """When the answer began; a single step is all prompt."""
+        if len(self._steps) > 1:
+            return self._steps[1]
+        return end if self._steps else begin  # compiled models skip hooks: the prompt can't be told from the answer
 
 
-def _prompt(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[int, int]:
+class _Prompt(NamedTuple):
+    sequences: int = 1
+    tokens: int = 0
+    given_back: bool = True
+    """Whether the answer begins with it: a decoder repeats tokens, but no embeddings and no encoder's input."""
+
+
+def _prompt(args: tuple[Any, ...], kwargs: dict[str, Any], model: Any) -> _Prompt:
     """Sequences and tokens of the prompt; one and none where it has another form."""
-    given = next((kwargs[k] for k in ("input_ids", "inputs", "inputs_embeds") if kwargs.get(k) is not None), None)
-    shape = _shape(given if given is not None else (args[0] if args else None))
-    return (shape[0], shape[1]) if len(shape) > 1 else (1, 0)
+    ids = next((kwargs[name] for name in ("input_ids", "inputs") if kwargs.get(name) is not None), None)
+    ids = ids if ids is not None else args[0] if args else None
+    shape = _shape(ids if ids is not None else kwargs.get("inputs_embeds"))
+    if len(shape) < 2:  # noqa: PLR2004 (sequences of tokens)
+        return _Prompt()
+    encoded = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
+    return _Prompt(shape[0], shape[1], given_back=ids is not None and not encoded)
 
 
-def _made(answer: Any, read: int) -> int:
-    """New tokens of each sequence: a decoder gives the prompt back in front of them."""
+def _made(answer: Any, prompt: _Prompt) -> int:
+    """New tokens of each sequence."""
     shape = _shape(getattr(answer, "sequences", answer))
-    return shape[1] - read if len(shape) > 1 else 0
+    return shape[1] - (prompt.tokens if prompt.given_back else 0) if len(shape) > 1 else 0
 
 
 def _shape(tensor: Any) -> list[int]:

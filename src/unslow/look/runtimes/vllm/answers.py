@@ -21,7 +21,6 @@ ENOUGH_TOKENS = 50  # fewer say more of first tokens than of speed
 _LONGEST_VERSION = 60
 _MOST_BYTES = 2**60
 _MOST_COUNT = 2**53
-_HOW = "look on its machine, or start it with VLLM_SERVER_DEV_MODE=1 and without --disable-log-stats"
 
 
 class Answers(NamedTuple):
@@ -74,7 +73,7 @@ def _models(server: Server) -> list[Listed] | Unknown:
 
 
 def _info(server: Server) -> Any:
-    """Its whole configuration, which it gives in development mode only."""
+    """Its whole configuration, which it gives in development mode only; the first time it may take too long for us."""
     try:
         return server.json("/server_info?config_format=json")
     except LookError as error:

@@ -1,0 +1,85 @@
+"""The vocabulary of bug reports is data: it must load, name facts that exist, and read any line in bounded time."""
+
+import re
+from collections.abc import Iterator
+from re import _constants as kinds
+from re import _parser
+from typing import Any
+
+import pytest
+
+from unslow.catalog import report_words
+from unslow.facts.account import Topic
+from unslow.facts.machine import Cpu, Gpu, Memory
+from unslow.facts.model import Model
+from unslow.facts.run import Run
+from unslow.facts.runtime import Runtime
+
+PLACES = {
+    "runtime": Runtime,
+    "model": Model,
+    "run": Run,
+    "machine.cpu": Cpu,
+    "machine.memory": Memory,
+    "machine.gpus.0": Gpu,
+}
+
+
+def patterns() -> dict[str, re.Pattern[str]]:
+    found = {f"number {n} {p.path}": p.says for n, p in enumerate(report_words.number_phrases())}
+    for topic, phrases in report_words.remark_phrases().items():
+        found[f"remark {topic}"] = phrases.says
+        found |= {f"remark {topic} unless": phrases.unless} if phrases.unless else {}
+    found |= {f"difference {topic}": pattern for topic, pattern in report_words.difference_phrases().items()}
+    return found | {f"version {name}": pattern for name, pattern in report_words.version_phrases().items()}
+
+
+def repeats(tree: Any, inside: int = 1) -> Iterator[tuple[int, int]]:
+    """How often each repeat may run, and how often what it stands in."""
+    for kind, value in tree:
+        if kind in (kinds.MAX_REPEAT, kinds.MIN_REPEAT):
+            most = int(value[1])
+            yield most, inside
+            yield from repeats(value[2], inside * most)
+        elif kind is kinds.SUBPATTERN:
+            yield from repeats(value[3], inside)
+        elif kind is kinds.BRANCH:
+            for branch in value[1]:
+                yield from repeats(branch, inside)
+        elif kind in (kinds.ASSERT, kinds.ASSERT_NOT):
+            yield from repeats(value[1], inside)
+
+
+@pytest.mark.parametrize("name", patterns())
+def test_no_pattern_repeats_within_an_endless_repeat(name):
+    pattern = patterns()[name]
+    for most, inside in repeats(_parser.parse(pattern.pattern)):
+        assert min(most, inside) < 200, "an endless repeat of an endless repeat reads a line for ever"
+
+
+def test_the_check_sees_what_it_looks_for():
+    assert any(min(pair) >= 200 for pair in repeats(_parser.parse(r"(?:\w+ ?)*x")))
+
+
+@pytest.mark.parametrize("phrase", report_words.number_phrases(), ids=lambda phrase: phrase.path)
+def test_numbers_name_facts_that_exist(phrase):
+    place, _, name = phrase.path.rpartition(".")
+    assert name in PLACES[place].__struct_fields__
+
+
+def test_patterns_are_on_small_letters():
+    for name, pattern in patterns().items():
+        plain = re.sub(r"\\.|\(\?P<\w>", "", pattern.pattern)
+        assert plain == plain.lower(), name
+
+
+def test_every_topic_that_is_seen_can_be_said():
+    said = report_words.remark_phrases().keys() | report_words.difference_phrases().keys()
+    assert set(Topic) == said
+
+
+def test_the_longer_name_of_a_runtime_is_tried_first():
+    words = [word for word, _ in report_words.runtime_words()]
+    assert words.index("llama-cpp-python") < words.index("llamacpp")
+    assert words == sorted(words, key=len, reverse=True)
+    assert all(word == word.lower() for word in words)

@@ -1,0 +1,110 @@
+"""An answer that can be posted as it stands: nothing in it acts as markup that somebody pasted."""
+
+import msgspec
+import pytest
+from all_firing import FIRING
+from cases import gpu_case
+
+from unslow.show import render
+from unslow.think.judge import judge
+from unslow.think.report import Contradicted, Evidence, Fix, Question, Report, RuledOut, SubjectReport, Untold
+
+
+def shown(subject: SubjectReport, *, everything: bool = False) -> str:
+    report = Report(unslow_version="1.2", machine={}, subjects=(subject,))
+    return render(report, "markdown", width=80, color=False, everything=everything)
+
+
+def slow(**changes) -> SubjectReport:
+    return msgspec.structs.replace(judge(FIRING["gpu_layers_set_too_low"]()), **changes)
+
+
+def told(value: str, source: str = "report.txt:3") -> Evidence:
+    return Evidence(fact="model.name", value=value, reference=None, origin="told", source=source)
+
+
+def test_the_verdict_is_the_heading():
+    assert shown(slow()).startswith("### It is slow, and this is why\n")
+    assert shown(judge(gpu_case())).startswith("### This is normal for the hardware\n")
+    assert shown(judge(FIRING["memory_allocation_failed"]())).startswith("### The model does not load")
+    empty = Report(unslow_version="1", machine={}, subjects=())
+    assert "Nothing was found" in render(empty, "markdown", width=80, color=False)
+
+
+def test_a_finding_cites_its_evidence_and_gives_its_fix():
+    text = shown(slow())
+    assert "**1. A setting keeps layers off the GPU** (about" in text
+    assert "- `runtime.gpu_layers_set` is 20 against 33 layers" in text
+    assert "- **Fix:** remove the setting" in text
+
+
+def test_speeds_and_sizes_have_their_units():
+    known = (
+        Evidence(fact="run.decode_tokens_per_s", value=7.0, reference=None, origin="told", source="p:1"),
+        Evidence(fact="machine.memory.total_bytes", value=32 * 2**30, reference=None, origin="told", source="p:1"),
+        Evidence(fact="run.load_s", value=90.0, reference=None, origin="told", source="p:1"),
+    )
+    text = shown(slow(known=known))
+    assert "`run.decode_tokens_per_s` is 7.00 tok/s (told, p:1)" in text
+    assert "is 32.0 GiB" in text
+    assert "`run.load_s` is 90 s" in text
+
+
+def test_questions_are_ready_to_copy():
+    asks = (Question(command="ollama ps", why="shows the share"), Question(command="nvidia-smi", why="shows the GPU"))
+    text = shown(slow(ask_next=asks))
+    assert "Please run the following and add the output:" in text
+    assert "```sh\n# shows the share\nollama ps\n# shows the GPU\nnvidia-smi\n```" in text
+    assert "Please run this and add the output:" in shown(slow(ask_next=asks[:1]))
+    assert "Please run" not in shown(slow())
+
+
+def test_suspicions_contradictions_and_what_was_understood():
+    suspected = Untold(cause="swapping", missing="x", because="it swaps", how_to_get="", suspected=True)
+    guess = Untold(cause="queueing", missing="x", because="not looked at", how_to_get="")
+    text = shown(slow(cannot_tell=(suspected, guess)))
+    assert "Also possible, not proven:\n\n- `swapping`: it swaps" in text
+    assert "queueing" not in text
+    assert "Possible, but not proven by what is here" in shown(slow(findings=(), cannot_tell=(suspected,)))
+    against = Contradicted(about="context_length", says=("8192 [a:1]", "4096 [b:2]"), meaning="It was reduced.")
+    text = shown(slow(contradictions=(against,), known=(told("Llama-3.1-8B"),)))
+    assert "- context_length: 8192 \\[a:1\\]; 4096 \\[b:2\\]. It was reduced." in text
+    assert "<summary>What was understood</summary>\n\n- `model.name` is Llama-3.1-8B (told, report.txt:3)" in text
+
+
+def test_what_was_ruled_out_on_demand():
+    ruled_out = (RuledOut(cause="swapping", because="no swap"),)
+    assert "Ruled out" not in shown(slow(ruled_out=ruled_out))
+    assert "- `swapping`: no swap" in shown(slow(ruled_out=ruled_out), everything=True)
+
+
+def test_it_says_what_it_rests_on():
+    assert "from the text above; no machine was touched" in shown(slow(known=(told("x"),)))
+    assert shown(slow()).rstrip().endswith("<sub>Written by unslow 1.2.</sub>")
+
+
+@pytest.mark.parametrize(
+    ("pasted", "shown_as"),
+    [
+        ("<img src=x onerror=y>", "&lt;img src=x onerror=y>"),
+        ("![](http://evil/track.png)", "!\\[\\](http://evil/track.png)"),
+        ("[click](javascript:x)", "\\[click\\](javascript:x)"),
+        ("&#x202e;", "&amp;#\u200bx202e;"),
+        ("`code` and **bold**", "\\`code\\` and \\*\\*bold\\*\\*"),
+        ("thanks @alice, see #12", "thanks @\u200balice, see #\u200b12"),
+        (r"C:\models\x.gguf", r"C:\\models\\x.gguf"),
+        ("two\nlines\n# heading", "two lines #\u200b heading"),
+        ("Q4_K_M", "Q4_K_M"),
+    ],
+)
+def test_pasted_text_stays_text(pasted, shown_as):
+    text = shown(slow(known=(told(pasted, pasted),), summary=pasted))
+    assert f"`model.name` is {shown_as} (told, {shown_as})" in text
+    assert f"\n\n{shown_as}\n" in text
+
+
+def test_a_command_can_not_close_its_fence():
+    (finding,) = slow().findings[:1]
+    fix = Fix(knob="x", value=1, why="do it", commands=("echo '```'\n# heading",))
+    text = shown(slow(findings=(msgspec.structs.replace(finding, fixes=(fix,)),)))
+    assert "  ````sh\n  echo '```' # heading\n  ````\n" in text

@@ -1,0 +1,78 @@
+import msgspec
+import pytest
+from cases import cpu_case, gpu_case, r, with_facts
+from told import pasted, says
+
+from unslow.facts.account import Topic
+from unslow.facts.machine import Gpu, Memory
+from unslow.facts.units import GIB
+from unslow.think.adapt.hardware import (
+    has_no_gpu,
+    is_apple,
+    is_integrated,
+    is_unified,
+    unified_limit_bytes,
+    vram_total_bytes,
+)
+from unslow.think.adapt.runtime_family import computes_in_half, runs_ggml, runs_paged
+from unslow.think.adapt.versions import NEWEST, build_number, dotted
+
+
+@pytest.mark.parametrize(
+    ("name", "integrated"),
+    [
+        ("Intel(R) UHD Graphics 770", True),
+        ("AMD Radeon(TM) Graphics", True),
+        ("Intel(R) Iris(R) Xe Graphics", True),
+        ("Radeon 780M", True),
+        ("NVIDIA GeForce RTX 4070", False),
+        ("AMD Radeon RX 7900 XTX", False),
+        ("Intel(R) Arc(TM) A770 Graphics", False),
+    ],
+)
+def test_whose_memory_a_gpu_uses_by_its_name(name, integrated):
+    assert is_integrated(Gpu(index=0, name=r(name))) is integrated
+
+
+def test_a_mac_by_its_names_its_limit_or_its_engine():
+    assert is_apple(pasted(gpus=["Apple M4 Pro"]))
+    assert is_apple(pasted(system="macOS 15.3"))
+    assert is_apple(pasted(runtime={"name": "MLX"}))
+    assert not is_apple(pasted(gpus=["RTX 4090"], system="Windows 11"))
+    assert not is_apple(gpu_case())
+
+
+def test_the_limit_of_a_mac_is_a_share_of_its_memory_unless_set():
+    case = pasted(gpus=["Apple M4 Pro"])
+    machine = msgspec.structs.replace(case.machine, memory=Memory(total_bytes=r(64 * GIB)))
+    case = msgspec.structs.replace(case, machine=machine)
+    assert is_unified(case)
+    assert unified_limit_bytes(case) == 48 * GIB
+    assert unified_limit_bytes(with_facts(case, {"machine.memory.wired_limit_bytes": 56 * GIB})) == 56 * GIB
+
+
+def test_the_memory_of_cards_that_are_only_named():
+    assert vram_total_bytes(pasted(gpus=["RTX 3090", "RTX 3060 12GB"])) == 36 * GIB
+    assert vram_total_bytes(pasted(gpus=["RTX 3090", "some card"])) is None
+
+
+def test_no_gpu_as_seen_or_as_told():
+    assert has_no_gpu(cpu_case())
+    assert has_no_gpu(pasted(says(Topic.GPU_ABSENT, "no GPU")))
+    assert not has_no_gpu(pasted())
+
+
+def test_engines_behind_names():
+    assert runs_ggml(pasted(runtime={"name": "LM Studio"}))
+    assert runs_paged(pasted(runtime={"name": "vLLM"}))
+    assert runs_ggml(pasted()) is None
+    assert computes_in_half(pasted(runtime={"name": "exllamav2"}))
+    assert not computes_in_half(pasted(runtime={"name": "Ollama"}, model={"quant": "Q4_K_M"}))
+
+
+def test_versions_that_can_be_compared():
+    assert build_number("b3556") == 3556
+    assert build_number("b9999-0c1e570") == 9999
+    assert build_number("0.30.6") == NEWEST
+    assert dotted("v0.9.2") == (0, 9, 2)
+    assert dotted("main") == ()

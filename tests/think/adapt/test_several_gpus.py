@@ -1,0 +1,33 @@
+"""How a model lies on several GPUs."""
+
+from cases import gpu_case, with_facts
+from several_gpus import two_gpus
+
+from unslow.facts.runtime import Buffer
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.facts.values import not_found
+from unslow.think.adapt.several_gpus import has_fast_links, shares, splits_tensors
+
+
+def test_what_each_holds():
+    parts = shares(two_gpus(held=(1.0, 3.0), free=(5.0, 6.0)))
+    assert [(p.gpu, p.model_bytes / GIB, p.free_bytes / GIB) for p in parts] == [(0, 1.0, 5.0), (1, 3.0, 6.0)]
+    nameless = [Buffer(device="Metal", kind="model", bytes=GIB, on_gpu=True)]
+    assert shares(with_facts(gpu_case(), {"runtime.buffers": nameless})) == []
+    hostile = [Buffer(device="CUDA" + "9" * 5000, kind="model", bytes=GIB, on_gpu=True)]
+    assert shares(with_facts(gpu_case(), {"runtime.buffers": hostile})) == []
+
+
+def test_which_way_it_is_split():
+    assert splits_tensors(Case()) is None
+    assert splits_tensors(with_facts(Case(), {"runtime.split_mode": "layer"})) is False
+    assert splits_tensors(with_facts(Case(), {"runtime.tensor_parallel": 2})) is True
+
+
+def test_links_by_the_driver_else_by_the_catalogue():
+    unasked = {f"machine.gpus.{i}.nvlinks_active": not_found("no") for i in (0, 1)}
+    assert has_fast_links(two_gpus()) is False
+    assert has_fast_links(with_facts(two_gpus(), unasked)) is False
+    assert has_fast_links(with_facts(two_gpus(names=("NVIDIA A100-SXM4-80GB",) * 2), unasked)) is None
+    assert has_fast_links(Case()) is None
