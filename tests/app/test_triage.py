@@ -129,6 +129,24 @@ def test_a_pasted_key_is_shown_nowhere(line):
         assert KEY[:12] not in text, "nor a part of it"
 
 
+CUT = [
+    "The GPU is not used, {}",
+    "7 tok/s, was 31 {}",
+    "0.00.001.000 E load_model: error loading model, {}",
+    'time=2026-03-01T10:00:00Z level=ERROR source=x.go:1 msg="{}" error=x',
+    "ERROR 03-01 10:00:00 [core.py:1] RuntimeError: CUDA out of memory {}",
+    "WARNING 03-01 10:00:00 [config.py:1] {}",
+]
+
+
+@pytest.mark.parametrize("start", [100, 118, 134, 150, 190, 210, 230, 290, 390])
+def test_where_a_text_is_cut_no_half_of_a_key_is_left(start):
+    token = "sk-" + KEY
+    lines = [line.replace("{}", "x" * (start - line.index("{}")) + f" {token}") for line in CUT]
+    for text in outputs(read("\n".join(lines))):
+        assert token[:6] not in text
+
+
 def test_names_of_people_are_shown_nowhere():
     line = r"The GPU is not used by C:\Users\Carol Jones\ollama.exe and /home/alice/x, alice@desktop:~$"
     for text in outputs(read(f"{REPORT}{line}\n")):

@@ -69,7 +69,7 @@ def test_numbers_name_facts_that_exist(phrase):
 
 def test_patterns_are_on_small_letters():
     for name, pattern in patterns().items():
-        plain = re.sub(r"\\.|\(\?P<\w>", "", pattern.pattern)
+        plain = re.sub(r"\\.|\(\?P<\w+>", "", pattern.pattern)
         assert plain == plain.lower(), name
 
 

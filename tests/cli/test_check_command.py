@@ -101,3 +101,10 @@ def test_bytes_that_are_no_text_on_standard_input(
 ) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"\xff\xfe\x00" * 50)))
     assert run(capsys, "-")[0] == 2
+
+
+def test_what_was_pasted_drives_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    claim = f"{CLAIM} \x1b]52;c;eA==\x07\x9b2J\u202e"
+    for words in ([claim], [claim, "--json"]):
+        _, out, err = run(capsys, *words)
+        assert not set("\x1b\x07\x9b\u202e") & set(out + err)

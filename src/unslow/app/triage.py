@@ -10,17 +10,21 @@ from unslow.app.spell import spelled
 from unslow.app.told_expectation import with_expectation
 from unslow.facts.bounded import bounded
 from unslow.facts.errors import UserError
+from unslow.facts.machine import Machine
 from unslow.facts.masking import masked
 from unslow.facts.snapshot import Case, Snapshot, Subject
+from unslow.facts.values import first_known
 from unslow.look.paste import Pasted, read_paste
 from unslow.look.paste.machines import merged_machine
 from unslow.look.paste.subjects import merged_subjects
 from unslow.think.judge import diagnose
 from unslow.think.known_facts import known_facts
 from unslow.think.questions import questions
-from unslow.think.report import Report, SubjectReport
+from unslow.think.report import Report, SubjectReport, Untold
 from unslow.think.words import read_words
 
+PROVEN = 0.75
+"""A finding that is less sure rests on words; then the commands that would show it are asked for."""
 Progress = Callable[[int], None]
 
 
@@ -45,16 +49,32 @@ def triage(chunks: Iterable[bytes], source: str, progress: Progress | None = Non
 def _snapshot(pasted: Pasted, source: str) -> Snapshot:
     told = read_words(pasted.prose.lines, source, numbers=pasted.prose.numbers)
     machine = merged_machine([told.machine, pasted.machine])
-    subjects = merged_subjects((told.subject, *pasted.subjects)) or (Subject(),)
+    subjects = tuple(_at_home(s, machine) for s in merged_subjects((told.subject, *pasted.subjects)) or (Subject(),))
     seen = Snapshot(
         unslow_version=__version__, machine=bounded(machine), subjects=tuple(bounded(subject) for subject in subjects)
     )
     return masked(seen)  # people paste keys: what is not in the facts is in no report
 
 
+def _at_home(subject: Subject, machine: Machine) -> Subject:
+    """With what the text says of the system around the runtime: commands are spelled for that one, not for this."""
+    runtime = msgspec.structs.replace(
+        subject.runtime,
+        container=first_known(subject.runtime.container, machine.system.container),
+        system=first_known(subject.runtime.system, machine.system.name),
+    )
+    return msgspec.structs.replace(subject, runtime=runtime)
+
+
 def _pairs(report: Report, snapshot: Snapshot) -> Iterator[tuple[SubjectReport, Case]]:
     cases = list(snapshot.cases())
     return ((subject, cases[subject.number]) for subject in report.subjects)
+
+
+def _open(subject: SubjectReport) -> tuple[Untold, ...]:
+    """What a command could still settle: where printed facts prove a cause, only what is suspected beside it."""
+    proven = any(finding.confidence >= PROVEN for finding in subject.findings[:1])
+    return tuple(one for one in subject.cannot_tell if one.suspected or not proven)
 
 
 def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectReport:
@@ -65,7 +85,7 @@ def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectRep
         note += " Lines that repeat were counted, not read one by one."
     return msgspec.structs.replace(
         with_expectation(subject, case),
-        ask_next=questions(case, subject.cannot_tell),
+        ask_next=questions(case, _open(subject)),
         known=known_facts(case),
         notes=(*subject.notes, note),
     )

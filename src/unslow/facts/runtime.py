@@ -67,6 +67,8 @@ class Runtime(Facts, frozen=True, kw_only=True):
     environment: Fact[dict[str, str]] = NOT_LOOKED
     log_path: Fact[str] = NOT_LOOKED
     log_level: Fact[Count] = NOT_LOOKED
+    system: Fact[str] = NOT_LOOKED
+    """The operating system that it runs on, where that is not the one of this machine."""
     container: Fact[str] = NOT_LOOKED
     """What it runs in: docker, podman, kubernetes, ..."""
     front: Fact[str] = NOT_LOOKED

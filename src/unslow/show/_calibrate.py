@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-import msgspec
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -12,7 +11,7 @@ from rich.text import Text
 from unslow.facts.calibration import Calibration, Point, Rates, Scale, dump_calibration
 from unslow.facts.errors import UserError
 from unslow.facts.units import GB
-from unslow.show._clean import cleaned, safe
+from unslow.show._clean import as_json, cleaned, safe, safe_json
 from unslow.show._console import TextConsole
 from unslow.show._units import rate, size, span
 
@@ -51,7 +50,7 @@ def check_calibration_format(form: str) -> None:
 def render_calibration(calibration: Calibration, form: str, *, width: int, color: bool) -> str:
     """The calibration in that format."""
     if form == "json":
-        return dump_calibration(calibration).decode()
+        return safe_json(dump_calibration(calibration).decode())
     console = TextConsole(width=width, color=color)
     for part in _parts(cleaned(calibration)):
         console.print(part)
@@ -61,7 +60,7 @@ def render_calibration(calibration: Calibration, form: str, *, width: int, color
 def render_kept(report: KeptList, form: str, *, width: int, color: bool) -> str:
     """The list in that format."""
     if form == "json":
-        return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+        return as_json(report)
     console = TextConsole(width=width, color=color)
     for one in report.calibrations:
         for line in _kept_lines(one):
@@ -74,7 +73,7 @@ def render_kept(report: KeptList, form: str, *, width: int, color: bool) -> str:
 def render_forgotten(paths: Sequence[str], form: str) -> str:
     """The files that were removed."""
     if form == "json":
-        return msgspec.json.format(msgspec.json.encode({"forgotten": paths}), indent=2).decode()
+        return as_json({"forgotten": paths})
     return "\n".join(f"removed {safe(path)}" for path in paths)
 
 

@@ -2,13 +2,12 @@
 
 from collections.abc import Iterator
 
-import msgspec
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
 from unslow.facts.errors import UserError
-from unslow.show._clean import cleaned
+from unslow.show._clean import as_json, cleaned
 from unslow.show._console import TextConsole
 from unslow.show._units import rate
 from unslow.think.claims import CheckReport, Judged
@@ -29,7 +28,7 @@ def check_check_format(form: str) -> None:
 def render_check(report: CheckReport, form: str, *, width: int, color: bool, everything: bool = True) -> str:
     """The answer in that format; without `everything`, only what is not possible, and a count of the rest."""
     if form == "json":
-        return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+        return as_json(report)
     console = TextConsole(width=width, color=color)
     console.print(Group(*_parts(cleaned(report), everything=everything)))
     return console.text

@@ -23,6 +23,11 @@ def safe(text: str) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
+def as_json(value: object) -> str:
+    """A value as indented JSON that is safe to show."""
+    return safe_json(msgspec.json.format(msgspec.json.encode(value), indent=2).decode())
+
+
 def safe_json(text: str) -> str:
     """The same JSON with those characters as their numbers, which mean the same: they stand only in strings."""
     return _UNSAFE.sub(lambda found: f"\\u{ord(found[0]):04x}", text)

@@ -4,14 +4,13 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import NamedTuple
 
-import msgspec
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from unslow.facts.errors import UserError
-from unslow.show._clean import cleaned
+from unslow.show._clean import as_json, cleaned
 from unslow.show._console import TextConsole
 from unslow.show._units import count, size
 from unslow.think.fit.report import FitReport, MemoryShown
@@ -48,7 +47,7 @@ def check_fit_format(form: str) -> None:
 def render_fit(report: FitReport, form: str, *, width: int, color: bool) -> str:
     """The answer in that format."""
     if form == "json":
-        return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+        return as_json(report)
     console = TextConsole(width=width, color=color)
     console.print(_answer(cleaned(report), console.width))
     return console.text

@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-import msgspec
 from rich.table import Table
 
 from unslow.catalog.models import WellKnown
+from unslow.show._clean import as_json
 from unslow.show._console import TextConsole
 from unslow.show._units import count
 
@@ -14,7 +14,7 @@ def render_known(models: Sequence[WellKnown], form: str, *, width: int) -> str:
     """A line for each model, or all of them as JSON."""
     if form == "json":
         rows = [{"name": m.name, "architecture": m.architecture, "parameters": m.parameters} for m in models]
-        return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
+        return as_json(rows)
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
     for name, to_the_right in (("NAME", False), ("PARAMS", True), ("CONTEXT", True), ("ARCHITECTURE", False)):
         table.add_column(name, justify="right" if to_the_right else "left", no_wrap=True, overflow="ellipsis")

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Sequence
 
-import msgspec
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -38,7 +37,7 @@ def check_models_format(form: str) -> None:
 def render_models(inventory: Inventory, form: str, *, width: int, color: bool, everything: bool = False) -> str:
     """The list in that format; `everything` also shows what is usually left out."""
     if form == "json":
-        return msgspec.json.format(msgspec.json.encode(inventory), indent=2).decode()
+        return _clean.as_json(inventory)
     console = TextConsole(width=width, color=color)
     for part in _parts(inventory, console.width, everything=everything):
         console.print(part)

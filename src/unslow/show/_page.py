@@ -4,10 +4,11 @@ import io
 from collections.abc import Sequence
 from typing import Protocol
 
-import msgspec
 from rich.console import Console
 from rich.markdown import Markdown
 from rich.table import Table
+
+from unslow.show._clean import as_json
 
 
 class Page(Protocol):
@@ -61,4 +62,4 @@ def page_json(pages: Sequence[Page]) -> str:
     """The pages as JSON."""
     names = ("id", "title", "phase", "needs", "explains", "text")
     rows = [{name: getattr(page, name) for name in names} for page in pages]
-    return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode()
+    return as_json(rows)

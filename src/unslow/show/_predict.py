@@ -2,14 +2,13 @@
 
 from collections.abc import Iterator
 
-import msgspec
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from unslow.facts.errors import UserError
-from unslow.show._clean import cleaned
+from unslow.show._clean import as_json, cleaned
 from unslow.show._console import TextConsole
 from unslow.show._memory_wall import memory_wall, walls_table
 from unslow.show._units import count, rate, size, span
@@ -27,7 +26,7 @@ def check_predict_format(form: str) -> None:
 def render_predict(report: PredictionReport, form: str, *, width: int, color: bool) -> str:
     """The answer in that format."""
     if form == "json":
-        return msgspec.json.format(msgspec.json.encode(report), indent=2).decode()
+        return as_json(report)
     console = TextConsole(width=width, color=color)
     console.print(_answer(cleaned(report), console.width))
     return console.text

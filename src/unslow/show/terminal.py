@@ -33,7 +33,7 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
 
 def _subject(subject: SubjectReport, *, everything: bool, width: int) -> RenderableType:
     parts: list[RenderableType] = [_head(subject), "", Padding(Text(subject.summary), (0, 0, 1, 2)), _speed(subject)]
-    if subject.budget:
+    if any(part.part != "unexplained" for part in subject.budget):
         parts += ["", _budget(subject.budget, bar=min(_BAR, width - 4))]
     if subject.findings:
         parts += ["", Text("Why", style="bold"), *_findings(subject.findings)]
@@ -116,7 +116,7 @@ def _finding(number: int, finding: Finding, root: str | None) -> RenderableType:
     gain = f"  {finding.speedup:.1f}× faster without it" if finding.speedup and finding.speedup > 1 else ""
     if root:  # its gain is the root's gain
         gain = f"  because: {root[0].lower()}{root[1:]}"
-    head = Text(f"  {number}. {finding.title}", style="bold").append(gain, style="green")
+    head = Text(f"{number}. {finding.title}", style="bold").append(gain, style="green")
     head.append(f"  ({finding.cause}, {finding.confidence:.0%} sure)", style="dim")
     grid = _pair_grid()
     grid.add_row("     because", finding.because)
@@ -136,7 +136,7 @@ def _finding(number: int, finding: Finding, root: str | None) -> RenderableType:
             grid.add_row("", Text(command, style="cyan"))
     if finding.explains:
         grid.add_row("     explains", ", ".join(finding.explains))
-    return Group(head, grid)
+    return Group(Padding(head, (0, 0, 0, 2)), grid)
 
 
 def _contradictions(subject: SubjectReport) -> list[RenderableType]:

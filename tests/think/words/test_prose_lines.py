@@ -92,5 +92,12 @@ def test_keys_are_masked_before_a_line_is_cut():
 
 
 def test_endless_texts_are_bounded():
-    assert len(list(prose(["slow"] * (2 * MOST_LINES), "r"))) == MOST_LINES
+    words = ["".join(chr(97 + int(digit)) for digit in str(n)) for n in range(2 * MOST_LINES)]
+    assert len(list(prose(words, "r"))) == MOST_LINES
     assert [len(text) for text in texts("a" * 10**6)] == [LONGEST_LINE]
+
+
+def test_what_comes_again_and_again_is_a_programs():
+    lines = [f"step {n} of 900 done" for n in range(900)]
+    assert texts(*lines) == lines[:3]
+    assert texts(*lines, "it is slow")[-1] == "it is slow"

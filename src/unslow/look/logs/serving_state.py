@@ -81,14 +81,14 @@ class Reading:
         """A complaint, once of each kind."""
         kind = re.sub(r"\d+", "", text)[:60]
         if len(self.warnings) < _KEPT_WARNINGS:
-            self.warnings.setdefault(kind, masked_text(text[:_LONGEST_TEXT]))
+            self.warnings.setdefault(kind, masked_text(text)[:_LONGEST_TEXT])
             self.warnings_where = self.warnings_where or where
 
     def fail(self, text: str, where: str, failure: AllocationFailure | None = None) -> None:
         """The program could not start; the first reason is the root, what follows only repeats it."""
         self.worked = True
         self.facts.setdefault("state", reported("failed", where))
-        self.facts.setdefault("load_error", reported(masked_text(text[:_LONGEST_TEXT]), where))
+        self.facts.setdefault("load_error", reported(masked_text(text)[:_LONGEST_TEXT], where))
         known = self.facts.get("allocation_failure")
         if failure and (known is None or not isinstance(known.value.asked_bytes, Known)):
             self.facts["allocation_failure"] = reported(failure, where)

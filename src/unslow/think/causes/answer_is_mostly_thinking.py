@@ -20,10 +20,10 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, names_phase
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
 MOSTLY = 3.0
@@ -54,12 +54,17 @@ def _by_trial(case: Case) -> Found | None:
     return _found(words, (cite_comparison(case, tried),), gain_of(tried))
 
 
-def _by_words(case: Case) -> Suspected | None:
-    said = remarks_on(case, Topic.THINKING)
-    return Suspected(said[0].text, "how many tokens are thinking", SHOW) if said else None
+def _by_words(case: Case) -> Found | Suspected | None:
+    """Somebody who sees it think before it answers, and waits for the answer; the speed itself is no complaint then."""
+    said = remarks_on(case, Topic.LONG_THINKING)
+    if not said:
+        return None
+    if names_phase(case, "decode", "prefill", "load") or not is_report(case):
+        return Suspected(said[0].text, "how many tokens are thinking", SHOW)
+    return _found(f"the model thinks before it answers: {said[0].text}", cite_remarks(case, said[:1]), None)
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float) -> Found:
+def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
     change = Knob.SAMPLER.to(None, "less reasoning effort, or a model that does not reason")
     return Found(because, evidence, remedies=(Remedy(change, None, "worse on hard questions"),), speedup=speedup)
 

@@ -22,11 +22,13 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.experiments import blames
 from unslow.think.adapt.gpu_load import POWER, THERMAL, LoadedGpu
+from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import first_to_decide
+from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly
 
@@ -43,9 +45,13 @@ def check(case: Case) -> Found | Absent | Suspected:
     return first_to_decide(case, _by_readings, _by_words)
 
 
-def _by_words(case: Case) -> Suspected | None:
-    """Low clocks on a GPU that waits for work look the same to whoever sees them."""
+def _by_words(case: Case) -> Found | Suspected | None:
+    """Clocks that fall or stay low, where nobody says that the GPU is idle or hot: idle ones are low as well."""
     said = remarks_on(case, Topic.GPU_CLOCK_LOW)
+    elsewhere = remarks_on(case, Topic.GPU_IDLE, Topic.GPU_UNUSED, Topic.THROTTLED, Topic.POWER_LIMITED)
+    if said and not elsewhere and not cpu_computes(case) and blames(case, "decode"):
+        change = Knob.POWER.to(None, "free the clocks: `sudo nvidia-smi -rgc -rmc`, power profile")
+        return Found(f"the GPU's clocks stay low: {said[0].text}", cite_remarks(case, said[:1]), remedies=(Remedy(change),))
     return Suspected(said[0].text, "how busy the GPU is at these clocks", gpu_state(case)) if said else None
 
 

@@ -22,14 +22,15 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of, times_as_fast
-from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
+from unslow.think.adapt.experiments import blames, experiment_on, is_clear
 from unslow.think.adapt.gpu_load import POWER, LoadedGpu, explains
 from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.slowness import generates_slowly, shortfall
 
 LOW_CLOCK = 0.85
@@ -40,7 +41,7 @@ AT_LIMIT = 0.93
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a trial with more power; else for a power reason, power at its limit, low clocks, and a low speed."""
-    return first_to_decide(case, _by_trial, _by_readings)
+    return first_to_decide(case, _by_trial, _by_readings, _by_words)
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -51,6 +52,18 @@ def _by_trial(case: Case) -> Found | None:
     words = f"with more power it is {times_as_fast(tried)}"
     change = Knob.POWER.to(None, "raise the power limit; a laptop: plug it in")
     return Found(words, (cite_comparison(case, tried),), None, (Remedy(change, None, "heat"),), None, gain_of(tried))
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """The driver's own word for it, or a battery, read out by somebody."""
+    said = remarks_on(case, Topic.POWER_LIMITED)
+    if not said:
+        return None
+    if not gpus_of(case) or cpu_computes(case) or not blames(case, "decode", "prefill"):
+        return Suspected(said[0].text, "the reasons of the clocks under load", gpu_state(case))
+    change = Knob.POWER.to(None, "raise the power limit; a laptop: plug it in")
+    words = f"power holds the GPU back: {said[0].text}"
+    return Found(words, cite_remarks(case, said[:1]), None, (Remedy(change, None, "heat"),))
 
 
 def _by_readings(case: Case) -> Found | Absent:
@@ -105,7 +118,7 @@ def _default(gpu: LoadedGpu) -> float | None:
 CAUSE = Cause(
     title="The power limit holds the GPU back",
     phase="decode",
-    needs=(("run.gpus", "machine.gpus", "account.comparisons"),),
+    needs=(("run.gpus", "machine.gpus", "account.comparisons", "account.remarks"),),
     check=check,
     gpu_only=True,
     ask="while it generates: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER`",

@@ -26,6 +26,7 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import blames
 from unslow.think.adapt.gpu_load import THERMAL, LoadedGpu, explains
+from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -37,6 +38,9 @@ LOW = 0.9
 HOT_C = 80
 """A slowdown of the hardware, which does not name its reason, is one of heat from here on."""
 _READ_OUT = re.compile(r"(?i)thermal[ _]slowdown\W{0,4}(?:active|yes|true|1\b)")
+_CLOCK = re.compile(r"(?i)\d{3,4} ?mhz")
+_HOT = re.compile(r"(?i)\b(?:8[3-9]|9\d|10\d) ?(?:°|deg|c\b)")
+"""Clocks or a temperature in figures beside the word: somebody who read them off."""
 SHOW = "while it generates: `nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE`"
 _SERIOUS = ("Heavy", "Trapping", "Sleeping")
 
@@ -72,8 +76,9 @@ def _by_words(case: Case) -> Found | Suspected | None:
     if not said:
         return None
     read_out = [r for r in said if _READ_OUT.search(r.text)]
-    if read_out and blames(case, "decode"):
-        return _found(f"the GPU is throttled by heat: {read_out[0].text}", cite_remarks(case, read_out))
+    seen = read_out or [r for r in said if _CLOCK.search(r.text) or _HOT.search(r.text)]
+    if seen and blames(case, "decode") and not cpu_computes(case):
+        return _found(f"the GPU is throttled by heat: {seen[0].text}", cite_remarks(case, seen))
     return Suspected(said[0].text, "the reasons of the clocks under load", gpu_state(case))
 
 

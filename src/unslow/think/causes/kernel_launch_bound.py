@@ -25,7 +25,7 @@ from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
-from unslow.think.causes._routes import first_to_decide
+from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.predict import measured_rate
 from unslow.think.slowness import shortfall
 
@@ -75,8 +75,14 @@ def _by_time(case: Case) -> Found | Absent | None:
     )
 
 
-def _by_words(case: Case) -> Suspected | None:
-    said = remarks_on(case, Topic.ONE_CORE_BUSY, Topic.GPU_IDLE)
+def _by_words(case: Case) -> Found | Suspected | None:
+    """One core that is busy all the time beside a GPU that is not: whoever sees both sees the launches."""
+    core, idle = remarks_on(case, Topic.ONE_CORE_BUSY), remarks_on(case, Topic.GPU_IDLE)
+    if core and idle and not cpu_computes(case):
+        change = Knob.GRAPHS.to(value=True, why="compile with a static cache, or take a runtime with graphs")
+        evidence = cite_remarks(case, (*core[:1], *idle[:1]))
+        return Found(f"one core starts kernels all the time: {core[0].text}", evidence, remedies=(Remedy(change),))
+    said = core or idle
     return Suspected(said[0].text, "run.own_cpus", CAUSE.ask) if said else None
 
 

@@ -26,10 +26,11 @@ from unslow.think.adapt.account import gain_of, ratio, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
 from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 from unslow.think.slowness import shortfall
 
@@ -38,7 +39,7 @@ SHOW = "`nvidia-smi topo -m`, and `llama-bench -m MODEL -sm layer,row` (vLLM: bo
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a trial, for a default that changed, for a split over slow links, and for what somebody saw."""
-    return first_to_decide(case, _by_trial, _by_change, _by_split, _by_words)
+    return first_to_decide(case, _by_trial, _by_change, _by_words, _by_split)
 
 
 def _by_trial(case: Case) -> Found | Absent | None:
@@ -94,7 +95,11 @@ def _by_split(case: Case) -> Found | Absent | Suspected:
     return _found(words, (cite(case, path, "no NVLink"),), "layer", None)
 
 
-def _by_words(case: Case) -> Suspected | None:
+def _by_words(case: Case) -> Found | Suspected | None:
+    """Several GPUs that are no faster than one, or that take turns, as somebody sees it."""
+    turns = remarks_on(case, Topic.GPUS_TAKE_TURNS)
+    if turns and len(gpus_of(case)) > 1 and not cpu_computes(case):
+        return _found(f"the GPUs take turns: {turns[0].text}", cite_remarks(case, turns[:1]), "tensor", None)
     said = remarks_on(case, Topic.SPLIT_MODE, Topic.TENSOR_PARALLEL)
     return Suspected(said[0].text, "the speed of another split", SHOW) if said else None
 

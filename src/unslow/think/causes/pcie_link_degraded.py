@@ -23,15 +23,15 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import MissingFactError
-from unslow.think.adapt.account import gain_of, times_as_fast
+from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.gpu_load import LoadedGpu
 from unslow.think.adapt.host_weights import SHOW_LINK, host_weights_bytes
-from unslow.think.adapt.vram import gpus_used
+from unslow.think.adapt.vram import gpus_of, gpus_used
 from unslow.think.adapt.who_computes import gpus_computing
 from unslow.think.causes._asking import ask_for, at_work
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.physics.pcie import link_bytes_per_s
 
 DEGRADED = 0.6
@@ -42,7 +42,7 @@ SPLIT = "the command line or settings with which the runtime was started"
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the link under load against the best that both ends have, and see whether anything large crosses it."""
-    return first_to_decide(case, _by_experiment, _by_reading)
+    return first_to_decide(case, _by_experiment, _by_reading, _by_words)
 
 
 def _by_experiment(case: Case) -> Found | None:
@@ -55,6 +55,16 @@ def _by_experiment(case: Case) -> Found | None:
         remedies=(_remedy(),),
         speedup=gain_of(tried),
     )
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """A narrow link that somebody read off counts where several GPUs, a load or prompts need it."""
+    said = remarks_on(case, Topic.LINK_NARROW)
+    if not said:
+        return None
+    if len(gpus_of(case)) < 2 and not names_phase(case, "load", "prefill"):  # noqa: PLR2004 (several)
+        return Suspected(said[0].text, "what crosses the link", SPLIT)
+    return Found(f"a GPU has a narrow link: {said[0].text}", cite_remarks(case, said[:1]), remedies=(_remedy(),))
 
 
 def _by_reading(case: Case) -> Found | Absent:
@@ -114,7 +124,7 @@ def _crossing(case: Case) -> str:
 CAUSE = Cause(
     title="The PCIe link is degraded",
     phase="prefill",
-    needs=(("run.gpus", "machine.gpus", "account.comparisons"),),
+    needs=(("run.gpus", "machine.gpus", "account.comparisons", "account.remarks"),),
     check=check,
     gpu_only=True,
     ask=SHOW_LINK,

@@ -19,7 +19,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
-from unslow.think.adapt.account import gain_of, times_as_fast
+from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.bandwidth import device_bandwidth
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.prompt_speed import prompt_speed
@@ -27,7 +27,7 @@ from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
 ENOUGH = 512
@@ -35,12 +35,13 @@ SMALL = 128
 """A micro-batch that no runtime chooses by itself, and that costs prompts most of their speed on any GPU."""
 NEAR = 0.25
 """Of what reading the weights for each micro-batch allows: nearer than this, the reads are what it waits for."""
+_UNSET = "no larger micro-batch is set for experts whose weights are copied"
 SHOW = "`llama-bench -m MODEL -p 2048 -n 0 -ub 64,256,512,2048`"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a trial, then for a small micro-batch and prompts that are bound by its reads."""
-    return first_to_decide(case, _by_trial, _by_size)
+    return first_to_decide(case, _by_trial, _by_experts, _by_size)
 
 
 def _by_trial(case: Case) -> Found | Absent | None:
@@ -51,6 +52,19 @@ def _by_trial(case: Case) -> Found | Absent | None:
         return Absent("a larger batch was tried and gave nothing")
     words = f"with a larger batch the reading of prompts is {times_as_fast(tried)}"
     return _found(words, (cite_comparison(case, tried),), gain_of(tried))
+
+
+def _by_experts(case: Case) -> Found | None:
+    """Weights in the host's memory are copied for every micro-batch: with no large one set, that is what prompts wait for."""
+    ubatch, words = case.runtime.ubatch, _UNSET
+    away = case.runtime.tensor_overrides.value_or([]) or remarks_on(case, Topic.EXPERTS_ON_CPU)
+    if not away or not names_phase(case, "prefill") or remarks_on(case, Topic.COPIES_TO_GPU):
+        return None
+    if isinstance(ubatch, Known) and ubatch.value <= ENOUGH:
+        words = f"only {ubatch.value} tokens of a prompt share each copy of the experts' weights"
+        return _found(words, (cite(case, "runtime.ubatch"),), None)._replace(explains=("prefill_pcie_bound",))
+    said = [r for r in case.account.remarks.value_or(()) if r.topic is Topic.BATCH_UNSET]
+    return _found(f"{words}: {said[0].text}", cite_remarks(case, said[:1]), None) if said else None
 
 
 def _by_size(case: Case) -> Found | Absent | Suspected:
@@ -96,7 +110,7 @@ def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) 
 CAUSE = Cause(
     title="Prompts are read in parts too small",
     phase="prefill",
-    needs=(("runtime.ubatch", "runtime.batch", "runtime.max_batched_tokens", "account.comparisons"),),
+    needs=(("runtime.ubatch", "runtime.batch", "runtime.max_batched_tokens", "account.comparisons", "account.remarks"),),
     check=check,
     ask=SHOW,
 )

@@ -17,16 +17,19 @@ in proportion. Where even that loses against the CPU, switch the copying off (`-
 Answers do not change. A larger micro-batch takes more GPU memory for its compute buffer.
 """
 
+from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
 from unslow.facts.values import Known, Unknown
+from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import names_phase
 from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, host_link_bytes_per_s, host_weights_bytes
 from unslow.think.adapt.prompt_speed import prompt_speed
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.causes._asking import ask_for, own_speed
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
 USUAL_UBATCH = 512
@@ -44,6 +47,21 @@ def check(case: Case) -> Found | Absent | Suspected:
         return Absent("all weights are on the GPU")
     if case.runtime.op_offload.value_or(default=True) is False:
         return Absent("copying weights for prompts is switched off")
+    return first_to_decide(case, _by_observation, _by_copies)
+
+
+def _by_observation(case: Case) -> Found | None:
+    """Somebody who watched sees prompts wait for copies of weights."""
+    said = remarks_on(case, Topic.COPIES_TO_GPU)
+    held = cpu_computes(case) or remarks_on(case, Topic.EXPERTS_ON_CPU)
+    if not said or not held or not names_phase(case, "prefill"):
+        return None
+    larger = Knob.BATCH.to(LARGE_UBATCH, "a larger micro-batch shares each copy among more tokens")
+    words = f"prompts wait for weights to cross the link: {said[0].text}"
+    return Found(words, cite_remarks(case, said[:1]), remedies=(Remedy(larger, None, "a larger compute buffer"),))
+
+
+def _by_copies(case: Case) -> Found | Absent | Suspected:
     host = host_weights_bytes(case)
     if host < SMALL_BYTES:
         return Absent(f"only {host / GB:.1f} GB of weights lie in the host's memory")
@@ -90,7 +108,7 @@ def _evidence(case: Case) -> tuple[Evidence, ...]:
 CAUSE = Cause(
     title="Prompts wait for weights to cross the link",
     phase="prefill",
-    needs=("machine.gpus", ("runtime.buffers", "model.weights_bytes")),
+    needs=("machine.gpus", ("runtime.buffers", "model.weights_bytes", "account.remarks")),
     check=check,
     gpu_only=True,
     ask="restart llama-server with `-lv 4`, send a long prompt, show the lines `buffer size` and `prompt eval time`",

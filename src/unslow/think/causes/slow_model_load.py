@@ -21,14 +21,16 @@ from unslow.facts.machine import Disk
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
 from unslow.facts.values import Known, Unknown, not_found
-from unslow.think.adapt.account import gain_of, times_as_fast
-from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
+from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
 LONG_S = 20.0
+VERY_LONG_S = 60.0
+"""Nobody complains of a shorter load alone; a longer one is what they complain of."""
 FASTEST = {"hdd": 0.28 * GB, "network": 1.2 * GB, "ssd": 0.56 * GB}
 """What the quickest of each kind reads: an outer track, ten-gigabit Ethernet, SATA at 6 Gbit/s."""
 SLOW_RATE = 0.5 * GB
@@ -37,7 +39,7 @@ SHOW = "`df -T MODEL; lsblk -d -o NAME,ROTA,TRAN; sudo dd if=MODEL of=/dev/null 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a trial, then hold the rate of the load against what its disk can give."""
-    return first_to_decide(case, _by_trial, _by_rate)
+    return first_to_decide(case, _by_trial, _by_rate, _by_words)
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -52,6 +54,8 @@ def _by_rate(case: Case) -> Found | Absent | Suspected:
     seconds = ask_for(case, "run.load_s", "the time from the start of the load to the first answer")
     if seconds < LONG_S:
         return Absent(f"loaded in {seconds:.1f} s")
+    if names_phase(case, "load") and (seconds >= VERY_LONG_S or remarks_on(case, Topic.SLOW_SHARE)):
+        return _complained_of(case, seconds)
     rate = ask_for(case, "model.weights_bytes", "the size of the model file: `ls -l MODEL`") / seconds
     words = f"the load took {seconds:.0f} s, {rate / GB:.2f} GB/s"
     kind = _kind(case)
@@ -63,6 +67,21 @@ def _by_rate(case: Case) -> Found | Absent | Suspected:
         evidence = (cite(case, "run.load_s"), _cited(kind))
         return _found(f"{words}, which is what such a disk gives ({kind.value})", evidence, None)
     return Absent(f"{words}: the disk ({kind.value}) is not what limits it")
+
+
+def _complained_of(case: Case, seconds: float) -> Found:
+    """Somebody waits for minutes for the load itself; where they name the medium, it is part of the answer."""
+    said = remarks_on(case, Topic.SLOW_SHARE)
+    where = f": {said[0].text}" if said else ""
+    return _found(f"the load takes {seconds:.0f} s{where}", (cite(case, "run.load_s"), *cite_remarks(case, said[:1])), None)
+
+
+def _by_words(case: Case) -> Found | None:
+    """A complaint about the load, with the medium that it comes from."""
+    said = remarks_on(case, Topic.SLOW_SHARE)
+    if not said or not names_phase(case, "load"):
+        return None
+    return _found(f"the model comes from a slow place: {said[0].text}", cite_remarks(case, said[:1]), None)
 
 
 def _kind(case: Case) -> Known[str] | Unknown:
@@ -90,5 +109,5 @@ def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) 
 
 
 CAUSE = Cause(
-    title="The model loads slowly", phase="load", needs=(("run.load_s", "account.comparisons"),), check=check, ask=SHOW
+    title="The model loads slowly", phase="load", needs=(("run.load_s", "account.comparisons", "account.remarks"),), check=check, ask=SHOW
 )

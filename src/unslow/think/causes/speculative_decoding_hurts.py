@@ -17,12 +17,14 @@ more often than free prose.
 Answers do not change: every token is checked by the large model.
 """
 
-from unslow.facts.account import Topic
+import re
+
+from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import ratio, remarks_on
-from unslow.think.adapt.experiments import blames, experiment_on, is_clear
+from unslow.think.adapt.account import gain_of, remarks_on
+from unslow.think.adapt.experiments import blames, experiment_on, is_clear, is_report
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, first_to_decide
@@ -32,6 +34,12 @@ from unslow.think.slowness import shortfall
 
 GOOD = 0.6
 """Accepted more often than this, drafting pays almost anywhere."""
+USELESS = 0.25
+"""Accepted less often than this, a draft costs more than it gives however cheap it is."""
+NEAR = 0.02
+"""Speeds that are this close in proportion are the same figure, rounded."""
+_WITHOUT = re.compile(r"(?i)(?:without(?: it| the| a)?(?: draft\w*| speculat\w*| mtp| eagle)?|\bno(?: draft| spec\w*| mtp)|\b(?:draft|mtp|spec\w*) off|baseline|plain|disabled)[^.;\d]{0,16}(\d{1,6}(?:\.\d+)?)")
+_SLOWS = re.compile(r"(?i)(?:draft\w*|specul\w*|mtp|eagle\S*)[^.;]{0,40}(?:slower|lowers?|reduces?|hurts?|slows?|halves|worse|degrad\w*)|slower with (?:\w+ ){0,2}(?:draft|specul|mtp)")
 USUAL_TOKENS = 3
 TOKEN_COST = 0.15
 """Of a plain step: what drafting and checking one more token takes, with a draft of a tenth of the size."""
@@ -49,12 +57,21 @@ def _by_trial(case: Case) -> Found | Suspected | None:
     if tried is None or (isinstance(accepted, Known) and accepted.value >= GOOD):
         return None
     drafting = isinstance(accepted, Known) or isinstance(case.runtime.speculative, Known)
-    if is_clear(tried) and not drafting and not remarks_on(case, Topic.NO_GAIN):
+    if is_clear(tried) and not drafting and not _drafting_is_slow(case, tried):
         return Suspected("the speed with and without a draft differs", "the acceptance of the draft", SHOW)
     share = f"; {accepted.value:.0%} of the draft is accepted" if isinstance(accepted, Known) else ""
     known = (cite(case, "runtime.draft_acceptance"),) if isinstance(accepted, Known) else ()
-    words = f"with the draft {tried.slow:g} tokens per second, without it {tried.fast:g}{share}"
-    return _found(words, (cite_comparison(case, tried), *known), ratio(tried) if is_clear(tried) else None)
+    speeds = "slower than without it" if tried.worded else f"{tried.slow:g} tokens per second, without it {tried.fast:g}"
+    gain = gain_of(tried) if is_clear(tried) else None
+    return _found(f"with the draft {speeds}{share}", (cite_comparison(case, tried), *known), gain)
+
+
+def _drafting_is_slow(case: Case, tried: Comparison) -> bool:
+    """Whether the slow side is the one that drafts: in so many words, or by the speed beside `without`."""
+    plain = _WITHOUT.search(tried.text)
+    if plain:
+        return abs(float(plain[1]) - tried.fast) < NEAR * tried.fast
+    return bool(_SLOWS.search(tried.text)) or bool(remarks_on(case, Topic.NO_GAIN))
 
 
 def _by_acceptance(case: Case) -> Found | Absent | Suspected:
@@ -65,7 +82,8 @@ def _by_acceptance(case: Case) -> Found | Absent | Suspected:
         return Absent(f"{accepted:.0%} of the drafted tokens are accepted")
     words = f"only {accepted:.0%} of the drafted tokens are accepted"
     lost = shortfall(case)
-    if gain < 1 and ((lost is not None and lost > 1) or remarks_on(case, Topic.NO_GAIN)):
+    useless = accepted <= USELESS and is_report(case)
+    if gain < 1 and ((lost is not None and lost > 1) or remarks_on(case, Topic.NO_GAIN) or useless):
         return _found(words, (cite(case, "runtime.draft_acceptance", f"{GOOD:.0%} pays"),), 1 / gain)
     if lost is not None and lost <= 1 and not blames(case, "decode"):
         return Absent(f"{words}, and the speed does not suffer")

@@ -20,13 +20,13 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of
-from unslow.think.adapt.experiments import blames, experiment_on, is_clear
+from unslow.think.adapt.account import gain_of, remarks_on
+from unslow.think.adapt.experiments import blames, experiment_on, is_clear, is_report
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison
+from unslow.think.causes._routes import cite_comparison, cite_remarks
 from unslow.think.report import Evidence
 
 MOSTLY = 0.2
@@ -40,6 +40,8 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the threads against the CPUs that the quota allows, and look for throttled periods."""
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU: the threads have next to nothing to do")
+    if (told := _by_words(case)) is not None:
+        return told
     throttled, counted = _throttled(case)
     if throttled is not None and throttled < THROTTLED:
         return Absent(f"throttled in {throttled:.0%} of the periods")
@@ -67,6 +69,16 @@ def check(case: Case) -> Found | Absent | Suspected:
         (max(1, int(allowed)), int(threads)),
         gain_of(proven) if proven else None,
     )
+
+
+def _by_words(case: Case) -> Found | None:
+    """Somebody who sees as many threads as the host has CPUs, in a container that may use fewer."""
+    said = remarks_on(case, Topic.THREADS_OF_HOST)
+    limited = _limits(case) or remarks_on(case, Topic.CPU_QUOTA)
+    if not said or not limited or not is_report(case):
+        return None
+    change = Knob.THREADS.to(None, "as many threads as the container may use CPUs")
+    return Found(f"the threads follow the host, not the quota: {said[0].text}", cite_remarks(case, said[:1]), remedies=(Remedy(change),))
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], numbers: tuple[int, int], speedup: float | None) -> Found:
@@ -114,7 +126,7 @@ def _throttled(case: Case) -> tuple[float | None, tuple[Evidence, ...]]:
 CAUSE = Cause(
     title="More threads than the CPU quota allows",
     phase="decode",
-    needs=(("machine.cpu.quota_cpus", "machine.cpu.allowed_cpus", "run.cpu_throttled_fraction"),),
+    needs=(("machine.cpu.quota_cpus", "machine.cpu.allowed_cpus", "run.cpu_throttled_fraction", "account.remarks"),),
     check=check,
     explains=("threads_exceed_cores", "cpu_contended"),
     ask=SHOW,

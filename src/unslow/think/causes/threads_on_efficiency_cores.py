@@ -19,7 +19,8 @@ Answers do not change.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
+from unslow.facts.values import Known
+from unslow.think.adapt.account import gain_of, ratio, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
@@ -33,7 +34,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the threads against the fast cores; only a trial tells whether the slow ones hold them up."""
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU: the threads have next to nothing to do")
-    return first_to_decide(case, _by_words, _by_count)
+    return first_to_decide(case, _by_words, _by_all_cores, _by_count)
 
 
 def _by_words(case: Case) -> Found | None:
@@ -43,6 +44,21 @@ def _by_words(case: Case) -> Found | None:
         return None
     change = Knob.THREADS.to(case.machine.cpu.performance_cores.value_or(None), "bind the threads to performance cores")
     return Found(f"efficiency cores do the work: {said[0].text}", cite_remarks(case, said), remedies=(Remedy(change),))
+
+
+def _by_all_cores(case: Case) -> Found | None:
+    """Every core of a hybrid CPU is busy since it got slower: the slow ones hold the fast ones up."""
+    cpu, busy = case.machine.cpu, remarks_on(case, Topic.CPU_BUSY)
+    slower = max(case.account.comparisons.value_or(()), key=ratio, default=None)
+    if not cpu.performance_cores.value_or(0) or not cpu.efficiency_cores.value_or(0) or not busy or not slower:
+        return None
+    if not is_clear(slower) or isinstance(case.runtime.threads, Known):
+        return None
+    fast = cpu.performance_cores.value_or(1)
+    change = Knob.THREADS.to(fast, "one thread for each performance core")
+    evidence = (cite(case, "machine.cpu.efficiency_cores"), *cite_remarks(case, busy[:1]), cite_comparison(case, slower))
+    words = f"all cores are busy, the slow ones too: {busy[0].text}"
+    return Found(words, evidence, remedies=(Remedy(change),), speedup=gain_of(slower))
 
 
 def _by_count(case: Case) -> Found | Absent | Suspected:

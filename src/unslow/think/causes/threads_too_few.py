@@ -21,24 +21,26 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import MissingFactError, Unknown
 from unslow.think.adapt.account import WORTH_COMPARING, gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.bandwidth import cores_of
-from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.experiments import experiment_on, is_clear, is_report
 from unslow.think.adapt.thread_trials import thread_trial, threads_of
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, fact_at
-from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.predict import predict
 from unslow.think.report import Evidence
 
 SHOW = "`llama-bench -m MODEL -n 64 -t 2,4,8,16`"
+MANY_LEFT = 2
+"""Cores for each thread: where as many idle, more threads still read memory faster."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the threads against the cores, and see whether more of them would still be faster."""
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU: the threads have next to nothing to do")
-    return first_to_decide(case, _by_trial, _by_count)
+    return first_to_decide(case, _by_trial, _by_idle_cores, _by_count)
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -48,6 +50,17 @@ def _by_trial(case: Case) -> Found | None:
         return None
     words = f"{tried.fast_threads} threads instead of {tried.slow_threads} are {times_as_fast(tried.speeds)}"
     return _found(words, (cite_comparison(case, tried.speeds),), tried.fast_threads, gain_of(tried.speeds))
+
+
+def _by_idle_cores(case: Case) -> Found | None:
+    """Somebody sees cores idle where the CPU computes everything, and finds it slow."""
+    said, counted = remarks_on(case, Topic.CORES_IDLE), threads_of(case)
+    if not said or not cpu_computes(case) or not is_report(case) or remarks_on(case, Topic.SATURATED):
+        return None
+    cores = int(case.machine.cpu.physical_cores.value_or(0))
+    if cores and counted and MANY_LEFT * counted[0] > cores:
+        return None
+    return _found(f"only some of the cores compute: {said[0].text}", cite_remarks(case, said[:1]), cores or None, None)
 
 
 def _by_count(case: Case) -> Found | Absent:
@@ -82,7 +95,7 @@ def _gain(case: Case, cores: int) -> float:
     return now.seconds.mid / then.seconds.mid
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], cores: int, speedup: float | None) -> Found:
+def _found(because: str, evidence: tuple[Evidence, ...], cores: int | None, speedup: float | None) -> Found:
     cure = Cure(threads=cores)
     return Found(
         because, evidence, cure, (Remedy(Knob.THREADS.to(cores, "one thread for each core"), cure),), speedup=speedup
@@ -92,7 +105,10 @@ def _found(because: str, evidence: tuple[Evidence, ...], cores: int, speedup: fl
 CAUSE = Cause(
     title="Fewer threads than cores",
     phase="decode",
-    needs=(("runtime.threads", "account.comparisons"), ("machine.cpu.physical_cores", "account.comparisons")),
+    needs=(
+        ("runtime.threads", "account.comparisons", "account.remarks"),
+        ("machine.cpu.physical_cores", "account.comparisons", "account.remarks"),
+    ),
     check=check,
     ask=SHOW,
 )

@@ -1,13 +1,18 @@
 """The lines of a text that a person wrote, apart from those that a program printed."""
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from unslow.facts.masking_rules import masked_text
 
-MOST_LINES = 4000
+MOST_LINES = 2000
+"""Different lines: a person writes fewer."""
 LONGEST_LINE = 600
+_REPEATS, _SHAPE = 3, 80
+"""What comes more often, but for its digits, a program has printed."""
+_DIGITS = re.compile(r"\d+")
 
 # sequences that drive a terminal, then what is left of control characters and of marks that turn text around
 _ESCAPES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]|(?:\x1b\]|\x9d)[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b.")
@@ -33,7 +38,12 @@ class Line(NamedTuple):
 
 def prose(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> Iterator[Line]:
     """The lines of prose, cleaned and bounded; without numbers of their own they count from 1."""
-    for number, raw in zip(numbers or range(1, len(lines) + 1), lines[:MOST_LINES], strict=False):
+    seen: Counter[str] = Counter()
+    for number, raw in zip(numbers or range(1, len(lines) + 1), lines, strict=False):
+        shape = _DIGITS.sub("0", raw[:_SHAPE])
+        if seen[shape] >= _REPEATS or (shape not in seen and len(seen) >= MOST_LINES):
+            continue
+        seen[shape] += 1
         line = _cleaned(raw)
         if line and not _PRINTED.match(line):
             original = _LABEL.sub("", line)

@@ -13,6 +13,8 @@ _SCALE = {"gib": GIB, "gb": GB, "g": GB, "mib": MIB, "mb": MB, "tb": 1000 * GB}
 _MOST = 2**53
 _SECONDS = {"m": 60.0, "h": 3600.0}
 _FEW = {"two": 2, "three": 3, "four": 4}
+_AT_LEAST = {"a few": 2, "several": 2, "many": 2}
+"""Minutes that these words stand for, at the least."""
 _LAYERS = (
     re.compile(r"\b(\d{1,3}) ?(?:/|of|out of) ?(\d{1,3}) (?:\w+ )?layers?\b"),
     re.compile(r"\blayers?[^.;\d]{0,16}(\d{1,3}) ?/ ?(\d{1,3})\b"),
@@ -86,6 +88,7 @@ _READERS: dict[str, Callable[[list[str]], Any]] = {
     "cpu_list": _cpu_list,
     "seconds": lambda groups: float(groups[-2]) * _SECONDS.get(groups[-1][:1], 1.0),
     "hours": lambda groups: 3600.0 * _FEW.get(groups[-1], 1),
+    "few_minutes": lambda groups: 60.0 * _AT_LEAST.get(groups[-1], 1),
     "gigabytes": lambda groups: int(groups[-1]) * GB,
     "mebibytes": lambda groups: int(groups[-1]) * MIB,
     "share_of": _share_of,

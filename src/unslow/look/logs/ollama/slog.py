@@ -38,9 +38,9 @@ class Line(NamedTuple):
         """What the line tells a person, without what could name one."""
         message = self.fields.get("msg", "")
         if not message:
-            return masked_text(self.text.strip()[:MOST_MESSAGE])
+            return masked_text(self.text.strip())[:MOST_MESSAGE]
         more = (self.fields.get(name, "") for name in ("error", "hint", "required_driver", "type", "value"))
-        return masked_text(": ".join(part for part in (message, *more) if part)[:MOST_MESSAGE])
+        return masked_text(": ".join(part for part in (message, *more) if part))[:MOST_MESSAGE]
 
 
 def parse_line(text: str, where: str) -> Line:

@@ -12,7 +12,7 @@ _SHOWN = 240
 
 
 def _cache_failure(reading: Reading, found: re.Match[str], where: str, asked: int | None) -> None:
-    text = masked_text(found.string[found.start() : found.start() + _SHOWN])
+    text = masked_text(found.string[found.start() :])[:_SHOWN]
     failure = AllocationFailure(
         device="GPU", what="kv_cache", asked_bytes=NOT_LOOKED if asked is None else reported(asked, where), message=text
     )

@@ -8,6 +8,7 @@ from unslow.facts.runtime import Runtime
 
 Home = Literal["container", "windows", "mac", "linux"]
 _WINDOWS = re.compile(r"\b[A-Za-z]:\\|\.exe\b")
+_NAMED: dict[str, Home] = {"windows": "windows", "macos": "mac", "darwin": "mac", "linux": "linux"}
 _DROP_INS = "/etc/systemd/system/ollama.service.d"
 _MAC = re.compile(r"/Users/|/Applications/")
 
@@ -16,6 +17,8 @@ def home_of(runtime: Runtime) -> Home:
     """What it runs on, by the paths that it shows; Linux, where it shows none."""
     if runtime.container.value_or(""):
         return "container"
+    if named := _NAMED.get(runtime.system.value_or("").partition(" ")[0].lower()):
+        return named
     paths = " ".join(
         [
             *runtime.command.value_or([]),
