@@ -2,8 +2,9 @@
 
 from doubles import Quiet
 
-from unslow.app.collect import collect, save, write_snapshot
+from unslow.app.collect import collect, write_snapshot
 from unslow.app.read_target import read_stored
+from unslow.app.save import save
 from unslow.facts.masking import masked
 from unslow.facts.snapshot import parse_snapshot
 from unslow.look.system.live import LiveSystem

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from doubles import Quiet
 
-from unslow.app.collect import save
+from unslow.app.save import save
 from unslow.facts.snapshot import Snapshot
 
 SNAPSHOT = Snapshot(unslow_version="0")

@@ -22,6 +22,7 @@ PLACES = {
     "machine.cpu": Cpu,
     "machine.memory": Memory,
     "machine.gpus.0": Gpu,
+    "machine.gpus.each": Gpu,
 }
 
 

@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 from unslow.app.runtimes import read_at
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.look.processes import ancestors, read_processes
+from unslow.look.processes import Process, read_processes, started_by
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 
@@ -60,6 +60,5 @@ def _of_children(system: System, seen: Snapshot, pid: int) -> tuple[Subject, ...
         processes = read_processes(system)
     except LookError:
         return ()
-    by_pid = {process.pid: process for process in processes}
-    children = {p for p, process in by_pid.items() if pid in (a.pid for a in ancestors(process, processes))}
+    children = {child.pid for child in started_by(Process(system, pid, ""), processes)}
     return tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) in children)

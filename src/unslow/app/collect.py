@@ -1,7 +1,5 @@
 """Looks at the machine and at what runs on it, and writes the snapshot."""
 
-import os
-import sys
 from pathlib import Path
 
 import msgspec
@@ -10,12 +8,12 @@ from unslow import __version__
 from unslow.app.progress import Progress
 from unslow.app.read_target import is_live, read_stored
 from unslow.app.runtimes import read_runtimes
+from unslow.app.save import save
 from unslow.app.with_machine import with_machine
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
-from unslow.facts.masking import masked
 from unslow.facts.merge import overlaid
-from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
+from unslow.facts.snapshot import Snapshot, Subject
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.calibration import read_calibrations
 from unslow.look.probes import read_machine
@@ -69,25 +67,6 @@ def _recorder(system: System, folder: str) -> Recorder:
         return Recorder(system, Path(folder))
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror or error}", "name a folder that can be written") from error
-
-
-def save(snapshot: Snapshot, output: str, progress: Progress) -> None:
-    """Write the snapshot, masked, whole or not at all."""
-    text = dump_snapshot(masked(snapshot)) + b"\n"
-    if output == "-":
-        sys.stdout.buffer.write(text)
-        return
-    path = Path(os.path.realpath(output))  # a link stays a link
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(text)  # a device or a pipe is written to, never replaced
-        else:
-            part = path.with_name(f".{path.name}.part")
-            part.write_bytes(text)
-            part.replace(path)
-    except OSError as error:
-        raise UserError(f"{output}: {error.strerror or error}", "name a file that can be written") from error
-    progress.say(f"wrote {output}")
 
 
 def with_subjects(snapshot: Snapshot, subjects: tuple[Subject, ...]) -> Snapshot:

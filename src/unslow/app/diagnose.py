@@ -9,13 +9,14 @@ import msgspec
 
 from unslow import __version__
 from unslow.app.chosen import at_url, chosen
-from unslow.app.collect import collect, save, with_subjects
+from unslow.app.collect import collect, with_subjects
 from unslow.app.discretion import Discretion
 from unslow.app.embedded import embedded_subject
 from unslow.app.measure import Manners, measured_subject
 from unslow.app.progress import Progress
 from unslow.app.read_target import check_url, is_live, read_stored
 from unslow.app.runtimes import PROCESSES
+from unslow.app.save import save
 from unslow.app.spell import spelled
 from unslow.app.with_machine import with_machine
 from unslow.facts.errors import UserError

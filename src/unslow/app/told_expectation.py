@@ -6,11 +6,11 @@ and "Llama 3 8B Q4_K_M", and the catalogue knows both.
 
 import msgspec
 
-from unslow.app.check import expected_speed
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.vram import gpus_of
 from unslow.think.report import Expected, Range, SubjectReport
+from unslow.think.verdict import lost_speed
 
 DECODE = "decode_tokens_per_s"
 CLEARLY_SLOWER = 1.5
@@ -26,7 +26,7 @@ def with_expectation(subject: SubjectReport, case: Case) -> SubjectReport:
     if expected is None:
         return subject
     subject = msgspec.structs.replace(subject, expected=Expected(achievable={DECODE: expected}))
-    return _judged(subject, expected)
+    return subject if lost_speed(case) else _judged(subject, expected)
 
 
 def _expected(case: Case) -> Range | None:
@@ -36,6 +36,8 @@ def _expected(case: Case) -> Range | None:
     quant = case.model.quant.value_or(_USUAL_QUANTS.get(case.runtime.name.value_or(""), ""))
     if not device or not quant or not isinstance(case.model.name, Known):
         return None
+    from unslow.app.check import expected_speed  # noqa: PLC0415 (the whole predictor: only where it can be asked)
+
     found = expected_speed(case.model.name.value, quant, device, 1, 0)
     return Range(low=found.low, mid=found.mid, high=found.high) if found else None
 

@@ -5,6 +5,7 @@ from functools import cache
 import msgspec
 
 from unslow.catalog import entries
+from unslow.facts.units import GIB
 
 
 class Share(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -21,11 +22,19 @@ class UnifiedMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shares: tuple[Share, ...]
     note: str
     source: str
+    largest_gib: dict[str, int] = {}
+    """The most memory that each chip was sold with."""
 
     def gpu_bytes(self, total_bytes: int) -> int:
         """The most that the GPU can have of so much memory."""
         share = max((s for s in self.shares if s.from_bytes <= total_bytes), key=lambda s: s.from_bytes)
         return int(total_bytes * share.share)
+
+
+    def largest_bytes(self, name: str) -> int:
+        """The most that a chip of this name can have; 0 where it is not known."""
+        found = max((chip for chip in self.largest_gib if chip.lower() in name.lower()), key=len, default="")
+        return self.largest_gib.get(found, 0) * GIB
 
 
 @cache

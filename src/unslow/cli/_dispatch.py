@@ -14,7 +14,8 @@ from unslow.facts.errors import UserError
 COULD_NOT_RUN, INTERRUPTED = 2, 130
 _EPILOG = """examples:
   unslow                         diagnose what runs here; with nothing running, measure the embedded engine
-  unslow http://127.0.0.1:8080   diagnose one llama-server
+  unslow http://127.0.0.1:8080   diagnose one server
+  unslow triage report.txt       diagnose any pasted text: a log, a bug report; - for standard input
   unslow collect -o seen.json    look only, and write what was seen
   unslow diagnose seen.json      diagnose what was seen, here or elsewhere
   unslow explain                 every cause that it knows

@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Read, judge and show."""
-    from unslow.app.collect import save  # noqa: PLC0415 (imported when used: --help stays quick)
+    from unslow.app.save import save  # noqa: PLC0415 (imported when used: --help stays quick)
     from unslow.app.text_source import read_text_source  # noqa: PLC0415
     from unslow.app.triage import triage  # noqa: PLC0415
     from unslow.cli._output import Progress, color, width, write  # noqa: PLC0415

@@ -8,7 +8,8 @@ import msgspec
 T = TypeVar("T")
 
 # Bounded so that a hostile snapshot can't hand physics a negative size or an endless one.
-Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
+LARGEST_COUNT = 2**53
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 Bytes: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**60)]
 Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 Degrees: TypeAlias = Annotated[float, msgspec.Meta(ge=-300, le=1000)]

@@ -1,11 +1,13 @@
-"""Values out of JSON that somebody else wrote: of the right type and of a sane size, or unknown with the reason."""
+"""Values out of JSON that somebody else wrote: of the right type and of a sane size, or unknown with the reason.
+
+An answer that is not there may be given as Unknown; then so is everything in it.
+"""
 
 import math
 from typing import Any
 
-from unslow.facts.values import Fact, failed, reported
+from unslow.facts.values import LARGEST_COUNT, Fact, Unknown, failed, reported
 
-MOST_COUNT = 2**53
 MOST_AMOUNT = 1e15
 LONGEST_TEXT = 500
 
@@ -37,27 +39,29 @@ def word(data: Any, *keys: str | int) -> str:
 def text(data: Any, source: str, *keys: str | int) -> Fact[str]:
     """A text that is not empty."""
     value = word(data, *keys)
-    return reported(value, source) if value else _missing(source, keys)
+    return reported(value, source) if value else missing(data, source, keys[-1])
 
 
 def count(data: Any, source: str, *keys: str | int) -> Fact[int]:
     """A whole number, nought or more."""
     value = at(data, *keys)
-    return reported(value, source) if type(value) is int and 0 <= value < MOST_COUNT else _missing(source, keys)
+    sane = type(value) is int and 0 <= value < LARGEST_COUNT
+    return reported(value, source) if sane else missing(data, source, keys[-1])
 
 
 def amount(data: Any, source: str, *keys: str | int) -> Fact[float]:
     """A finite number, nought or more."""
     value = at(data, *keys)
     sane = type(value) in (int, float) and 0 <= value < MOST_AMOUNT and math.isfinite(value)
-    return reported(float(value), source) if sane else _missing(source, keys)
+    return reported(float(value), source) if sane else missing(data, source, keys[-1])
 
 
 def truth(data: Any, source: str, *keys: str | int) -> Fact[bool]:
     """True or false."""
     value = at(data, *keys)
-    return reported(value, source) if isinstance(value, bool) else _missing(source, keys)
+    return reported(value, source) if isinstance(value, bool) else missing(data, source, keys[-1])
 
 
-def _missing(source: str, keys: tuple[str | int, ...]) -> Fact[Any]:
-    return failed(f"{source} holds no {keys[-1]}")
+def missing(data: Any, source: str, what: str | int) -> Unknown:
+    """Why something is not in an answer: the reason of the answer itself, where that is Unknown."""
+    return data if isinstance(data, Unknown) else failed(f"{source} holds no {what}")

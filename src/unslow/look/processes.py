@@ -1,7 +1,7 @@
 """The processes of this machine, from /proc: names first, the rest only of those that somebody asks for."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from unslow.facts.values import Fact, Known, not_found, reported
@@ -75,6 +75,15 @@ class Process(NamedTuple):
         except LookError:
             return ""
 
+    def roots(self) -> tuple[str, ...]:
+        """What to put before a path that it names: a container has files of its own."""
+        return f"/proc/{self.pid}/root", ""
+
+    def outputs(self) -> list[str]:
+        """The files that its output goes to; a pipe or a terminal is none."""
+        paths = dict.fromkeys(self.link(f"fd/{descriptor}").value_or("") for descriptor in (1, 2))
+        return [path for path in paths if is_file_path(path)]
+
     def link(self, name: str) -> Fact[str]:
         """Where a link of the process leads."""
         path = f"/proc/{self.pid}/{name}"
@@ -84,6 +93,17 @@ class Process(NamedTuple):
             return unknown(error)
 
 
+def is_file_path(path: str) -> bool:
+    """Whether a path may name a file that holds something."""
+    return path.startswith("/") and not path.startswith(("/dev/", "/proc/"))
+
+
+def read_process(system: System, pid: int) -> Process:
+    """One process with its name, which is empty where it is gone."""
+    nameless = Process(system, pid, "")
+    return nameless._replace(name=nameless.text("comm").strip())
+
+
 def read_processes(system: System) -> tuple[Process, ...]:
     """Every process, by its pid; LookError where nobody may look."""
     try:
@@ -91,19 +111,13 @@ def read_processes(system: System) -> tuple[Process, ...]:
     except LookError as error:
         hint = "give the URL or the log of the server"
         raise LookError(f"cannot list processes: {error.why}", error.absence, hint) from error
-    found = tuple(_processes(system, sorted(int(name) for name in names if name.isdecimal())))
+    found = tuple(read_process(system, pid) for pid in sorted(int(name) for name in names if name.isdecimal()))
     if not found:
         raise LookError("/proc shows no process at all", how_to_get="give the URL or the log of the server")
     return found
 
 
-def _processes(system: System, pids: list[int]) -> Iterator[Process]:
-    for pid in pids:
-        nameless = Process(system, pid, "")
-        yield nameless._replace(name=nameless.text("comm").strip())
-
-
-def ancestors(process: Process, processes: tuple[Process, ...]) -> Iterator[Process]:
+def ancestors(process: Process, processes: Sequence[Process]) -> Iterator[Process]:
     """Its parent, its parent's parent, and so on."""
     by_pid = {p.pid: p for p in processes}
     seen = {process.pid}
@@ -111,6 +125,22 @@ def ancestors(process: Process, processes: tuple[Process, ...]) -> Iterator[Proc
         seen.add(pid)
         process = by_pid[pid]
         yield process
+
+
+def started_by(process: Process, processes: Sequence[Process]) -> list[Process]:
+    """Those that it started, directly or not; it is none of them."""
+    return [p for p in processes if any(a.pid == process.pid for a in ancestors(p, processes))]
+
+
+def outermost(these: Sequence[Process], processes: Sequence[Process]) -> list[Process]:
+    """Those that none of the others started, directly or not."""
+    return not_started_by(these, these, processes)
+
+
+def not_started_by(these: Sequence[Process], parents: Sequence[Process], processes: Sequence[Process]) -> list[Process]:
+    """Those of `these` that none of the parents started, directly or not."""
+    pids = {parent.pid for parent in parents}
+    return [p for p in these if not any(a.pid in pids for a in ancestors(p, processes))]
 
 
 def words_of(command: Fact[list[str]]) -> list[str]:

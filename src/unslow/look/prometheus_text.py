@@ -5,14 +5,13 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from unslow.facts.values import Fact, Known, Unknown, estimated, not_found, reported
+from unslow.facts.values import LARGEST_COUNT, Fact, Known, Unknown, estimated, not_found, reported
 
 MOST_LINES = 20_000
 MOST_SAMPLES = 5_000
 _LONGEST_LINE = 16_384
-_MOST_COUNT = 2**53
 _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]{0,120})(?:\{(.{0,12000})\})?[ \t]{1,8}(\S{1,40})(?:[ \t].{0,40})?")
-_LABEL = re.compile(r'([a-zA-Z_]\w{0,80})="((?:[^"\\]|\\.){0,2000})"')
+_LABEL = re.compile(r'\b([a-zA-Z_]\w{0,80})="((?:[^"\\]|\\.){0,2000})"')
 _ESCAPES = {"\\n": "\n", '\\"': '"', "\\\\": "\\"}
 
 
@@ -45,7 +44,7 @@ class Metrics(NamedTuple):
     def whole(self, *names: str, **labels: str) -> Fact[int]:
         """All values together, as a whole number."""
         fact = self.total(*names, **labels)
-        if isinstance(fact, Known) and fact.value < _MOST_COUNT:
+        if isinstance(fact, Known) and fact.value < LARGEST_COUNT:
             return reported(int(fact.value), fact.source)
         return self._missing(names)
 
@@ -60,6 +59,14 @@ class Metrics(NamedTuple):
         if not self.values(upper) or below < max(least, math.ulp(0)):
             return not_found(f"{self.source} has counted too little of {lower}")
         return estimated(above / below, f"{self.source}: {upper} / {lower}")
+
+    def rate(self, *means: str, least: float) -> Fact[float]:
+        """So many a second, by the first of these means of seconds that was taken over at least so many."""
+        for mean in means:
+            seconds = self.ratio(f"{mean}_sum", f"{mean}_count", least)
+            if isinstance(seconds, Known) and seconds.value > 0:
+                return estimated(1 / seconds.value, f"{self.source}: {mean}, of all requests so far")
+        return not_found(f"{self.source} has counted too few of {means[0]}")
 
     def labels(self, name: str) -> dict[str, str]:
         """The labels of an information metric, of which the value is nothing."""

@@ -1,5 +1,7 @@
 """Slow, normal, failed, or not to be told."""
 
+import re
+
 from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
@@ -14,6 +16,9 @@ WORTH_NAMING = 1.15
 """A gain below this is no reason to call a system slow, nor to touch it."""
 CONTRADICTION = 1.3
 """A single stream that is so much faster than the bandwidth allows shows that some fact is wrong."""
+
+_OTHERS = re.compile(r"(?i)\b(?:from|by|background|another|other)\b")
+"""A CPU that is busy with something else is not how such hardware behaves."""
 
 Predictions = tuple[Prediction | Unknown, Prediction | Unknown]
 
@@ -61,7 +66,7 @@ def told_normal(case: Case) -> str:
         return ""
     if remarks_on(case, Topic.SATURATED):
         return "more threads give nothing because a few of them already read memory as fast as it can be read"
-    if has_no_gpu(case) and remarks_on(case, Topic.CPU_BUSY):
+    if has_no_gpu(case) and any(not _OTHERS.search(r.text) for r in remarks_on(case, Topic.CPU_BUSY)):
         return "there is no GPU, so the CPU is busy with every token, and reads all weights for each from RAM"
     return ""
 

@@ -1,4 +1,4 @@
-"""Launch lines and a router of a real llama-server, recorded by `lab/launch_lines.py`: what is known is true."""
+"""Launch lines and a router of a real llama-server, recorded by `python -m lab.launch_lines`: what is known is true."""
 
 import json
 import os

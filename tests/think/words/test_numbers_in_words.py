@@ -124,3 +124,8 @@ def test_contexts_in_turn():
 
 def test_every_phrase_has_a_reader():
     assert {phrase.kind for phrase in number_phrases()} <= _READERS.keys()
+
+
+def test_the_cpus_of_a_machine_are_no_quota():
+    assert read_words(["docker compose with cpus: 4"], "r").machine.cpu.quota_cpus.need() == 4
+    assert read_words(["2 CPUs, 64 GB"], "r").machine.cpu.quota_cpus.value_or(None) is None

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.think.words.lines import LONGEST_LINE, MOST_LINES, plain, prose
+from unslow.think.words.lines import LONGEST_LINE, MOST_CHARACTERS, MOST_LINES, plain, prose
 
 
 def texts(*lines: str) -> list[str]:
@@ -95,6 +95,7 @@ def test_endless_texts_are_bounded():
     words = ["".join(chr(97 + int(digit)) for digit in str(n)) for n in range(2 * MOST_LINES)]
     assert len(list(prose(words, "r"))) == MOST_LINES
     assert [len(text) for text in texts("a" * 10**6)] == [LONGEST_LINE]
+    assert sum(map(len, texts(*(word + "x" * LONGEST_LINE for word in words)))) <= MOST_CHARACTERS
 
 
 def test_what_comes_again_and_again_is_a_programs():

@@ -1,5 +1,6 @@
 import pytest
 
+from unslow.facts.account import Topic
 from unslow.think.words import read_words
 
 
@@ -52,3 +53,25 @@ def test_the_border_between_well_and_slow(line, before, since):
 
 def test_ten_is_after_nine():
     assert told("0.10.0 -> 0.9.6 makes it fast again")[2:] == ("0.9.6", "0.10.0")
+
+
+@pytest.mark.parametrize(
+    ("line", "before", "since"),
+    [
+        ("0.3.28 much slower than 0.3.26", "0.3.26", "0.3.28"),
+        ("0.4.2 generates at half the speed of 0.3.14", "0.3.14", "0.4.2"),
+        ("b3600 is faster than b3650", "b3600", "b3650"),
+        ("0.3.28 is slow, 0.3.26 was normal", "0.3.26", "0.3.28"),
+        ("version 1.52.0 is slow", "", "1.52.0"),
+        ("slower than 1.43", "1.43", ""),
+        ("12.5 t/s, slower than 1.5x of before", "", ""),
+    ],
+)
+def test_versions_that_are_held_against_one_another(line, before, since):
+    assert told(line)[2:] == (before, since)
+
+
+def test_speeds_that_are_labelled_with_versions():
+    account = read_words(["runtime 1.7.0: 106.99 tok/s", "runtime 1.8.1: 73.35 tok/s"], "r").subject.account
+    assert (account.version_before.need(), account.version_since.need()) == ("1.7.0", "1.8.1")
+    assert account.comparisons.need()[0].differs == (Topic.VERSION,)

@@ -8,8 +8,9 @@ import msgspec
 from unslow.facts.model import Model
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, Fact, reported
+from unslow.look.command_line import Setting
 from unslow.look.flags import Commands
-from unslow.look.llama_server.arguments import Setting, parse_settings, without_secrets
+from unslow.look.llama_server.arguments import parse_settings, without_secrets
 from unslow.look.llama_server.flags import FLAGS
 from unslow.look.llama_server.told import told
 

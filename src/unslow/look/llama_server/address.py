@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from functools import partial
 
 from unslow.facts.values import Fact, Known, Unknown, not_found, reported
-from unslow.look.llama_server.arguments import Setting, parse_settings
+from unslow.look.addresses import is_port, seen_host
+from unslow.look.command_line import UNSET, Setting
+from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.llama_server.process import FoundServer, absolute, is_server, parents_of
 from unslow.look.processes import Process, words_of
 from unslow.look.system import LookError
@@ -16,8 +18,6 @@ ROUTER_PORT = "LLAMA_SERVER_ROUTER_PORT"
 SWAP = "llama-swap"
 _SWAP_DEFAULT = ":8080"
 _KEY_FILE_BYTES = 65536
-_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 (read, not bound)
-_UNSET = Setting("", "")
 
 
 def url_of(settings: Mapping[str, Setting]) -> Fact[str]:
@@ -27,10 +27,11 @@ def url_of(settings: Mapping[str, Setting]) -> Fact[str]:
     host = next((h.strip() for h in hosts if not h.strip().endswith(".sock")), None)
     if host is None:
         return Unknown(f"it listens on the socket {hosts[0]}", "give it a port with --port")
-    host = "127.0.0.1" if host in _EVERYWHERE else host
+    if not is_port(port):
+        return Unknown(f"{port[:40]!r} is not a port", "give the URL")
     scheme = "https" if "certificate" in settings else "http"
-    prefix = settings.get("api_prefix", _UNSET).value.strip("/")
-    url = f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
+    prefix = settings.get("api_prefix", UNSET).value.strip("/")
+    url = f"{scheme}://{seen_host(host)}:{port}"
     return reported(f"{url}/{prefix}" if prefix else url, settings.get("port", Setting("", "default port")).source)
 
 
@@ -53,7 +54,7 @@ def _swap_url(command: list[str]) -> str:
     attached = [word.partition("=")[2] for word in command if word.lstrip("-").startswith("listen=")]
     listen = command[flags[-1] + 1] if flags else attached[-1] if attached else _SWAP_DEFAULT
     host, _, port = listen.rpartition(":")
-    return f"http://{'127.0.0.1' if host.strip('[]') in _EVERYWHERE else host}:{port}"
+    return f"http://{seen_host(host)}:{port}"
 
 
 def read_api_key(process: Process) -> str:
@@ -63,8 +64,8 @@ def read_api_key(process: Process) -> str:
     """
     command = words_of(process.command())
     settings = parse_settings(command, _key_variables(process))
-    given = next((key for key in settings.get("api_key", _UNSET).value.split(",") if key.strip()), "")
-    return given.strip() or _first_key_in_file(process, settings.get("api_key_file", _UNSET).value)
+    given = next((key for key in settings.get("api_key", UNSET).value.split(",") if key.strip()), "")
+    return given.strip() or _first_key_in_file(process, settings.get("api_key_file", UNSET).value)
 
 
 def _key_variables(process: Process) -> dict[str, str]:
@@ -76,7 +77,7 @@ def _first_key_in_file(process: Process, path: str) -> str:
     place = absolute(path, process.folder()) if path else not_found("no file of keys")
     if not isinstance(place, Known):
         return ""
-    for root in (f"/proc/{process.pid}/root", ""):  # a container has files of its own
+    for root in process.roots():
         try:
             # a file of keys is the one file that a recording must not hold
             text = process.system.ask(f"{UNRECORDED}{root}{place.value}", partial(_read_file, root + place.value))

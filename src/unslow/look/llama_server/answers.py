@@ -4,30 +4,37 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
 
+import msgspec
+
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, failed, first_known, not_supported, reported
+from unslow.look.json_fields import count, missing, text
 from unslow.look.llama_server.http import LOADING, Answers, is_router
 from unslow.look.llama_server.metrics import parse_metrics
 from unslow.look.logs.llama_cpp.model import parse_file_type
-
-_MOST_COUNT = 2**53
 
 
 def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
     """The facts of all answers together; `source` names each of them."""
     props = parse_props(answers.props, source["props"])
-    models = parse_models(answers.models, source["models"])
+    return Subject(
+        runtime=_runtime(answers, props.runtime, source),
+        model=_model(props.model, parse_models(answers.models, source["models"])),
+    )
+
+
+def _runtime(answers: Answers, props: Runtime, source: Mapping[str, str]) -> Runtime:
     slots = parse_slots(answers.slots, source["slots"])
     metrics = parse_metrics(answers.metrics, source["metrics"])
     longest = [fact for fact in (metrics.longest_sequence, slots.longest_sequence) if isinstance(fact, Known)]
-    runtime = Runtime(
-        name=props.runtime.name,
-        version=props.runtime.version,
-        state=first_known(props.runtime.state, parse_health(answers.health, source["health"])),
-        slots=first_known(props.runtime.slots, slots.slots),
-        context_per_slot=first_known(props.runtime.context_per_slot, slots.context_per_slot),
+    return Runtime(
+        name=props.name,
+        version=props.version,
+        state=first_known(props.state, parse_health(answers.health, source["health"])),
+        slots=first_known(props.slots, slots.slots),
+        context_per_slot=first_known(props.context_per_slot, slots.context_per_slot),
         busy_slots=first_known(slots.busy_slots, metrics.busy_slots),
         deferred_requests=metrics.deferred_requests,
         longest_sequence=max(longest, key=lambda fact: fact.value) if longest else metrics.longest_sequence,
@@ -36,24 +43,18 @@ def subject_of(answers: Answers, source: Mapping[str, str]) -> Subject:
         prefix_hit_rate=metrics.prefix_hit_rate,
         draft_acceptance=metrics.draft_acceptance,
     )
-    model = Model(
-        name=first_known(props.model.name, models.name),
-        path=props.model.path,
-        quant=first_known(props.model.quant, models.quant),
-        parameters=models.parameters,
-        weights_bytes=models.weights_bytes,
-        context_trained=models.context_trained,
-        width=models.width,
-        vocabulary=models.vocabulary,
-    )
-    return Subject(runtime=runtime, model=model)
+
+
+def _model(props: Model, listed: Model) -> Model:
+    name, quant = first_known(props.name, listed.name), first_known(props.quant, listed.quant)
+    return msgspec.structs.replace(listed, name=name, path=props.path, quant=quant)
 
 
 def parse_health(health: Any, source: str) -> Fact[Any]:
     """Loaded or loading; an answer of another kind tells nothing of the model."""
     if isinstance(health, Unknown):
         return reported("loading", source) if health == LOADING else health
-    status = _text(health, source, "status")
+    status = text(health, source, "status")
     return reported("loaded", source) if status.value_or("") == "ok" else failed(f"{source} did not say that it is ok")
 
 
@@ -61,15 +62,15 @@ def parse_props(props: Any, source: str) -> Subject:
     """Slots, context of each, build and model file."""
     if is_router(props):
         return _router(source)
-    path = _text(props, source, "model_path")
-    quant = _text(props, source, "model_ftype")
-    alias = first_known(_text(props, source, "model_alias"), path)
+    path = text(props, source, "model_path")
+    quant = text(props, source, "model_ftype")
+    alias = first_known(text(props, source, "model_alias"), path)
     runtime = Runtime(
-        name=reported("llama.cpp", source) if _is_props(props) else _missing(props, source, "settings of llama.cpp"),
-        version=_text(props, source, "build_info"),
+        name=reported("llama.cpp", source) if _is_props(props) else missing(props, source, "settings of llama.cpp"),
+        version=text(props, source, "build_info"),
         state=_props_state(props, source),
-        slots=_count(props, source, "total_slots"),
-        context_per_slot=_count(props, source, "default_generation_settings", "n_ctx"),
+        slots=count(props, source, "total_slots"),
+        context_per_slot=count(props, source, "default_generation_settings", "n_ctx"),
     )
     model = Model(
         path=path,
@@ -82,7 +83,7 @@ def parse_props(props: Any, source: str) -> Subject:
 def _props_state(props: Any, source: str) -> Fact[Any]:
     """A server that knows its settings has loaded its model, or has put it away for now."""
     if not _is_props(props):
-        return _missing(props, source, "settings of llama.cpp")
+        return missing(props, source, "settings of llama.cpp")
     return reported("asleep" if props.get("is_sleeping") is True else "loaded", source)
 
 
@@ -99,56 +100,27 @@ def _router(source: str) -> Subject:
 def parse_models(models: Any, source: str) -> Model:
     """Exact size, parameters and shape of the first model."""
     first = ("data", 0)
-    quant = _text(models, source, *first, "meta", "ftype")
+    quant = text(models, source, *first, "meta", "ftype")
     return Model(
-        name=_text(models, source, *first, "id"),
+        name=text(models, source, *first, "id"),
         quant=reported(parse_file_type(quant.value), source) if isinstance(quant, Known) else quant,
-        parameters=_count(models, source, *first, "meta", "n_params"),
-        weights_bytes=_count(models, source, *first, "meta", "size"),
-        context_trained=_count(models, source, *first, "meta", "n_ctx_train"),
-        width=_count(models, source, *first, "meta", "n_embd"),
-        vocabulary=_count(models, source, *first, "meta", "n_vocab"),
+        parameters=count(models, source, *first, "meta", "n_params"),
+        weights_bytes=count(models, source, *first, "meta", "size"),
+        context_trained=count(models, source, *first, "meta", "n_ctx_train"),
+        width=count(models, source, *first, "meta", "n_embd"),
+        vocabulary=count(models, source, *first, "meta", "n_vocab"),
     )
 
 
 def parse_slots(slots: Any, source: str) -> Runtime:
     """How many slots there are, how many work, and the longest sequence they hold."""
     if not isinstance(slots, list) or not all(isinstance(slot, dict) for slot in slots):
-        why = _missing(slots, source, "a list of slots")
+        why = missing(slots, source, "a list of slots")
         return Runtime(slots=why, busy_slots=why, longest_sequence=why, context_per_slot=why)
-    lengths = [_count(slot, source, "n_prompt_tokens").value_or(0) for slot in slots]
+    lengths = [count(slot, source, "n_prompt_tokens").value_or(0) for slot in slots]
     return Runtime(
         slots=reported(len(slots), source),
         busy_slots=reported(sum(slot.get("is_processing") is True for slot in slots), source),
         longest_sequence=reported(max(lengths, default=0), source),
-        context_per_slot=_count(slots, source, 0, "n_ctx"),
+        context_per_slot=count(slots, source, 0, "n_ctx"),
     )
-
-
-def _at(data: Any, *keys: str | int) -> Any:
-    """What lies at the end of a path, or None."""
-    for key in keys:
-        if isinstance(key, str) and isinstance(data, dict):
-            data = data.get(key)
-        elif isinstance(key, int) and isinstance(data, list) and len(data) > key:
-            data = data[key]
-        else:
-            return None
-    return data
-
-
-def _missing(data: Any, source: str, what: str) -> Unknown:
-    """Why something is not in an answer: the reason of the answer itself, where there is none."""
-    return data if isinstance(data, Unknown) else failed(f"{source} holds no {what}")
-
-
-def _count(data: Any, source: str, *keys: str | int) -> Fact[int]:
-    value = _at(data, *keys)
-    if type(value) is int and 0 <= value < _MOST_COUNT:
-        return reported(value, source)
-    return _missing(data, source, str(keys[-1]))
-
-
-def _text(data: Any, source: str, *keys: str | int) -> Fact[str]:
-    value = _at(data, *keys)
-    return reported(value, source) if isinstance(value, str) and value else _missing(data, source, str(keys[-1]))

@@ -4,34 +4,13 @@ A flag on the command line beats its environment variable; the last of several f
 """
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
 
+from unslow.look.command_line import COMMAND, ENVIRONMENT, Setting, Spelled, hidden
 from unslow.look.llama_server.flags import FLAGS, OFF, ON, SECRET, Flag
-
-COMMAND = "command line"
-ENVIRONMENT = "environment"
-SHOWN_KEY = "KEY"
-"""What stands where a key was: the reader of a command line puts their own in."""
 
 _BY_SPELLING = {word: name for name, flag in FLAGS.items() for word in flag.spellings + flag.opposites}
 _REPEATABLE = ("override",)
 _EVERYTHING = "2147483647"
-
-
-class Setting(NamedTuple):
-    """A value as it was written, and where."""
-
-    value: str
-    source: str
-
-
-class Spelled(NamedTuple):
-    """A known flag on a command line: which, the words it takes up, and its value."""
-
-    name: str
-    start: int
-    end: int
-    value: str
 
 
 def parse_settings(command: Sequence[str], environment: Mapping[str, str]) -> dict[str, Setting]:
@@ -58,12 +37,7 @@ def spelled_flags(command: Sequence[str]) -> list[Spelled]:
 
 def without_secrets(command: Sequence[str]) -> list[str]:
     """The command line as anybody may see it."""
-    words = list(command)
-    for name, start, end, _ in reversed(spelled_flags(command)):
-        if name in SECRET:
-            flag, equals, _ = command[start].partition("=")
-            words[start:end] = [f"{flag}={SHOWN_KEY}"] if equals else [flag, SHOWN_KEY][: end - start]
-    return words
+    return hidden(command, [(flag.start, flag.end) for flag in spelled_flags(command) if flag.name in SECRET])
 
 
 def _value(flag: Flag, word: str, command: Sequence[str], at: int, attached: str | None) -> tuple[str, int]:

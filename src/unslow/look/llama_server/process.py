@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 from unslow.facts.units import KIB
 from unslow.facts.values import NOT_LOOKED, Fact, Unknown, failed, not_found, reported
+from unslow.look.command_line import UNSET, Setting
 from unslow.look.kernel.cpu_lists import parse_cpu_list
-from unslow.look.llama_server.arguments import Setting, parse_settings
-from unslow.look.processes import Process, ancestors, words_of
+from unslow.look.llama_server.arguments import parse_settings
+from unslow.look.processes import Process, ancestors, read_process, words_of
 from unslow.look.system import System
 
 _NAMES = ("llama", "server", "com.docker.llam")  # the kernel keeps fifteen letters of a name
@@ -40,16 +41,14 @@ class FoundServer(NamedTuple):
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Every llama-server that nobody else speaks for; a router with models is spoken for by their servers."""
-    everything = tuple(processes)
-    servers = [process for process in everything if is_server(process) and not is_owned(process, everything)]
+    servers = [process for process in processes if is_server(process) and not is_owned(process, processes)]
     parents = {process.parent_pid() for process in servers}
     return [process for process in servers if process.pid not in parents]
 
 
 def find_one(system: System, pid: int) -> FoundServer | None:
     """The process if it is a llama-server; None for any other, and for one that is gone."""
-    nameless = Process(system, pid, "")
-    process = nameless._replace(name=nameless.text("comm").strip())
+    process = read_process(system, pid)
     return found_server(process) if is_server(process) else None
 
 
@@ -83,11 +82,11 @@ def is_llama_server(name: str, command: list[str]) -> bool:
         return True
     if name == "llama":
         return command[1:2] in (["serve"], ["server"])
-    model = parse_settings(command, {}).get("model", Setting("", ""))
+    model = parse_settings(command, {}).get("model", UNSET)
     return name == "server" and model.value.endswith(".gguf")
 
 
-def is_owned(process: Process, processes: tuple[Process, ...]) -> bool:
+def is_owned(process: Process, processes: Sequence[Process]) -> bool:
     """Whether Ollama or LM Studio started it, which then speak for it."""
     command = words_of(process.command())
     program = command[0] if command else ""
@@ -102,8 +101,7 @@ def parents_of(process: Process, most: int = 4) -> Iterator[Process]:
         pid = process.parent_pid()
         if pid <= 1:
             return
-        nameless = Process(process.system, pid, "")
-        process = nameless._replace(name=nameless.text("comm").strip())
+        process = read_process(process.system, pid)
         yield process
 
 

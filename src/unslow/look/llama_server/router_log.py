@@ -1,9 +1,10 @@
 """The log of a router, which passes on what its servers say: `[39699] ...` is from the one at that port."""
 
-from unslow.facts.values import Fact, Known, reported
-from unslow.look.llama_server.arguments import Setting
+from unslow.facts.values import Fact, reported
+from unslow.look.command_line import UNSET, Setting
 from unslow.look.llama_server.process import FoundServer, found_server, is_server, parents_of
 from unslow.look.logs.llama_cpp import LlamaLog, parse_log
+from unslow.look.processes import is_file_path
 from unslow.look.system import LookError
 
 HEAD_BYTES = 8 * 1024**2
@@ -12,7 +13,7 @@ HEAD_BYTES = 8 * 1024**2
 def read_router_log(found: FoundServer, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog] | None:
     """What the router of a server wrote down of it; None where it has no router, or none that writes to a file."""
     router = next((parent for parent in parents_of(found.process) if is_server(parent)), None)
-    port = settings.get("port", Setting("", "")).value
+    port = settings.get("port", UNSET).value
     if router is None or not port.isdecimal():
         return None
     for path in _paths(found_server(router)):
@@ -32,7 +33,5 @@ def lines_of(text: str, port: str) -> list[str]:
 
 
 def _paths(router: FoundServer) -> list[str]:
-    links = [router.process.link(f"fd/{descriptor}") for descriptor in (1, 2)]
-    told = router.settings().get("log_file", Setting("", "")).value
-    paths = [told, *(link.value for link in links if isinstance(link, Known))]
-    return [path for path in dict.fromkeys(paths) if path.startswith("/") and not path.startswith(("/dev/", "/proc/"))]
+    told = router.settings().get("log_file", UNSET).value
+    return list(dict.fromkeys([*([told] if is_file_path(told) else []), *router.process.outputs()]))

@@ -1,7 +1,6 @@
 """One server as a subject: its process, its answers, its log and its model file laid over one another."""
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -10,9 +9,11 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, not_found, reported
+from unslow.look.addresses import is_here
+from unslow.look.command_line import Setting
 from unslow.look.llama_server.address import front_of, read_api_key, url_of
 from unslow.look.llama_server.answers import subject_of
-from unslow.look.llama_server.arguments import Setting, without_secrets
+from unslow.look.llama_server.arguments import without_secrets
 from unslow.look.llama_server.builds import oldest_possible
 from unslow.look.llama_server.http import Answers, read_answers
 from unslow.look.llama_server.log_file import read_own_log
@@ -23,7 +24,6 @@ from unslow.look.llama_server.told import told
 from unslow.look.logs.llama_cpp import LlamaLog
 from unslow.look.models.gguf import model_facts, read_gguf
 from unslow.look.system import LookError, System
-from unslow.look.system.http import is_loopback
 
 
 def read_server(system: System, target: FoundServer | str, api_key: str = "") -> Subject:
@@ -34,8 +34,7 @@ def read_server(system: System, target: FoundServer | str, api_key: str = "") ->
 def _read_url(system: System, url: str, api_key: str) -> Subject:
     url = url.rstrip("/")
     subject = http_subject(read_answers(system, url, api_key), reported(url, "given"))
-    # a path on another machine says nothing about a file on this one
-    return with_file(system, subject, [""]) if is_loopback(_host(url)) else subject
+    return with_file(system, subject, [""]) if is_here(url) else subject
 
 
 def _read_process(system: System, found: FoundServer, api_key: str) -> Subject:
@@ -51,14 +50,7 @@ def _read_process(system: System, found: FoundServer, api_key: str) -> Subject:
     runtime = overlaid(subject.runtime, _of_process(found, http.runtime.url, path))
     model = overlaid(subject.model, Model(path=_model_path(found, settings, log)))
     whole = msgspec.structs.replace(subject, runtime=runtime, model=model)
-    return with_file(system, whole, [f"/proc/{found.pid}/root", ""])
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
+    return with_file(system, whole, found.process.roots())
 
 
 def http_subject(answers: Answers, url: Fact[str]) -> Subject:

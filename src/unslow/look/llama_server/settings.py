@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from unslow.facts.units import MIB
 from unslow.facts.values import Fact, Known, estimated, failed, not_found, reported
-from unslow.look.llama_server.arguments import Setting
+from unslow.look.command_line import Setting
 from unslow.look.llama_server.flags import FLAGS, OFF, ON
 
 _MOST_DIGITS = 12

@@ -5,7 +5,7 @@ from typing import Any
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Fact, not_found, reported
-from unslow.look.llama_server.arguments import COMMAND, ENVIRONMENT, Setting
+from unslow.look.command_line import COMMAND, ENVIRONMENT, Setting
 from unslow.look.llama_server.flags import FLAGS, ON
 from unslow.look.llama_server.settings import Told, number
 

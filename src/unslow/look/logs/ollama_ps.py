@@ -24,6 +24,7 @@ _ROW = re.compile(
     rf"(?:(100)%\s{{1,4}}(GPU|CPU)|{_SPLIT}|(Unknown))(?:{_GAP}(\d{{3,8}})(?![\w%]))?(?:{_GAP}(Forever|Never|Stopping))?"
 )
 _PHRASE = re.compile(rf"{_SPLIT}|\b(\d{{1,3}})%\s?CPU\s?[/,]\s?(\d{{1,3}})%\s?GPU\b|\b100%\s(GPU|CPU)\b")
+_SIZE_BEFORE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?\s?[KMGT]B)[\s|,:]{1,80}$")
 _COMMAND = re.compile(r"ollama ps|\bPROCESSOR\b")
 _FIELD = re.compile(
     r"[\"'](name|size|size_vram|context_length|quantization_level|parameter_size)[\"']\s*:\s*"
@@ -148,11 +149,24 @@ def _phrase(places: Places) -> Seen:
     """`68%/32% CPU/GPU` alone; "100% CPU" could be a load, unless the command is named nearby."""
     if "%" not in places.joined:
         return Seen()
+    shares: list[tuple[float, int | None, str]] = []
     for found, where in islice(places.find(_PHRASE), _MOST_PHRASES):
         cpu, gpu, other_cpu, other_gpu, side = found.groups()
         share = 1.0 * (side == "GPU") if side else _share(cpu or other_cpu, gpu or other_gpu)
         if share is None or (not cpu and not _COMMAND.search(places.near(found, _NEAR))):
             continue
-        runtime = Runtime(name=reported("Ollama", where), vram_share=reported(share, where))
-        return Seen(subject=Subject(runtime=runtime), lines=1)
-    return Seen()
+        shares.append((share, _size_before(places, found), where))
+    if not shares:
+        return Seen()
+    share, size, where = min(shares, key=lambda each: each[0])  # of several the one with least on the GPU: the slowest
+    sizes: dict[str, Any] = {}
+    if size is not None:
+        sizes = {"size_bytes": reported(size, where), "size_vram_bytes": estimated(round(size * share), where)}
+    runtime = Runtime(name=reported("Ollama", where), vram_share=reported(share, where), **sizes)
+    return Seen(subject=Subject(runtime=runtime), lines=1)
+
+
+def _size_before(places: Places, found: re.Match[str]) -> int | None:
+    """The column SIZE, where it stands right before the share: `52 GB    4%/96% CPU/GPU`."""
+    before = _SIZE_BEFORE.search(places.joined[max(0, found.start() - _NEAR) : found.start()])
+    return size_bytes(before[1]) if before else None

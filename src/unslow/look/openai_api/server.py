@@ -19,6 +19,14 @@ _REASONS = {
 _MISSING = (404, 405, 501)
 
 
+def json_of(answer: Answer) -> Any:
+    """The JSON of an answer that went well; None for any other."""
+    try:
+        return answer.json() if answer.status == OK else None
+    except LookError:
+        return None
+
+
 class Server(NamedTuple):
     """Where a server is, and the key that it wants."""
 

@@ -13,9 +13,9 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Fact, Unknown, estimated, not_supported, reported
 from unslow.look.openai_api.models import Listed, parse_models
-from unslow.look.openai_api.server import LOCKED, OK, Server
+from unslow.look.openai_api.server import LOCKED, Server, json_of
 from unslow.look.processes import Process
-from unslow.look.system import Answer, LookError, System
+from unslow.look.system import LookError, System
 
 NAME = "OpenAI-compatible"
 PORTS: tuple[int, ...] = ()
@@ -45,15 +45,8 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     answer = server.ask("/v1/models")
     if answer.status in LOCKED:
         raise LookError(f"{server.url} wants another API key", Absence.FAILED, "give it with --api-key")
-    models = parse_models(_json(answer), f"{server.url}/v1/models") if answer.status == OK else None
+    models = parse_models(json_of(answer), f"{server.url}/v1/models")
     return None if models is None else (_subject(server.url, models),)
-
-
-def _json(answer: Answer) -> Any:
-    try:
-        return answer.json()
-    except LookError:
-        return None
 
 
 def _subject(url: str, models: list[Listed]) -> Subject:

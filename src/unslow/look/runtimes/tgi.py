@@ -4,10 +4,8 @@ Written by its documentation and by recorded text: it needs a GPU, and none of i
 it in repair since 2026-01; they name vLLM, SGLang and llama.cpp as what to use instead.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import msgspec
 
 from unslow.facts.bounded import bounded
 from unslow.facts.knob import Change, Knob
@@ -15,22 +13,22 @@ from unslow.facts.merge import overlaid
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, estimated, not_found, not_supported, reported
+from unslow.facts.values import Fact, not_supported, reported
+from unslow.look.command_line import Setting
+from unslow.look.json_fields import at
 from unslow.look.logs.tgi import DIALECT
 from unslow.look.openai_api.server import Server
-from unslow.look.processes import Process, words_of
+from unslow.look.processes import Process
 from unslow.look.prometheus_text import Metrics
-from unslow.look.serving.address import is_local, url_of
-from unslow.look.serving.arguments import Setting
+from unslow.look.serving.address import url_of
 from unslow.look.serving.asking import metrics_of, offered
-from unslow.look.serving.json_facts import Place, at, count, facts_at, text
-from unslow.look.serving.model_folder import model_of_name, places_of, with_files
-from unslow.look.serving.own_log import read_own_log
-from unslow.look.serving.processes import find_servers, of_process
+from unslow.look.serving.engine import Engine
+from unslow.look.serving.json_facts import Place, count, facts_at, text
+from unslow.look.serving.model_folder import model_of_name
+from unslow.look.serving.processes import find_servers
 from unslow.look.serving.tgi_flags import FLAGS, told
 from unslow.look.serving.tgi_flags import PROGRAM as NAME
 from unslow.look.serving.turns import Turn, kv_type, nothing, number, spell_turn
-from unslow.look.system import LookError, System, unknown
 
 PORTS = (3000,)
 RANK = 2
@@ -59,47 +57,15 @@ def is_server(words: Sequence[str]) -> bool:
     return any(word.rpartition("/")[2] == "text-generation-launcher" for word in words[:3])
 
 
-def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
-    """The server at a URL; None where it is not TGI."""
-    subject = _asked(Server(system, url.rstrip("/"), api_key))
-    if subject is None:
-        return None
-    model = subject.model
-    if is_local(url):  # a path on another machine says nothing about a file on this one
-        model = with_files(system, model, model.path.value_or("") or model.name.value_or(""), {}, [""])
-    return (msgspec.structs.replace(subject, model=model),)
-
-
-def read(process: Process, api_key: str) -> tuple[Subject, ...]:
-    """A server by its process: what it was told, what its log says, what it answers."""
-    environment, words = process.environment(), words_of(process.command())
-    settings = FLAGS.settings(words, environment.value_or({}))
-    url = url_of({name: s for name, s in settings.items() if name != "host"}, "3000")
-    http = _answered(process.system, url, api_key or settings.get("api_key", Setting("", "")).value)
-    path, log = read_own_log(process, DIALECT, _LOG)
-    # its variables carry no mark of its own, so they are not kept, and a flag that is missing may be set by one
-    runtime = overlaid(overlaid(told(settings, complete=False), log.runtime), http.runtime)
-    runtime = overlaid(runtime, of_process(process, NAME, FLAGS, url, path))
-    written = settings["model"].value if "model" in settings else ""
-    model = overlaid(model_of_name(written, "command line"), overlaid(log.model, http.model))
-    model = with_files(process.system, model, written, places_of(process), [f"/proc/{process.pid}/root", ""])
-    return (Subject(runtime=runtime, model=model, run=http.run),)
-
-
-def _answered(system: System, url: Fact[str], api_key: str) -> Subject:
-    try:
-        subject = _asked(Server(system, url.value, api_key)) if isinstance(url, Known) else None
-        why = not_found(f"something else answers at {url.value_or('its address')}")
-    except LookError as error:
-        subject, why = None, unknown(error)
-    facts: dict[str, Any] = dict.fromkeys(("state", "busy_slots", "running_requests", "deferred_requests"), why)
-    return subject or Subject(runtime=Runtime(**facts))
+def _url_of(settings: Mapping[str, Setting]) -> Fact[str]:
+    """Its host is that of its container, which means nothing here."""
+    return url_of({name: setting for name, setting in settings.items() if name != "host"}, str(PORTS[0]))
 
 
 def _asked(server: Server) -> Subject | None:
     answer = offered(server, "/info")
     info = answer[0] if answer else None
-    if text(at(info, ("model_id",))) is None or count(at(info, ("max_concurrent_requests",))) is None:
+    if text(at(info, "model_id")) is None or count(at(info, "max_concurrent_requests")) is None:
         return None
     source = f"{server.url}/info"
     why = not_supported("TGI does not say it over HTTP", _LOG)
@@ -108,7 +74,7 @@ def _asked(server: Server) -> Subject | None:
         name=reported(NAME, source), url=reported(server.url, "given"), state=reported("loaded", source), **facts
     )
     metrics = metrics_of(server, "tgi_")
-    model = model_of_name(text(at(info, ("model_id",))) or "", source)
+    model = model_of_name(text(at(info, "model_id")) or "", source)
     if metrics is None:
         return Subject(runtime=runtime, model=model)
     return bounded(Subject(runtime=overlaid(runtime, _counted(metrics)), model=model, run=_run(metrics)))
@@ -126,11 +92,7 @@ def _counted(metrics: Metrics) -> Runtime:
 
 def _decode(metrics: Metrics) -> Fact[float]:
     """By the mean time for each token, the first of every answer among them."""
-    name = "tgi_request_mean_time_per_token_duration"
-    seconds = metrics.ratio(f"{name}_sum", f"{name}_count", _ENOUGH_REQUESTS)
-    if isinstance(seconds, Known) and seconds.value > 0:
-        return estimated(1 / seconds.value, f"{metrics.source}: {name}, of all requests so far")
-    return not_found(f"{metrics.source} has counted too few requests")
+    return metrics.rate("tgi_request_mean_time_per_token_duration", least=_ENOUGH_REQUESTS)
 
 
 def _run(metrics: Metrics) -> Run:
@@ -161,3 +123,7 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
     if change.knob in _TURNS:
         return spell_turn(FLAGS, _TURNS[change.knob], change, runtime)
     return _OTHERS.get(change.knob, [])
+
+
+ENGINE = Engine(NAME, FLAGS, told, DIALECT, _LOG, _url_of, _asked, marked_variables=False)
+read, read_url = ENGINE.read, ENGINE.read_url

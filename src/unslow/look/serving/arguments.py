@@ -7,10 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
-COMMAND = "command line"
-ENVIRONMENT = "environment"
-SHOWN_KEY = "KEY"
-"""What stands where a key was: the reader of a command line puts their own in."""
+from unslow.look.command_line import COMMAND, ENVIRONMENT, Setting, Spelled, hidden
 
 _LONGEST_VALUE = 4096
 
@@ -24,20 +21,9 @@ class Flag(NamedTuple):
     secret: bool = False
 
 
-class Setting(NamedTuple):
-    """A value as it was written, and where."""
-
-    value: str
-    source: str
-
-
-class Spelled(NamedTuple):
-    """A known flag on a command line: which, the words it takes up, and its value."""
-
-    name: str
-    start: int
-    end: int
-    value: str
+def switch(*spellings: str) -> Flag:
+    """A flag without a value."""
+    return Flag(spellings, switch=True)
 
 
 class Flags:
@@ -83,12 +69,8 @@ class Flags:
 
     def without_secrets(self, command: Sequence[str]) -> list[str]:
         """The command line as anybody may see it."""
-        words = list(command)
-        for name, start, end, _ in reversed(self.spelled(command)):
-            if self.flags[name].secret:
-                flag, equals, _ = command[start].partition("=")
-                words[start:end] = [f"{flag}={SHOWN_KEY}"] if equals else [flag, SHOWN_KEY][: end - start]
-        return words
+        secrets = ((flag.start, flag.end) for flag in self.spelled(command) if self.flags[flag.name].secret)
+        return hidden(command, secrets)
 
     def positional(self, command: Sequence[str]) -> Iterator[str]:
         """The words after the program that are neither a flag nor the value of a known one."""

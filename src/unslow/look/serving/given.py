@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from unslow.facts.units import GIB
-from unslow.facts.values import Fact, Known, estimated, failed, not_found, reported
-from unslow.look.serving.arguments import Flags, Setting
+from unslow.facts.values import LARGEST_COUNT, Fact, Known, estimated, failed, not_found, reported
+from unslow.look.command_line import Setting
+from unslow.look.serving.arguments import Flags
 
 _HUMAN = re.compile(r"(\d{1,15})(?:\.(\d{1,6}))?([kmgKMG]?)")
 _SCALES = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "K": 2**10, "M": 2**20, "G": 2**30}
-_MOST_COUNT = 2**53
 _MOST_BYTES = 2**60
 _FREE = ("", "auto", "none", "null")
 
@@ -107,4 +107,4 @@ def human_count(text: str) -> int | None:
     if not found:
         return None
     value = float(f"{found[1]}.{found[2] or 0}") * _SCALES[found[3]] if found[2] else int(found[1]) * _SCALES[found[3]]
-    return int(value) if value < _MOST_COUNT else None
+    return int(value) if value < LARGEST_COUNT else None

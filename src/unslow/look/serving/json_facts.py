@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from unslow.facts.units import GIB
-from unslow.facts.values import Known, reported
+from unslow.facts.values import LARGEST_COUNT, Known, reported
+from unslow.look.json_fields import at
 
-_MOST_COUNT = 2**53
 _MOST_GIBIBYTES = 2**30
 _LONGEST_TEXT = 200
 
@@ -23,22 +23,15 @@ def facts_at(data: Any, places: Sequence[Place], source: str) -> dict[str, Known
     """The facts that are there; the first place of a fact counts."""
     facts: dict[str, Known[Any]] = {}
     for fact, path, kind in places:
-        value = kind(at(data, path))
+        value = kind(at(data, *path))
         if value is not None:
             facts.setdefault(fact, reported(value, f"{source}: {'.'.join(path)}"))
     return facts
 
 
-def at(data: Any, path: Sequence[str]) -> Any:
-    """What lies at the end of a path, or None."""
-    for key in path:
-        data = data.get(key) if isinstance(data, dict) else None
-    return data
-
-
 def count(value: Any) -> int | None:
     """A whole number above nought."""
-    return value if type(value) is int and 0 < value < _MOST_COUNT else None
+    return value if type(value) is int and 0 < value < LARGEST_COUNT else None
 
 
 def share(value: Any) -> float | None:

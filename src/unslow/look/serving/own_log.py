@@ -14,8 +14,8 @@ TAIL_BYTES = 2 * 1024**2
 def read_own_log(process: Process, dialect: LineDialect, how_to_get: str) -> tuple[Fact[str], Subject]:
     """The log that the process writes, and what it tells; the reason where none can be read."""
     why: Unknown = not_found("the server writes to no file", how_to_get)
-    for path in _outputs(process):
-        for root in (f"/proc/{process.pid}/root", ""):  # a container has files of its own
+    for path in process.outputs():
+        for root in process.roots():
             try:
                 return reported(path, f"/proc/{process.pid}/fd"), _read(process, root + path, path, dialect)
             except LookError as error:
@@ -35,8 +35,3 @@ def _read(process: Process, path: str, shown: str, dialect: LineDialect) -> Subj
         for block in blocks([process.system.read_tail(path, TAIL_BYTES)]):
             stream.feed(block)
     return stream.readers["log"].seen(name).subject
-
-
-def _outputs(process: Process) -> list[str]:
-    paths = [process.link(f"fd/{descriptor}").value_or("") for descriptor in (1, 2)]
-    return [path for path in dict.fromkeys(paths) if path.startswith("/") and not path.startswith(("/dev/", "/proc/"))]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Fact, reported
-from unslow.look.processes import Process, ancestors, words_of
+from unslow.look.processes import Process, outermost, words_of
 from unslow.look.serving.arguments import Flags
 
 
@@ -13,15 +13,7 @@ def find_servers(
 ) -> list[Process]:
     """Processes of these names whose command line starts a server; not those within another of them."""
     servers = [p for p in processes if p.name.startswith(names) and is_server(words_of(p.command()))]
-    return without_children(servers, servers, processes)
-
-
-def without_children(
-    these: Sequence[Process], servers: Sequence[Process], processes: Sequence[Process]
-) -> list[Process]:
-    """Those of `these` that none of the servers started, directly or not."""
-    pids = {server.pid for server in servers}
-    return [p for p in these if not any(a.pid in pids for a in ancestors(p, tuple(processes)))]
+    return outermost(servers, processes)
 
 
 def of_process(process: Process, program: str, flags: Flags, url: Fact[str], log_path: Fact[str]) -> Runtime:

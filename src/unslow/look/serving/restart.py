@@ -3,6 +3,7 @@
 import shlex
 from collections.abc import Mapping, Sequence
 
+from unslow.look.command_line import taken_out, unset
 from unslow.look.serving.arguments import Flags
 
 Words = Sequence[str]
@@ -10,13 +11,7 @@ Words = Sequence[str]
 
 def without_flags(flags: Flags, command: Words, names: Words) -> list[str]:
     """The command line with these settings taken out."""
-    words: list[str] = []
-    at = 0
-    for name, start, end, _ in flags.spelled(command):
-        if name in names:
-            words += command[at:start]
-            at = end
-    return [*words, *command[at:]]
+    return taken_out(command, ((flag.start, flag.end) for flag in flags.spelled(command) if flag.name in names))
 
 
 def given_flags(flags: Flags, command: Words, names: Words) -> str:
@@ -29,5 +24,4 @@ def restarted(flags: Flags, command: Words, environment: Mapping[str, str], name
     if not command:
         return ""
     variables = [v for name in names for v in flags.flags[name].variables if v in environment]
-    prefix = ["env", *(word for variable in variables for word in ("-u", variable))] if variables else []
-    return shlex.join([*prefix, *flags.without_secrets(without_flags(flags, command, names)), *words])
+    return shlex.join([*unset(variables), *flags.without_secrets(without_flags(flags, command, names)), *words])

@@ -4,14 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from unslow.facts.runtime import Runtime
-from unslow.look.serving.arguments import Flag, Flags, Setting
+from unslow.look.command_line import Setting
+from unslow.look.serving.arguments import Flag, Flags, switch
 from unslow.look.serving.given import Given
 
 PROGRAM = "SGLang"
-
-
-def _switch(*spellings: str) -> Flag:
-    return Flag(spellings, switch=True)
 
 
 FLAGS = Flags(
@@ -30,9 +27,9 @@ FLAGS = Flags(
         "context": Flag(("--context-length",)),
         "sequences": Flag(("--max-running-requests",)),
         "batched_tokens": Flag(("--chunked-prefill-size",)),
-        "no_prefix_cache": _switch("--disable-radix-cache"),
-        "no_graphs": _switch("--disable-cuda-graph"),
-        "compile": _switch("--enable-torch-compile"),
+        "no_prefix_cache": switch("--disable-radix-cache"),
+        "no_graphs": switch("--disable-cuda-graph"),
+        "compile": switch("--enable-torch-compile"),
         "attention": Flag(("--attention-backend",)),
         "moe_backend": Flag(("--moe-runner-backend",)),
         "tensor_parallel": Flag(("--tp-size", "--tp", "--tensor-parallel-size")),
@@ -44,7 +41,7 @@ FLAGS = Flags(
         "speculative": Flag(("--speculative-algorithm", "--speculative-algo")),
         "draft_model": Flag(("--speculative-draft-model-path", "--speculative-draft")),
         "draft_tokens": Flag(("--speculative-num-draft-tokens",)),
-        "metrics": _switch("--enable-metrics"),
+        "metrics": switch("--enable-metrics"),
     }
 )
 

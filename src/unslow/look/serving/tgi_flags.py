@@ -5,7 +5,8 @@ from typing import Any
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Fact, Known, not_found, reported
-from unslow.look.serving.arguments import Flag, Flags, Setting
+from unslow.look.command_line import Setting
+from unslow.look.serving.arguments import Flag, Flags
 from unslow.look.serving.given import Given
 
 PROGRAM = "TGI"

@@ -8,14 +8,11 @@ from typing import Any
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Fact, Known, first_known, reported
-from unslow.look.serving.arguments import Flag, Flags, Setting
+from unslow.look.command_line import Setting
+from unslow.look.serving.arguments import Flag, Flags, switch
 from unslow.look.serving.given import Given
 
 PROGRAM = "vLLM"
-
-
-def _switch(*spellings: str) -> Flag:
-    return Flag(spellings, switch=True)
 
 
 FLAGS = Flags(
@@ -44,18 +41,18 @@ FLAGS = Flags(
         # work
         "sequences": Flag(("--max-num-seqs",)),
         "batched_tokens": Flag(("--max-num-batched-tokens",)),
-        "chunked": _switch("--enable-chunked-prefill"),
-        "prefix_cache": _switch("--enable-prefix-caching"),
-        "eager": _switch("--enforce-eager"),
+        "chunked": switch("--enable-chunked-prefill"),
+        "prefix_cache": switch("--enable-prefix-caching"),
+        "eager": switch("--enforce-eager"),
         "optimisation": Flag(("-O", "--optimization-level")),
-        "unoptimised": _switch("-O0"),
+        "unoptimised": switch("-O0"),
         "attention": Flag(("--attention-backend",), ("VLLM_ATTENTION_BACKEND",)),
         "attention_config": Flag(("--attention-config.backend", "-ac.backend")),
         "moe_backend": Flag(("--moe-backend",)),
         "tensor_parallel": Flag(("--tensor-parallel-size", "-tp")),
         "pipeline_parallel": Flag(("--pipeline-parallel-size", "-pp")),
         "data_parallel": Flag(("--data-parallel-size", "-dp")),
-        "expert_parallel": _switch("--enable-expert-parallel", "-ep"),
+        "expert_parallel": switch("--enable-expert-parallel", "-ep"),
         "device": Flag(("--device",)),
         # weights
         "quantization": Flag(("--quantization", "-q")),
@@ -66,7 +63,7 @@ FLAGS = Flags(
         "draft_model": Flag(("--speculative-model",)),
         "draft_tokens": Flag(("--num-speculative-tokens",)),
         # what it writes
-        "no_statistics": _switch("--disable-log-stats"),
+        "no_statistics": switch("--disable-log-stats"),
     }
 )
 

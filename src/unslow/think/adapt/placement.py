@@ -18,6 +18,10 @@ from unslow.think.adapt.vram import (
 )
 from unslow.think.physics.placement import Placement, Shape
 
+ALL_LAYERS = 99
+"""Who asks for so many means all: no common model has more."""
+CLEARLY_MORE = 1.15
+"""Times the weights: buffers and an estimate of a file's size are within it."""
 RUNTIME_CONTEXT_BYTES = 500 * MIB
 """What a process holds on an NVIDIA GPU beside its buffers: 480 to 590 MiB on the recorded machines."""
 
@@ -71,10 +75,28 @@ def seen_split(case: Case) -> Split | None:
     return None
 
 
+class Grown(NamedTuple):
+    """Bytes that a loaded model takes in all, on GPUs, and as weights."""
+
+    size: float
+    on_gpu: float
+    weights: float
+
+
+def grown_beyond_weights(case: Case) -> Grown | None:
+    """A model in two places whose part on GPUs is larger than its weights: the cache is what drove it out."""
+    runtime, weights = case.runtime, float(case.model.weights_bytes.value_or(0))
+    size = float(runtime.size_bytes.value_or(0))
+    held = float(runtime.size_vram_bytes.value_or(0)) or size * runtime.vram_share.value_or(0.0)
+    if not weights or not 0 < held < size or held < CLEARLY_MORE * weights:
+        return None
+    return Grown(size, held, weights)
+
+
 def set_on_purpose(case: Case) -> bool:
     """Whether a setting says how many layers go to the GPU, and fewer than there are."""
-    wanted, layers = case.runtime.gpu_layers_set.value_or(-1), case.runtime.layers.value_or(0)
-    return case.runtime.device_set.value_or("") == "none" or 0 <= wanted < (layers or wanted + 1)
+    wanted, layers = case.runtime.gpu_layers_set.value_or(-1), case.runtime.layers.value_or(ALL_LAYERS)
+    return case.runtime.device_set.value_or("") == "none" or 0 <= wanted < layers
 
 
 def read_placement(case: Case, shape: Shape) -> Placement:

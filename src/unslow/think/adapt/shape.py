@@ -1,5 +1,7 @@
 """The model of a case in the numbers that decide its speed."""
 
+import re
+
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, not_found
 from unslow.think.physics.kv_cache import kv_bytes_per_token
@@ -9,11 +11,18 @@ _BITS_TOKEN_TABLE, _BITS_OUTPUT = 4.5, 6.5625  # Q4_K and Q6_K, as the K mixes s
 _EXPERT_MATRICES = 3  # gate, up, down
 _PARAMETERS_PER_WIDTH_SQUARED = 13  # of a layer with grouped heads: 13.0 in Llama 3 8B, 12.8 in 70B, 14.5 in 1B
 _MOST_LAYERS = 130
+ACTIVE_PART = re.compile(r"(?<![a-z0-9.])(?:(\d{1,4}(?:\.\d)?)b[-_ ]?)?a(\d{1,3}(?:\.\d)?)b(?![a-z0-9])", re.IGNORECASE)
+"""Names of mixtures that say how many parameters there are, and how many a token uses."""
 
 
 def missing(what: str, how_to_get: str = "") -> MissingFactError:
     """The error that becomes "cannot tell"."""
     return MissingFactError(not_found(what, how_to_get))
+
+
+def is_mixture(case: Case) -> bool:
+    """Whether the model is a mixture of experts: by its file, by the catalogue, or by a name such as 30B-A3B."""
+    return case.model.experts.value_or(0) >= 1 or bool(ACTIVE_PART.search(case.model.name.value_or("")))
 
 
 def kv_per_token(case: Case) -> float:

@@ -147,6 +147,11 @@ def whole_on_host(case: Case) -> bool:
     return on_host >= (_WHOLE_SHARE * weights if weights else _WHOLE_BYTES)
 
 
+def whole_on_gpu(case: Case) -> bool:
+    """Whether all of the model is on GPUs, by the runtime's own share of it."""
+    return case.runtime.vram_share.value_or(0.0) == 1
+
+
 def _holds_nothing(case: Case) -> bool:
     """Whether a loaded model can't be on any GPU: neither its process nor an unlisted one holds memory."""
     loaded = case.runtime.state.value_or("") == "loaded" and isinstance(case.runtime.pid, Known)

@@ -19,6 +19,7 @@ Answers to hard questions get worse with less thinking.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, names_phase
 from unslow.think.causes._asking import ask_for
@@ -56,10 +57,11 @@ def _by_trial(case: Case) -> Found | None:
 
 def _by_words(case: Case) -> Found | Suspected | None:
     """Somebody who sees it think before it answers, and waits for the answer; the speed itself is no complaint then."""
-    said = remarks_on(case, Topic.LONG_THINKING)
+    said, named = remarks_on(case, Topic.LONG_THINKING), remarks_on(case, Topic.THINKING)
     if not said:
-        return None
-    if names_phase(case, "decode", "prefill", "load") or not is_report(case):
+        return Suspected(named[0].text, "how many tokens are thinking", SHOW) if named else None
+    slow_tokens = names_phase(case, "decode") and isinstance(case.run.decode_tokens_per_s, Known)
+    if slow_tokens or names_phase(case, "load") or not is_report(case):
         return Suspected(said[0].text, "how many tokens are thinking", SHOW)
     return _found(f"the model thinks before it answers: {said[0].text}", cite_remarks(case, said[:1]), None)
 

@@ -96,6 +96,10 @@ def _by_words(case: Case) -> Found | Suspected | None:
     fast, client = remarks_on(case, Topic.SERVER_FAST), remarks_on(case, Topic.CLIENT)
     if fast:
         return _found(f"the server by itself is fast: {fast[0].text}", cite_remarks(case, fast), "another client", None)
+    extra = remarks_on(case, Topic.EXTRA_REQUESTS)
+    if extra:
+        words = f"the client sends requests of its own: {extra[0].text}"
+        return _found(words, cite_remarks(case, extra[:1]), "switch off its title and suggestion requests", None)
     mixed = next((c for c in case.account.comparisons.value_or(()) if Topic.CLIENT in c.differs), None)
     if not client and not mixed:
         return None

@@ -17,27 +17,38 @@ hand also stops llama.cpp's own fit from shrinking it.
 Longer conversations than the new context are cut or refused.
 """
 
+import re
+
+from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, first_known
+from unslow.think.adapt.account import ratio
 from unslow.think.adapt.demand import fitting_placement, read_demand
-from unslow.think.adapt.placement import counted_layers, layers_left_on_host
+from unslow.think.adapt.experiments import experiment_on
+from unslow.think.adapt.placement import counted_layers, grown_beyond_weights, layers_left_on_host
 from unslow.think.adapt.shape import kv_per_token, read_shape
 from unslow.think.adapt.vram import available_vram_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import first_to_decide
+from unslow.think.causes._routes import cite_comparison, first_to_decide
 
 SHORTEST_USEFUL = 4096
 _STEP = 1024
+DRIVEN_OUT = 1.5
+_SETTING = re.compile(
+    r"num_ctx|ctx[-_]size|(?<![\w-])-c \d|n_ctx|max[-_]model[-_]len|contextsize|context (?:length|size|window)|context set", re.I
+)
+LONG = 8192
+"""Tokens: a shorter context is not what makes a model grow."""
 HEADROOM = 2
 """A conversation may grow to twice what was seen before it would be cut."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """See how many more layers would fit at the context that is used, or whether the weights alone would fit."""
-    return first_to_decide(case, _by_layers, _by_reckoning)
+    return first_to_decide(case, _by_layers, _by_reckoning, _by_sizes, _by_trial)
 
 
 def _by_layers(case: Case) -> Found | Absent:
@@ -105,6 +116,43 @@ def _by_reckoning(case: Case) -> Found | Absent | None:
     )
 
 
+def _by_sizes(case: Case) -> Found | None:
+    """By what the loaded model takes in all: what of it is on the GPU is more than the weights are."""
+    grown, context = grown_beyond_weights(case), first_known(case.runtime.context_length, case.runtime.context_set)
+    if grown is None or context.value_or(0) < LONG:
+        return None
+    change = Knob.CONTEXT_LENGTH.to(None, "as long as the conversations are, and no longer")
+    return Found(
+        because=f"the model takes {grown.size / GIB:.0f} GiB with a context of {context.need()} tokens, its weights "
+        f"about {grown.weights / GIB:.0f} GiB: they alone would fit where {grown.on_gpu / GIB:.0f} GiB are on the GPU",
+        evidence=(
+            cite(case, "runtime.size_bytes", f"{grown.weights / GIB:.0f} GiB of weights"),
+            cite(
+                case,
+                "runtime.context_length" if isinstance(case.runtime.context_length, Known) else "runtime.context_set",
+            ),
+        ),
+        remedies=(
+            Remedy(change, None, "long chats are cut"),
+            Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), None, "answers change slightly"),
+        ),
+    )
+
+
+def _by_trial(case: Case) -> Found | None:
+    """Two speeds with two settings of the context: one that is only set costs nothing, unless it drives weights out."""
+    trial = experiment_on(case, Topic.CONTEXT, metrics=("decode",))
+    if trial is None or trial.worded or ratio(trial) < DRIVEN_OUT or not _SETTING.search(trial.text):
+        return None
+    change = Knob.CONTEXT_LENGTH.to(None, "as long as the conversations are, and no longer")
+    return Found(
+        because=f"with a shorter context set it is {ratio(trial):.1f} times as fast: {trial.text}",
+        evidence=(cite_comparison(case, trial),),
+        remedies=(Remedy(change, None, "long chats are cut"),),
+        speedup=ratio(trial),
+    )
+
+
 def _weights(case: Case, asked: float) -> float:
     """What is left of the sum without the cache; the file's own size where it is known."""
     known = case.model.weights_bytes.value_or(0)
@@ -123,8 +171,20 @@ CAUSE = Cause(
     phase="decode",
     needs=(
         ("runtime.context_length", "runtime.context_set"),
-        ("wish.context_tokens", "runtime.longest_sequence", "runtime.asked_bytes"),
-        ("runtime.gpu_layers", "machine.gpus.0.processes", "runtime.asked_bytes"),
+        (
+            "wish.context_tokens",
+            "runtime.longest_sequence",
+            "runtime.asked_bytes",
+            "runtime.size_bytes",
+            "account.comparisons",
+        ),
+        (
+            "runtime.gpu_layers",
+            "machine.gpus.0.processes",
+            "runtime.asked_bytes",
+            "runtime.size_bytes",
+            "account.comparisons",
+        ),
     ),
     check=check,
     gpu_only=True,

@@ -36,6 +36,7 @@ LOW = 0.6
 BUSY_SHARE = 0.5
 """Of the cores: a clock that was read while fewer worked is an idle one."""
 SHOW = "while it generates: `grep MHz /proc/cpuinfo | sort -k4 -n | tail -4; lscpu | grep 'max MHz'`"
+_OF_CPU = re.compile(r"(?i)governor|cpu (?:freq|clock|boost|power)|turbo boost|prochot|powersave")
 _FREQUENCY = re.compile(r"\d\s?[mg]hz", re.IGNORECASE)
 
 
@@ -43,7 +44,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the clock under load against the highest, where the CPU computes."""
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU")
-    return first_to_decide(case, _by_words, _by_trial, _by_reading)
+    return first_to_decide(case, _by_trial, _by_words, _by_reading)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -61,7 +62,7 @@ def _by_trial(case: Case) -> Found | Suspected | None:
     tried = experiment_on(case, Topic.CLOCKS, metrics=("decode", "prefill"))
     if tried is None or not is_clear(tried):
         return None
-    if not cpu_computes(case):
+    if not cpu_computes(case) and not _OF_CPU.search(tried.text):
         return Suspected(tried.text, "whether the CPU computes, and its clock", SHOW)
     words = f"with other clocks it is {times_as_fast(tried)}"
     return _found(words, (cite_comparison(case, tried),))._replace(cure=None, speedup=gain_of(tried))

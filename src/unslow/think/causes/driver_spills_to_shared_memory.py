@@ -44,7 +44,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     gpus = gpus_of(case)
     if is_apple(case) or (gpus and all(is_integrated(g) for g in gpus)):
         return Absent("the GPU has no memory of its own: it always uses the system's")
-    return first_to_decide(case, _by_counters, _by_words)
+    return first_to_decide(case, _by_counters, _by_words, _by_idle_memory)
 
 
 def _by_counters(case: Case) -> Found | Absent | None:
@@ -77,6 +77,15 @@ def _by_words(case: Case) -> Found | Suspected | None:
     if not (is_windows(case) or any(_OF_A_GPU.search(remark.text) for remark in said)):
         return Suspected(said[0].text, "machine.gpus.0.shared_used_bytes", CAUSE.ask)
     return _found(f"the driver keeps part of the model in system memory: {said[0].text}", cite_remarks(case, said))
+
+
+def _by_idle_memory(case: Case) -> Found | None:
+    """A GPU that counts as busy and hardly reads its own memory, filled to the brim on Windows: it waits for the bus."""
+    said, full = remarks_on(case, Topic.MEMORY_BUS_IDLE), remarks_on(case, Topic.VRAM_FULL)
+    if not said or not is_windows(case) or not (full or isinstance(case.account.slowdown, Known)):
+        return None
+    because = f"the GPU is busy and hardly reads its own memory, as when the driver moved a part away: {said[0].text}"
+    return _found(because, cite_remarks(case, (*said[:1], *full[:1])))
 
 
 def _is_little(text: str) -> bool:

@@ -22,23 +22,23 @@ Answers do not change. The GPU's memory fills up: leave room for what else uses 
 import math
 import re
 
+from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.demand import Demand, read_demand
+from unslow.think.adapt.experiments import experiment_on, names_phase
 from unslow.think.adapt.hardware import is_unified, vram_total_bytes
 from unslow.think.adapt.placement import read_placement, seen_split
-from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.shape import ACTIVE_PART, is_mixture, read_shape
 from unslow.think.adapt.vram import available_vram_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
-from unslow.think.causes._routes import first_to_decide
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, Shape
 
-_ACTIVE_PART = re.compile(
-    r"(?<![a-z0-9.])(?:(\d{1,4}(?:\.\d)?)b[-_ ]?)?a(\d{1,3}(?:\.\d)?)b(?![a-z0-9])", re.IGNORECASE
-)
 _ALL_EXPERTS = re.compile(r"--cpu-moe|-cmoe|^[^\d]*exps[^\d]*=\s*CPU", re.IGNORECASE)
 SURELY_FREE = 0.75
 """Of a card's memory, where nobody looked: so much is free on any that shows a desktop."""
@@ -48,7 +48,30 @@ FEWEST_BITS = 4.0
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the layers whose experts were sent away against those that lack room."""
-    return first_to_decide(case, _by_setting, _by_size)
+    return first_to_decide(case, _by_setting, _by_size, _by_words)
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """A setting that sends experts to the CPU, and somebody who sees room on the GPU or the CPU held up by them."""
+    said = remarks_on(case, Topic.EXPERTS_ON_CPU)
+    other_phase = names_phase(case, "prefill", "first_token", "load") or remarks_on(case, Topic.COPIES_TO_GPU)
+    if not said or other_phase or not is_mixture(case):
+        return None
+    room, held = remarks_on(case, Topic.VRAM_FREE), remarks_on(case, Topic.GPU_UNUSED, Topic.GPU_IDLE)
+    tried = experiment_on(case, Topic.EXPERTS)
+    if not room and not held and tried is None:
+        return Suspected(said[0].text, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
+    shown = (
+        *cite_remarks(case, (*said[:1], *room[:1], *held[:1])),
+        *((cite_comparison(case, tried),) if tried else ()),
+    )
+    why = "the GPU has room for more of them" if room else "the GPU waits for the CPU"
+    return Found(
+        because=f"experts are computed by the CPU, and {why}: {said[0].text}",
+        evidence=shown,
+        remedies=(Remedy(Knob.EXPERTS_ON_CPU.to(None, "only as many on the CPU as lack room on the GPU")),),
+        explains=("weights_spill_to_ram", "gpu_layers_set_too_low", "model_outside_envelope", "gpu_backend_not_loaded"),
+    )
 
 
 def _by_setting(case: Case) -> Found | Absent | None:
@@ -130,7 +153,7 @@ def _by_size(case: Case) -> Found | Absent | None:
 
 
 def _is_mixture(case: Case) -> bool:
-    return case.model.experts.value_or(0) > 1 or bool(_ACTIVE_PART.search(case.model.name.value_or("")))
+    return case.model.experts.value_or(0) > 1 or bool(ACTIVE_PART.search(case.model.name.value_or("")))
 
 
 def _on_cpu(case: Case) -> tuple[str, str]:
@@ -151,7 +174,7 @@ def _weights(case: Case) -> float:
     model = case.model
     if isinstance(model.weights_bytes, Known):
         return float(model.weights_bytes.value)
-    found = _ACTIVE_PART.search(model.name.value_or(""))
+    found = ACTIVE_PART.search(model.name.value_or(""))
     billions = float(found[1]) * 1e9 if found and found[1] else 0.0
     return (model.parameters.value_or(0) or billions) * FEWEST_BITS / 8
 
@@ -161,7 +184,13 @@ CAUSE = Cause(
     phase="decode",
     needs=(
         ("model.experts", "model.name"),
-        ("runtime.tensor_overrides", "runtime.gpu_layers", "runtime.vram_share", "runtime.gpu_layers_set"),
+        (
+            "runtime.tensor_overrides",
+            "runtime.gpu_layers",
+            "runtime.vram_share",
+            "runtime.gpu_layers_set",
+            "account.remarks",
+        ),
     ),
     check=check,
     gpu_only=True,

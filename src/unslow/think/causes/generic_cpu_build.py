@@ -23,6 +23,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.hardware import is_apple
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
@@ -35,8 +36,10 @@ _HAS_AVX2 = re.compile(
     r"\bryzen\b|\bepyc\b|threadripper|\bcore ultra\b|\bi[3579]-(?:[4-9]\d{3}|1[0-4]\d{3})", re.IGNORECASE
 )
 """Names of CPUs that all have AVX2: every Zen, and every Core from the fourth generation (2013) on."""
+_ARM = re.compile(r"\bsnapdragon\b|\bgraviton|\bampere altra\b|\bcortex\b|\braspberry pi\b|\btensor g\d", re.IGNORECASE)
 _OF_THE_BUILD = re.compile(
-    r"buil[dt]|compil|wheel|binar|package|release|debug|-o0|image|\bdll\b|[=:]\s?(?:0|off|false|no)\b", re.IGNORECASE
+    r"buil[dt]|compil|wheel|binar|package|release|debug|-o0|image|\bdll\b|rosetta|librar|[=:]\s?(?:0|off|false|no)\b",
+    re.IGNORECASE,
 )
 
 
@@ -73,8 +76,15 @@ def _instructions(case: Case) -> tuple[set[str], str]:
     listed = case.machine.cpu.instruction_sets
     if not isinstance(listed, Known) and _HAS_AVX2.search(case.machine.cpu.model.value_or("")):
         return {"AVX", "AVX2"}, "machine.cpu.model"
+    if not isinstance(listed, Known) and _is_arm(case):
+        known = isinstance(case.machine.cpu.model, Known)
+        return {"NEON"}, "machine.cpu.model" if known else "machine.system.name"
     names = (name.lower() for name in need(case, "machine.cpu.instruction_sets"))
     return {_DECISIVE[name] for name in names if name in _DECISIVE}, "machine.cpu.instruction_sets"
+
+
+def _is_arm(case: Case) -> bool:
+    return is_apple(case) or bool(_ARM.search(case.machine.cpu.model.value_or("")))
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

@@ -24,10 +24,11 @@ from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.gpu_reach import unreached
 from unslow.think.adapt.vram import buffers_of, free_vram_bytes, gpus_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import first_to_decide
+from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
 _UNSUPPORTED = re.compile(
@@ -36,12 +37,18 @@ _UNSUPPORTED = re.compile(
     r"|not compatible with the current pytorch|supported_types=",
     re.IGNORECASE,
 )
+_PRINTED = re.compile(
+    r"no kernel image is available|invalid device function|not compatible with the current pytorch|compute capability "
+    r"\d\.\d[^.;]{0,40}(?:not supported|too old|minimum)|\bgfx\d{3,4}\w?\b[^;]{0,60}(?:not supported|unsupported)"
+    r"|tensilelibrary\w*[^;]{0,30}gfx",
+    re.IGNORECASE,
+)
 _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for the refusal in the log, else hold the architectures of the build against the GPU's own."""
-    return first_to_decide(case, _by_log, _by_build, _by_words)
+    return first_to_decide(case, _by_log, _by_build, _by_card, _by_words)
 
 
 def _by_log(case: Case) -> Found | None:
@@ -99,8 +106,21 @@ def _scale(digits: list[int]) -> int:
     return 10 if min(digits) >= 300 else 1  # noqa: PLR2004 (no CUDA GPU is older than 3.0, none yet is 30.0)
 
 
-def _by_words(case: Case) -> Suspected | None:
+def _by_card(case: Case) -> Found | None:
+    """A card that the libraries are known to have no code for, and a CPU that is seen to compute."""
+    lost, idle = unreached(case), remarks_on(case, Topic.GPU_UNUSED)
+    if lost is None or not lost.by_architecture or not (idle or case.runtime.vram_share.value_or(1.0) == 0):
+        return None
+    shown = () if idle else (cite(case, "runtime.vram_share"),)
+    return _found(case, lost.why, (cite(case, lost.fact), *shown, *cite_remarks(case, idle[:1])))
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """A driver's own words are proof whoever repeats them; "not supported" may be a guess."""
     said = remarks_on(case, Topic.GPU_NOT_SUPPORTED)
+    printed = [remark for remark in said if _PRINTED.search(remark.text)]
+    if printed:
+        return _found(case, f"the runtime has no code for this GPU: {printed[0].text}", cite_remarks(case, printed[:1]))
     return Suspected(said[0].text, "runtime.gpu_refused", CAUSE.ask) if said else None
 
 
@@ -121,6 +141,7 @@ CAUSE = Cause(
             "runtime.warnings",
             "runtime.load_error",
             "runtime.build_architectures",
+            "runtime.vram_share",
             "account.remarks",
         ),
     ),

@@ -26,8 +26,10 @@ from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.gpu_reach import unreached
 from unslow.think.adapt.hardware import device_of, is_integrated
 from unslow.think.adapt.shape import missing
+from unslow.think.adapt.story import lost_since_a_version, places_layers_itself
 from unslow.think.adapt.vram import buffers_of, free_vram_bytes, gpus_of, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -44,6 +46,11 @@ _PRINTED = re.compile(
     re.IGNORECASE,
 )
 """Words of a program, or of the build itself, that settle it."""
+_NO_USE_AT_ALL = re.compile(
+    r"\bno gpu (?:offload|usage|use|activity|acceleration)|gpu[^.;]{0,16}(?:not|n.t|never)[^.;]{0,8}(?:used|detected|found|recogni)"
+    r"|(?:only|100 ?%)[^.;]{0,10}\bcpu\b|\b(?:on|to) (?:the )?cpu\b|(?:not|n.t)[^.;]{0,6}(?:use|using|find|detect)[^.;]{0,12}gpu",
+    re.IGNORECASE,
+)
 _COMPLAINTS = (Topic.GPU_UNUSED, Topic.GPU_LOST, Topic.GPU_LIBRARY_MISSING, Topic.CPU_ONLY_BUILD)
 
 
@@ -55,7 +62,9 @@ def check(case: Case) -> Found | Absent | Suspected:
         return Absent("the GPU is switched off by a setting")
     if gpus_of(case) and all(_only_shows_pictures(gpu) for gpu in gpus_of(case)):
         return Absent(f"{_gpu_name(case)} is a part of the processor, and would compute no faster than it")
-    return first_to_decide(case, _by_devices, _by_refusal, _by_backends, _by_words, _unseen)
+    return first_to_decide(
+        case, _by_devices, _by_refusal, _by_backends, _by_reach, _by_absent_library, _by_setting, _by_words, _unseen
+    )
 
 
 def _only_shows_pictures(gpu: Gpu) -> bool:
@@ -96,11 +105,50 @@ def _by_backends(case: Case) -> Found | Suspected | None:
     if not isinstance(backends, Known) or not gpus_of(case) or not set(backends.value) <= _HOST_BACKENDS:
         return None
     said, names = remarks_on(case, *_COMPLAINTS), ", ".join(backends.value)
-    if not said or not listed:  # `system_info` lists them all; of other lines the paste may lack the one that matters
+    # `system_info` lists them all, and the CPU's is loaded last; of other lines the paste may lack the one that matters
+    listed = listed or (len(backends.value) > 1 and backends.value[-1] == "CPU")
+    if not said or not listed:
         return Suspected(f"only {names} was loaded", "runtime.devices", CAUSE.ask)
     because = f"the machine has {_gpu_name(case)}, and the runtime loaded only {names}"
     item = _item("runtime.backends", names, "no GPU among them", backends)
     return _found(case, because, (item, *cite_remarks(case, said[:1])))
+
+
+def _by_reach(case: Case) -> Found | None:
+    """A GPU that this runtime has no way to, and somebody who sees the CPU at work or nothing but slowness."""
+    lost = unreached(case)
+    if lost is None or lost.by_architecture or lost_since_a_version(case):
+        return None
+    said = remarks_on(case, *_COMPLAINTS)
+    because = f"the GPU is out of reach: {lost.why}"
+    return _found(case, because, (cite(case, lost.fact), *cite_remarks(case, said[:1])))
+
+
+def _by_absent_library(case: Case) -> Found | None:
+    """A program printed that a file of the GPU's backend is not there, or the GPU went away from a running one."""
+    absent, lost = remarks_on(case, Topic.GPU_LIBRARY_ABSENT), remarks_on(case, Topic.GPU_LOST)
+    idle = remarks_on(case, Topic.GPU_UNUSED)
+    if absent and gpus_of(case):
+        because = f"the machine has {_gpu_name(case)}, and a library for it is missing: {absent[0].text}"
+        return _found(case, because, cite_remarks(case, absent))
+    closed = remarks_on(case, Topic.GPU_NOT_PASSED)
+    if closed and idle and gpus_of(case):
+        because = f"the container was not given {_gpu_name(case)}: {closed[0].text}"
+        return _found(case, because, cite_remarks(case, (*closed[:1], *idle[:1])))
+    if lost and idle and gpus_of(case):
+        because = f"the runtime lost {_gpu_name(case)}, and computes with the CPU since: {lost[0].text}"
+        return _found(case, because, cite_remarks(case, (*lost[:1], *idle[:1])))
+    return None
+
+
+def _by_setting(case: Case) -> Found | None:
+    """Layers were asked for on the GPU, and none is there: only a build or a driver without it does that."""
+    asked = case.runtime.gpu_layers_set.value_or(0)
+    said = [remark for remark in remarks_on(case, Topic.GPU_UNUSED) if _NO_USE_AT_ALL.search(remark.text)]
+    if asked < 1 or not said or not gpus_of(case) or places_layers_itself(case) or lost_since_a_version(case):
+        return None
+    because = f"{asked} layers were asked for on {_gpu_name(case)}, and it is not used: {said[0].text}"
+    return _found(case, because, (cite(case, "runtime.gpu_layers_set"), *cite_remarks(case, said[:1])))
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -178,7 +226,7 @@ CAUSE = Cause(
     title="The GPU backend is not loaded",
     phase="decode",
     needs=(
-        ("machine.gpus", "runtime.gpu_refused", "account.remarks"),
+        ("machine.gpus", "runtime.gpu_refused", "machine.system.container", "account.remarks"),
         (
             "runtime.gpu_refused",
             "runtime.devices",
@@ -187,6 +235,8 @@ CAUSE = Cause(
             "runtime.backends",
             "runtime.gpu_layers",
             "runtime.vram_share",
+            "runtime.environment",
+            "machine.system.container",
             "account.remarks",
         ),
     ),

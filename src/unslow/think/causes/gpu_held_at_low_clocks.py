@@ -17,6 +17,8 @@ the machine; after sleep or hibernation drivers are known to stay there.
 Answers do not change.
 """
 
+import re
+
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
@@ -35,6 +37,8 @@ from unslow.think.slowness import generates_slowly
 AT_WORK = 0.7
 LOW = 0.5
 MUCH_POWER = 0.8
+_HELD = re.compile(r"(?i)100 ?%|\b(?:falls?|fell|drops?|dropped|stuck|locked|pinned|held|capped|under load|p[5-8])\b")
+"""Clocks that are low under load, or that sink: those of a GPU without work are low as well."""
 _LOW_STATES = tuple(f"P{n}" for n in range(5, 13))
 
 
@@ -49,9 +53,13 @@ def _by_words(case: Case) -> Found | Suspected | None:
     """Clocks that fall or stay low, where nobody says that the GPU is idle or hot: idle ones are low as well."""
     said = remarks_on(case, Topic.GPU_CLOCK_LOW)
     elsewhere = remarks_on(case, Topic.GPU_IDLE, Topic.GPU_UNUSED, Topic.THROTTLED, Topic.POWER_LIMITED)
-    if said and not elsewhere and not cpu_computes(case) and blames(case, "decode"):
+    changed = any({Topic.VERSION, Topic.DRIVER} & set(c.differs) for c in case.account.comparisons.value_or(()))
+    held = [r for r in said if _HELD.search(r.text)]
+    if held and not elsewhere and not changed and not cpu_computes(case) and blames(case, "decode"):
         change = Knob.POWER.to(None, "free the clocks: `sudo nvidia-smi -rgc -rmc`, power profile")
-        return Found(f"the GPU's clocks stay low: {said[0].text}", cite_remarks(case, said[:1]), remedies=(Remedy(change),))
+        return Found(
+            f"the GPU's clocks stay low: {held[0].text}", cite_remarks(case, held[:1]), remedies=(Remedy(change),)
+        )
     return Suspected(said[0].text, "how busy the GPU is at these clocks", gpu_state(case)) if said else None
 
 

@@ -15,25 +15,120 @@ Remove the setting: the runtime then places as many layers as fit. Or set it to 
 Answers do not change. The GPU's memory fills up: leave room for what else uses it.
 """
 
+import re
+
+from unslow.facts.account import Remark, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import MissingFactError
+from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.demand import fitting_placement
-from unslow.think.adapt.hardware import vram_total_bytes
-from unslow.think.adapt.shape import read_shape
-from unslow.think.adapt.vram import available_vram_bytes, runtime_sees_gpu
+from unslow.think.adapt.experiments import is_report, names_phase
+from unslow.think.adapt.hardware import has_no_gpu, is_apple, is_integrated, vram_total_bytes
+from unslow.think.adapt.placement import ALL_LAYERS
+from unslow.think.adapt.shape import missing, read_shape
+from unslow.think.adapt.story import places_layers_itself, tells_only_of_slowness
+from unslow.think.adapt.vram import available_vram_bytes, gpus_of, runtime_sees_gpu, whole_on_gpu
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, free_before_load
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load
+from unslow.think.causes._routes import cite_remarks, first_to_decide
 
 SURELY_FREE = 0.75
+TOO_FEW = 4
+"""Layers: a card on which no more than these fit is no reason to use it."""
+_OLD_PROGRAM = re.compile(r"(?:^|/)(?:main|server)(?:\.exe)?$")
+"""What llama.cpp's programs were called until June 2024, long before it placed layers by itself."""
 
 
-def check(case: Case) -> Found | Absent:
-    """Hold the number that was set against the number that fits."""
+def check(case: Case) -> Found | Absent | Suspected:
+    """Hold the number that was set against the number that fits; some numbers are too low for any card."""
+    return first_to_decide(case, _by_room, _by_weights_kept_away, _by_tiny_number, _by_no_number)
+
+
+def _by_weights_kept_away(case: Case) -> Found | None:
+    """Weights that vLLM and its kin are told to keep in the host's memory, and fetch over the link for every token."""
+    away = case.runtime.cpu_offload_bytes.value_or(0)
+    if not away or not tells_of_speed(case):
+        return None
+    weights, room = case.model.weights_bytes.value_or(0), vram_total_bytes(case) or 0.0
+    fits = f"; the GPUs have {room / GIB:.0f} GiB for {weights / GIB:.0f} GiB of weights" if 0 < weights < room else ""
+    return Found(
+        because=f"a setting keeps {away / GIB:.0f} GiB of weights in the host's memory for each GPU, to be fetched for "
+        f"every token{fits}",
+        evidence=(cite(case, "runtime.cpu_offload_bytes", "0 where all of it fits"),),
+        remedies=(Remedy(Knob.GPU_LAYERS.to(None, "remove the offload: what fits belongs on the GPU")),),
+    )
+
+
+def _by_tiny_number(case: Case) -> Found | None:
+    """So few layers that no model is well served, or none at all by a runtime that does as it is told."""
+    number, counted = case.runtime.gpu_layers_set.value_or(-1), case.runtime.gpu_layers.value_or(-1)
+    if is_apple(case) or has_no_gpu(case) or not tells_of_speed(case):
+        return None
+    if 0 < number <= TOO_FEW and case.runtime.layers.value_or(ALL_LAYERS) > 2 * number:
+        return _told(case, f"a setting puts {number} layer{'s' if number > 1 else ''} on the GPU", "gpu_layers_set")
+    if number == 0 and tells_only_of_slowness(case) and _is_no_test_of_the_cpu(case):
+        return _told(case, "a setting keeps all layers off the GPU", "gpu_layers_set")
+    if counted == 0 and _has_gpu(case) and case.runtime.layers.value_or(0) > 1 and not places_layers_itself(case):
+        return _told(case, "no layer is on the GPU, and this runtime puts there what it is told to", "gpu_layers")
+    return None
+
+
+def _is_no_test_of_the_cpu(case: Case) -> bool:
+    """Whether there is a card to use, and nobody speaks of threads, cores or the CPU alone."""
+    told = remarks_on(case, Topic.GPU_ABSENT, Topic.CPU_BUSY, Topic.CORES_IDLE)
+    cards = [gpu for gpu in gpus_of(case) if not is_integrated(gpu)]
+    return bool(cards) and not told and not isinstance(case.runtime.threads, Known)
+
+
+def _by_no_number(case: Case) -> Found | Suspected | None:
+    """Builds that put nothing on the GPU unless told to, started without a number."""
+    said = remarks_on(case, Topic.LAYERS_UNSET)
+    if is_apple(case) or places_layers_itself(case) or not tells_of_speed(case) or not _starts_without(case, said):
+        return None
+    if not _has_gpu(case):
+        why = said[0].text if said else "no number of GPU layers was given"
+        return Suspected(why, "machine.gpus", "`nvidia-smi -L`, and the line `offloaded N/M layers to GPU` of the log")
+    evidence = cite_remarks(case, said) if said else (cite(case, "runtime.command", "without -ngl"),)
+    return Found(
+        because="it was started without a number of GPU layers, and this runtime then puts none there",
+        evidence=evidence,
+        remedies=(Remedy(Knob.GPU_LAYERS.to(ALL_LAYERS, "all layers, or as many as fit")),),
+    )
+
+
+def _starts_without(case: Case, said: list[Remark]) -> bool:
+    """Whether no number was given: in words, or by a whole command of a build that is known to be old."""
+    runtime = case.runtime
+    if isinstance(runtime.gpu_layers_set, Known) or runtime.gpu_layers.value_or(0) > 0 or whole_on_gpu(case):
+        return False
+    command = runtime.command.value_or([])
+    old = bool(command) and (places_layers_itself(case) is False or bool(_OLD_PROGRAM.search(command[0])))
+    return bool(said) or (old and "--list-devices" not in command and len(command) > 1)
+
+
+def _has_gpu(case: Case) -> bool:
+    return bool(gpus_of(case)) or bool(remarks_on(case, Topic.GPU_UNUSED)) or bool(case.runtime.devices.value_or([]))
+
+
+def tells_of_speed(case: Case) -> bool:
+    """Whether a person finds the generation slow, or nobody says what is."""
+    return is_report(case) and not names_phase(case, "load")
+
+
+def _told(case: Case, why: str, fact: str) -> Found:
+    return Found(
+        because=f"{why}: the rest is computed by the CPU",
+        evidence=(cite(case, f"runtime.{fact}", "all layers, or as many as fit"),),
+        remedies=(Remedy(Knob.GPU_LAYERS.to(ALL_LAYERS, "all layers, or as many as fit")),),
+    )
+
+
+def _by_room(case: Case) -> Found | Absent:
     asked, setting = _asked(case)
     if asked is None:
-        return Absent("nothing sets the number of GPU layers")
+        return _nothing_sets_it(case)
     if setting != "device_set" and runtime_sees_gpu(case) is False:
         return Absent("the runtime sees no GPU, so the setting has no effect")
     shape = read_shape(case)
@@ -58,6 +153,13 @@ def check(case: Case) -> Found | Absent:
     )
 
 
+def _nothing_sets_it(case: Case) -> Absent:
+    """No setting: sure where the command is known and no words speak of one."""
+    if case.runtime.cpu_offload_bytes.value_or(0) or _starts_without(case, remarks_on(case, Topic.LAYERS_UNSET)):
+        raise missing("the number of GPU layers", CAUSE.ask)
+    return Absent("nothing sets the number of GPU layers")
+
+
 def _asked(case: Case) -> tuple[int | None, str]:
     """The number of layers that was decided on, and which fact says so; None where the runtime fits them itself."""
     runtime = case.runtime
@@ -66,7 +168,7 @@ def _asked(case: Case) -> tuple[int | None, str]:
     number = runtime.gpu_layers_set.value_or(None)
     if number is not None and number >= 0:
         return number, "gpu_layers_set"
-    if runtime.gpu_layers.value_or(None) == 0 and not runtime.fit.value_or(default=False):
+    if runtime.gpu_layers.value_or(None) == 0 and not places_layers_itself(case):
         return 0, "gpu_layers"  # builds without a fit leave everything on the CPU unless told otherwise
     return None, ""
 
@@ -95,7 +197,16 @@ def _remedy(setting: str, fitting: int, total: int, cure: Cure) -> Remedy:
 CAUSE = Cause(
     title="A setting keeps layers off the GPU",
     phase="decode",
-    needs=("machine.gpus", ("runtime.command", "runtime.gpu_layers_set", "runtime.device_set")),
+    needs=(
+        (
+            "runtime.command",
+            "runtime.gpu_layers_set",
+            "runtime.device_set",
+            "runtime.gpu_layers",
+            "runtime.cpu_offload_bytes",
+            "account.remarks",
+        ),
+    ),
     check=check,
     explains=(
         "weights_spill_to_ram",

@@ -15,14 +15,17 @@ Stop the other work, move it to another GPU, or run it at another time.
 Answers do not change. Ending a program loses its unsaved work. This tool names it and never ends it.
 """
 
+from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
+from unslow.think.adapt.account import ratio, remarks_on
 from unslow.think.adapt.placement import layers_left_on_host
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import own_is_known, strangers
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.predict import DECODE
 from unslow.think.report import Evidence
 from unslow.think.slowness import shortfall
@@ -30,11 +33,32 @@ from unslow.think.slowness import shortfall
 FULLY_BUSY = 0.9
 FAR_BELOW = 1.5
 """Times slower than expected: less may be the prediction's own error."""
+_ALONE = {Topic.GPU_COUNT, Topic.CONCURRENCY}
+"""What words such as "alone" and "both" are taken for."""
 _HOT = {"hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown"}
 
 
-def check(case: Case) -> Found | Absent:
+def check(case: Case) -> Found | Absent | Suspected:
     """A stranger on a busy GPU, and tokens far slower than all that is known explains."""
+    return first_to_decide(case, _by_processes, _by_words)
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """Somebody who runs two things on one GPU and sees each slower than alone has tried it."""
+    said = remarks_on(case, Topic.GPU_SHARED)
+    if not said:
+        return None
+    slower = [c for c in case.account.comparisons.value_or(()) if set(c.differs) <= _ALONE and ratio(c) >= FAR_BELOW]
+    if not slower:
+        return Suspected(said[0].text, "machine.gpus.0.processes", CAUSE.ask)
+    return Found(
+        because=f"several programs compute on one GPU, and each is slower than alone: {said[0].text}",
+        evidence=(*cite_remarks(case, said), *(cite_comparison(case, c) for c in slower[:1])),
+        remedies=(Remedy(Knob.OTHER_PROCESS.to(None, "give each a GPU of its own, or run them in turn")),),
+    )
+
+
+def _by_processes(case: Case) -> Found | Absent:
     need(case, "machine.gpus.0.processes")
     if not own_is_known(case):
         need(case, "runtime.pid")
@@ -80,7 +104,11 @@ def _cited(case: Case, pid: int, named: str) -> Evidence:
 CAUSE = Cause(
     title="Another program computes on the same GPU",
     phase="decode",
-    needs=("machine.gpus.0.processes", "run.gpus", "run.decode_tokens_per_s"),
+    needs=(
+        ("machine.gpus.0.processes", "account.remarks"),
+        ("run.gpus", "account.remarks"),
+        ("run.decode_tokens_per_s", "account.remarks"),
+    ),
     check=check,
     explains=("gpu_power_capped", "gpu_held_at_low_clocks", "gpu_thermal_throttling", "cpu_contended"),
     gpu_only=True,

@@ -38,7 +38,10 @@ LOW = 0.9
 HOT_C = 80
 """A slowdown of the hardware, which does not name its reason, is one of heat from here on."""
 _READ_OUT = re.compile(r"(?i)thermal[ _]slowdown\W{0,4}(?:active|yes|true|1\b)")
-_CLOCK = re.compile(r"(?i)\d{3,4} ?mhz")
+_CLOCK = re.compile(
+    r"(?i)\d{3,4} ?mhz|\d ?w\b|\b(?:drops?|falls?|fell|sinks?|reduced|clocks? down)\b|pressure"
+    r"|after (?:a )?(?:few|some|several|\d+) (?:minutes|runs|seconds)"
+)
 _HOT = re.compile(r"(?i)\b(?:8[3-9]|9\d|10\d) ?(?:°|deg|c\b)")
 """Clocks or a temperature in figures beside the word: somebody who read them off."""
 SHOW = "while it generates: `nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE`"
@@ -77,7 +80,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
         return None
     read_out = [r for r in said if _READ_OUT.search(r.text)]
     seen = read_out or [r for r in said if _CLOCK.search(r.text) or _HOT.search(r.text)]
-    if seen and blames(case, "decode") and not cpu_computes(case):
+    if seen and blames(case, "decode", "prefill") and not cpu_computes(case):
         return _found(f"the GPU is throttled by heat: {seen[0].text}", cite_remarks(case, seen))
     return Suspected(said[0].text, "the reasons of the clocks under load", gpu_state(case))
 

@@ -25,6 +25,7 @@ from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.hardware import vram_total_bytes
 from unslow.think.adapt.placement import seen_split, set_on_purpose
 from unslow.think.adapt.shape import missing, read_shape
+from unslow.think.adapt.story import places_layers_itself
 from unslow.think.adapt.vram import available_vram_bytes, gpus_used, margin_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -33,17 +34,19 @@ from unslow.think.report import Evidence
 
 ROOM_FOR = 2
 """Layers that must fit beside the margin: room for less than that is what rounding leaves."""
+FAR_LESS = 0.6
+"""Of what was planned for the GPUs: with less in use, the plan was wrong."""
 BARELY = 1.25
 """Where more than this times what was free is asked for, it is no matter of a careful estimate."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold what is free after the load against what a layer takes."""
-    if seen_split(case) is None and _has_no_part_left_out(case):
+    if seen_split(case) is None and _has_no_part_left_out(case) and not remarks_on(case, Topic.LAYERS_FIT_BY_HAND):
         return Absent("no layer was left out by an estimate")
     if set_on_purpose(case):
         return Absent("a setting decides on the number of layers")
-    return first_to_decide(case, _by_reading, _by_words)
+    return first_to_decide(case, _by_reading, _by_plan, _by_hand, _by_words)
 
 
 def _has_no_part_left_out(case: Case) -> bool:
@@ -70,6 +73,39 @@ def _by_reading(case: Case) -> Found | Absent:
         evidence=(*_free_evidence(case, free), *((cite(case, split.fact),) if split else ())),
         cure=Cure(vram_bytes=available_vram_bytes(case) + margin),
         remedies=(Remedy(Knob.GPU_LAYERS.to(reached, "as many as fit beside the margin"), None, "it may run out"),),
+    )
+
+
+def _by_plan(case: Case) -> Found | None:
+    """What the runtime planned for the GPUs against what is in use on them, where part of the model was left out."""
+    split, planned = seen_split(case), float(case.runtime.size_vram_bytes.value_or(0))
+    gpus = gpus_used(case)
+    if not split or not planned or not gpus or not all(isinstance(g.vram_used_bytes, Known) for g in gpus):
+        return None
+    used = float(sum(g.vram_used_bytes.need() for g in gpus))
+    if used > FAR_LESS * planned:
+        return None
+    return Found(
+        because=f"{planned / GIB:.0f} GiB were planned for the GPU, so {split.words}; {used / GIB:.1f} GiB are in use",
+        evidence=(
+            cite(case, "runtime.size_vram_bytes", f"{used / GIB:.1f} GiB in use"),
+            cite(case, f"machine.gpus.{case.machine.gpus.value_or(()).index(gpus[0])}.vram_used_bytes"),
+        ),
+        remedies=(Remedy(Knob.GPU_LAYERS.to(None, "all layers, by hand"), None, "it may run out"),),
+    )
+
+
+def _by_hand(case: Case) -> Found | None:
+    """Somebody set the number of layers by hand, or took another program, and all of it was on the GPU."""
+    said, split = remarks_on(case, Topic.LAYERS_FIT_BY_HAND), seen_split(case)
+    left_out = split or remarks_on(case, Topic.VRAM_FREE, Topic.GPU_UNUSED)
+    if not said or not left_out or places_layers_itself(case) is False:
+        return None
+    because = f"by itself it leaves layers on the CPU{f' ({split.words})' if split else ''}, and they do fit"
+    return Found(
+        because=f"{because}: {said[0].text}",
+        evidence=(*((cite(case, split.fact),) if split else ()), *cite_remarks(case, said)),
+        remedies=(Remedy(Knob.GPU_LAYERS.to(None, "the number that was seen to fit"), None, "it may run out"),),
     )
 
 
@@ -138,7 +174,7 @@ CAUSE = Cause(
     title="The runtime's estimate of memory is too careful",
     phase="decode",
     needs=(
-        ("runtime.gpu_layers", "runtime.vram_share", "runtime.size_vram_bytes"),
+        ("runtime.gpu_layers", "runtime.vram_share", "runtime.size_vram_bytes", "account.remarks"),
         ("machine.gpus.0.vram_free_bytes", "machine.gpus.0.vram_used_bytes", "account.remarks"),
     ),
     check=check,

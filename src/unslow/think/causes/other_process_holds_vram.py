@@ -24,7 +24,7 @@ from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.demand import read_demand
 from unslow.think.adapt.placement import layers_left_on_host, seen_split
-from unslow.think.adapt.vram import failed_on_gpu, own_is_known, strangers
+from unslow.think.adapt.vram import failed_on_gpu, own_is_known, seen_gpus, strangers
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
 from unslow.think.causes._routes import cite_remarks, first_to_decide
@@ -38,7 +38,7 @@ LEAST_SHARE = 0.1
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold what strangers have against what the model lacks, or one load against another."""
-    return first_to_decide(case, _by_loads, _by_list, _by_account, _by_words)
+    return first_to_decide(case, _by_loads, _by_two_readings, _by_list, _by_account, _by_words)
 
 
 def _by_list(case: Case) -> Found | Absent:
@@ -90,6 +90,27 @@ def _by_loads(case: Case) -> Found | None:
         evidence=tuple(_load_evidence(load) for load in (poor, rich)),
         cure=Cure(vram_bytes=_free(rich)),
         remedies=(Remedy(Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi` while it is slow, and close it")),),
+    )
+
+
+def _by_two_readings(case: Case) -> Found | None:
+    """More was free when the runtime started than when it loaded, and what went is what the model lacked."""
+    runtime = case.runtime
+    started = float(sum(d.free_bytes.value_or(0) for d in seen_gpus(case)))
+    loaded, asked = float(runtime.available_bytes.value_or(0)), float(runtime.asked_bytes.value_or(0))
+    gone = started - loaded
+    if not loaded < asked <= started or gone < max(GIB, LEAST_SHARE * started):
+        return None
+    return Found(
+        because=f"{started / GIB:.1f} GiB of GPU memory were free when the runtime started and {loaded / GIB:.1f} GiB "
+        f"when it loaded the model, which asks for {asked / GIB:.1f} GiB: something took {gone / GIB:.1f} GiB between",
+        evidence=(
+            cite(case, "runtime.available_bytes", f"{started / GIB:.1f} GiB at the start"),
+            *free_before_load(case),
+        ),
+        remedies=(
+            Remedy(Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi`, and close it"), None, "unsaved work"),
+        ),
     )
 
 
@@ -163,7 +184,15 @@ def _evidence(pid: int, vram: Known[int] | Unknown, lacking: float) -> Evidence:
 CAUSE = Cause(
     title="Another process holds GPU memory",
     phase="decode",
-    needs=(("runtime.gpu_layers", "runtime.allocation_failure", "machine.gpus.0.processes", "runtime.loads"),),
+    needs=(
+        (
+            "runtime.gpu_layers",
+            "runtime.vram_share",
+            "runtime.allocation_failure",
+            "machine.gpus.0.processes",
+            "runtime.loads",
+        ),
+    ),
     check=check,
     gpu_only=True,
     explains=("weights_spill_to_ram", "memory_allocation_failed", "memory_estimate_too_careful"),

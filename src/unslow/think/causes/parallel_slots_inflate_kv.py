@@ -18,14 +18,17 @@ Further requests wait for their turn.
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import Known
+from unslow.facts.values import Known, first_known
 from unslow.think.adapt.demand import fitting_placement, read_demand
-from unslow.think.adapt.placement import counted_layers, layers_left_on_host, seen_split
+from unslow.think.adapt.placement import counted_layers, grown_beyond_weights, layers_left_on_host, seen_split
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import first_to_decide
 
+MANY = 4
+USUAL_CONTEXT = 8192
+"""Tokens for one slot: with a longer context than this for each, the context is the matter."""
 IN_USE = 2
 """Slots that are busy at once: then they are there for a reason."""
 _EXPLAINS = ("weights_spill_to_ram", "context_larger_than_needed", "other_process_holds_vram")
@@ -40,7 +43,7 @@ def check(case: Case) -> Found | Absent | Suspected:
         return Absent(f"{slots} slots share one cache")
     if case.runtime.busy_slots.value_or(0) >= IN_USE:
         return Absent(f"{case.runtime.busy_slots.value_or(0)} of {slots} slots are in use")
-    return first_to_decide(case, _by_layers, _by_reckoning)
+    return first_to_decide(case, _by_layers, _by_reckoning, _by_sizes)
 
 
 def _by_layers(case: Case) -> Found | Absent:
@@ -72,6 +75,16 @@ def _by_reckoning(case: Case) -> Found | None:
         return None
     because = f"{asked / GIB:.1f} GiB are asked for {slots} slots, and {available / GIB:.1f} GiB were free; one slot "
     return _found(case, f"{because}asks for {without / GIB:.1f} GiB", None)
+
+
+def _by_sizes(case: Case) -> Found | None:
+    """By what the loaded model takes in all, where many slots and no long context were asked for."""
+    grown, slots = grown_beyond_weights(case), case.runtime.slots.need()
+    context = first_known(case.runtime.context_set, case.runtime.context_length).value_or(0)
+    if grown is None or slots < MANY or context > slots * USUAL_CONTEXT:
+        return None
+    because = f"{grown.size / GIB:.0f} GiB are taken for {slots} slots, and the weights are about "
+    return _found(case, f"{because}{grown.weights / GIB:.0f} GiB: alone they would fit on the GPU", None)
 
 
 def _found(case: Case, because: str, cure: Cure | None) -> Found:

@@ -45,8 +45,8 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _by_trial(case: Case) -> Found | Absent | None:
-    tried = experiment_on(case, Topic.BATCH, metrics=("prefill", "first_token"))
-    if tried is None:
+    tried = experiment_on(case, Topic.BATCH, Topic.EXPERTS, metrics=("prefill", "first_token"))
+    if tried is None or Topic.BATCH not in tried.differs:
         return None
     if not is_clear(tried):
         return Absent("a larger batch was tried and gave nothing")
@@ -55,7 +55,7 @@ def _by_trial(case: Case) -> Found | Absent | None:
 
 
 def _by_experts(case: Case) -> Found | None:
-    """Weights in the host's memory are copied for every micro-batch: with no large one set, that is what prompts wait for."""
+    """Experts in the host's memory are copied for every micro-batch: with a small one, prompts wait for that."""
     ubatch, words = case.runtime.ubatch, _UNSET
     away = case.runtime.tensor_overrides.value_or([]) or remarks_on(case, Topic.EXPERTS_ON_CPU)
     if not away or not names_phase(case, "prefill") or remarks_on(case, Topic.COPIES_TO_GPU):
@@ -110,7 +110,9 @@ def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) 
 CAUSE = Cause(
     title="Prompts are read in parts too small",
     phase="prefill",
-    needs=(("runtime.ubatch", "runtime.batch", "runtime.max_batched_tokens", "account.comparisons", "account.remarks"),),
+    needs=(
+        ("runtime.ubatch", "runtime.batch", "runtime.max_batched_tokens", "account.comparisons", "account.remarks"),
+    ),
     check=check,
     ask=SHOW,
 )

@@ -23,7 +23,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
 from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.experiments import names_phase
+from unslow.think.adapt.experiments import is_report, names_phase
 from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, host_link_bytes_per_s, host_weights_bytes
 from unslow.think.adapt.prompt_speed import prompt_speed
 from unslow.think.adapt.who_computes import cpu_computes
@@ -54,7 +54,7 @@ def _by_observation(case: Case) -> Found | None:
     """Somebody who watched sees prompts wait for copies of weights."""
     said = remarks_on(case, Topic.COPIES_TO_GPU)
     held = cpu_computes(case) or remarks_on(case, Topic.EXPERTS_ON_CPU)
-    if not said or not held or not names_phase(case, "prefill"):
+    if not said or not held or not is_report(case):
         return None
     larger = Knob.BATCH.to(LARGE_UBATCH, "a larger micro-batch shares each copy among more tokens")
     words = f"prompts wait for weights to cross the link: {said[0].text}"

@@ -14,6 +14,8 @@ More capacity: more slots where memory allows, a second server, shorter answers,
 Answers do not change. More slots make each conversation a little slower.
 """
 
+import re
+
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
@@ -27,6 +29,8 @@ from unslow.think.report import Evidence
 MOST = 0.5
 """Of the time to the first token."""
 LONG_S = 0.5
+_MODELS = re.compile(r"(?i)\bmodels\b")
+"""Requests for several models wait for one another to be loaded: that is no queue."""
 SHOW = "while it is slow: `curl -s localhost:8080/metrics | grep -E 'deferred|waiting|running|processing'`"
 
 
@@ -54,8 +58,8 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
 
 
 def _by_words(case: Case) -> Found | None:
-    said = remarks_on(case, Topic.QUEUED)
-    if not said or names_phase(case, "load", "prefill"):
+    said = [r for r in remarks_on(case, Topic.QUEUED) if not _MODELS.search(r.text)]
+    if not said or remarks_on(case, Topic.RELOADS) or names_phase(case, "load", "prefill"):
         return None
     return _found(f"requests wait for their turn: {said[0].text}", cite_remarks(case, said))
 

@@ -15,18 +15,28 @@ Go back to the version that was well, and report both numbers with the version b
 An older version lacks the newer one's fixes, security fixes among them.
 """
 
+import re
+
 from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import WORTH_COMPARING, compared_by, gain_of, ratio, remarks_on
 from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.hardware import has_no_gpu
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
-_OTHERWISE_EXPLAINED = (Topic.GPU_UNUSED, Topic.GPU_LIBRARY_MISSING, Topic.GPU_LOST)
-"""What comes with an update more often than slower code: a GPU backend that is gone."""
+_OTHERWISE_EXPLAINED = (
+    Topic.GPU_UNUSED, Topic.GPU_LIBRARY_MISSING, Topic.GPU_LOST, Topic.SWAPPING, Topic.SHARED_MEMORY_USED,
+    Topic.THROTTLED, Topic.GPU_CLOCK_LOW, Topic.WRONG_GPU,
+)  # fmt: skip
+"""What comes with an update more often than slower code: a GPU backend that is gone, a memory that is full."""
+_WENT_BACK = re.compile(r"(?i)downgrad|roll\w* ?back|revert|\bback\b|bisect|first bad|driver")
+"""Somebody tried; that an older version was well, without saying which, may be a memory of other days."""
+USUAL_LOSS = 2.5
+"""Slower code rarely costs more; what does is more often a GPU that an update no longer uses."""
 _VERSIONS = ("version_since", "version_before")
 
 
@@ -38,15 +48,19 @@ def check(case: Case) -> Found | Absent | Suspected:
 def _by_boundary(case: Case) -> Found | Absent | Suspected | None:
     known = [name for name in _VERSIONS if isinstance(getattr(case.account, name), Known)]
     trial = _trial(case, both=len(known) == len(_VERSIONS))
-    if not known and trial is None:
+    back = [r for r in remarks_on(case, Topic.GOING_BACK_HELPS) if known or _WENT_BACK.search(r.text)]
+    if not known and trial is None and not back:
         return None
     if trial and not is_clear(trial):
         return Absent(f"{trial.fast:g} and {trial.slow:g} are the same speed")
-    if remarks_on(case, *_OTHERWISE_EXPLAINED) and not remarks_on(case, Topic.SAME_FOR_OTHERS):
-        return Suspected("it got slower with a version, and the GPU is said to be unused", "runtime.devices", CAUSE.ask)
+    if not has_no_gpu(case) and remarks_on(case, *_OTHERWISE_EXPLAINED) and not remarks_on(case, Topic.SAME_FOR_OTHERS):
+        return Suspected("it got slower with a version, and something else was seen too", "runtime.devices", CAUSE.ask)
     loss, shown = _loss(case, trial)
-    if known and (shown or len(known) == len(_VERSIONS)):
-        return _found(case, loss, (*(cite(case, f"account.{name}") for name in known), *shown))
+    sides = tuple(cite(case, f"account.{name}") for name in known)
+    if (known and shown) or len(known) == len(_VERSIONS) or back:
+        return _found(case, loss, (*sides, *shown, *cite_remarks(case, back[:1])))
+    if trial and ratio(trial) < USUAL_LOSS and Topic.VERSION in trial.differs:
+        return _found(case, loss, shown)
     lacking = "the speed with the version before" if known else "which version was well, and which is not"
     return Suspected("it got slower with a version", lacking, CAUSE.ask)
 
@@ -73,7 +87,7 @@ def _loss(case: Case, trial: Comparison | None) -> tuple[float | None, tuple[Evi
 def _found(case: Case, loss: float | None, evidence: tuple[Evidence, ...]) -> Found:
     account = case.account
     since, before = account.version_since.value_or(""), account.version_before.value_or("")
-    which = f"since {since}" if since else f"since the version after {before}"
+    which = f"since {since}" if since else f"since the version after {before}" if before else "since an update"
     lost = f"{loss:.1f} times slower" if loss else "slower"
     change = Knob.VERSION.to(before or None, "go back to the version that was well, and report the boundary")
     return Found(f"{which} it is {lost}, and nothing else explains it", evidence, None, (Remedy(change),), None, loss)
@@ -82,7 +96,15 @@ def _found(case: Case, loss: float | None, evidence: tuple[Evidence, ...]) -> Fo
 CAUSE = Cause(
     title="A version of the runtime is slower",
     phase="decode",
-    needs=(("account.version_since", "account.version_before", "account.comparisons", "account.slowdown"),),
+    needs=(
+        (
+            "account.version_since",
+            "account.version_before",
+            "account.comparisons",
+            "account.slowdown",
+            "account.remarks",
+        ),
+    ),
     check=check,
     last_resort=True,
     ask="the same `llama-bench -m MODEL` (or `ollama run MODEL --verbose`) with the old and the new version",

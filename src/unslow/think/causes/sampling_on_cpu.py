@@ -45,8 +45,8 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _by_trial(case: Case) -> Found | Absent | None:
-    tried = experiment_on(case, Topic.GRAMMAR, Topic.SAMPLER, Topic.LOGPROBS, metrics=("decode",))
-    if tried is None:
+    tried = experiment_on(case, Topic.GRAMMAR, Topic.SAMPLER, Topic.LOGPROBS, Topic.DEPTH, metrics=("decode",))
+    if tried is None or tried.differs == (Topic.DEPTH,):
         return None
     if not is_clear(tried):
         return Absent("the speed is the same without it")

@@ -19,31 +19,36 @@ Answers change only by rounding.
 
 import re
 
-from unslow.facts.account import Topic
+from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Change, Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
+from unslow.think.adapt.account import ratio, remarks_on
 from unslow.think.adapt.experiments import blames, is_report, tried
 from unslow.think.adapt.hardware import device_of
-from unslow.think.adapt.runtime_family import computes_in_half, runs_paged
+from unslow.think.adapt.runtime_family import computes_in_half, runs_ggml, runs_paged
 from unslow.think.adapt.versions import dotted
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly
+from unslow.think.slowness import generates_slowly, shortfall
 
 SLOW_HALF = 8
 """32-bit products for each 16-bit one, at least: 64 on Pascal but the P100; every later GPU has at most one."""
+FRACTION = 3.0
+"""Times slower than it should be, before words on kernels are taken for the reason."""
 MARLIN_FROM = (8, 0)
 """Compute capability from which vLLM has Marlin for certain."""
+_PACKED = re.compile(r"load_in_[48]bit|\b[48][- ]?bit\b|\bint[48]\b|bitsandbytes|\bbnb\b|\bnf4\b|\bgptq\b|\bawq\b", re.IGNORECASE)
+_PLAIN_TYPE = re.compile(r"\bb?fp?16\b|\bbfloat16\b|\bfloat16\b|\bhalf\b|\b16[- ]?bit\b|unquanti[sz]ed", re.IGNORECASE)
 _PLAIN = {"awq", "gptq"}
 _TOLD = re.compile(r"not fully optimized yet|however you specified quantization=|for faster inference", re.IGNORECASE)
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for an experiment, for a slow kernel by name, and for 16-bit engines on GPUs that are slow at it."""
-    return first_to_decide(case, _by_trial, _by_quantization, _by_half, _none_named)
+    return first_to_decide(case, _by_trial, _by_quantization, _by_half, _by_words, _none_named)
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -54,10 +59,28 @@ def _by_trial(case: Case) -> Found | None:
         trial = tried(case, Topic.FLASH_ATTENTION)
         knob = Knob.FLASH_ATTENTION.to(value=False, why="its kernel is slow on this GPU")
     if trial is None:
+        trial = _slower_with_fewer_bits(case)
+    if trial is None:
         return None
     faster = trial.fast / trial.slow
     because = f"with another kernel it is {faster:.1f} times faster"
     return Found(because, (cite_comparison(case, trial),), None, (Remedy(knob),), speedup=faster)
+
+
+def _slower_with_fewer_bits(case: Case) -> Comparison | None:
+    """Packed weights that are slower than plain ones: fewer bytes can only be slower by their kernel."""
+    trial = tried(case, Topic.QUANT_TYPE)
+    if trial is None or runs_ggml(case) or not _PACKED.search(trial.text) or not _PLAIN_TYPE.search(trial.text):
+        return None
+    return trial if trial.text.lower().find("slower") >= 0 or _slow_is_packed(trial) else None
+
+
+def _slow_is_packed(trial: Comparison) -> bool:
+    """Whether the packed type is the last that is named before the lower figure."""
+    figure = re.search(rf"(?<![\d.]){re.escape(f'{trial.slow:g}')}(?!\d)", trial.text)
+    before = trial.text[: figure.start()] if figure else ""
+    packed, plain = ([m.start() for m in pattern.finditer(before)] for pattern in (_PACKED, _PLAIN_TYPE))
+    return bool(packed) and max(packed) > max(plain, default=-1)
 
 
 def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
@@ -119,6 +142,20 @@ def _if_slow(case: Case, because: str, evidence: tuple[Evidence, ...], change: C
     return Found(because, evidence, None, (Remedy(change),)) if slow else Absent("it is not what is slow here")
 
 
+def _by_words(case: Case) -> Found | Suspected | None:
+    """A format that is said to have no kernel of its own, and a speed that is a fraction of what there should be."""
+    said = remarks_on(case, Topic.NO_FAST_KERNEL)
+    if not said:
+        return None
+    far = next((c for c in case.account.comparisons.value_or(()) if ratio(c) >= FRACTION), None)
+    if far is None and (shortfall(case) or 1.0) < FRACTION:
+        return Suspected(said[0].text, "the speed with another format or kernel", CAUSE.ask)
+    shown = (*cite_remarks(case, said[:1]), *((cite_comparison(case, far),) if far else ()))
+    change = Knob.QUANT.to(None, "a format that this engine has kernels for on this hardware")
+    because = f"the weights have no fast kernel on this hardware: {said[0].text}"
+    return Found(because, shown, None, (Remedy(change, None, "another quant gives slightly other answers"),))
+
+
 def _none_named(case: Case) -> Absent | None:
     """Known hardware and a known engine, and no setting that could make it slow."""
     runtime = case.runtime
@@ -131,7 +168,7 @@ def _none_named(case: Case) -> Absent | None:
 CAUSE = Cause(
     title="A slow kernel for this GPU",
     phase="decode",
-    needs=(("runtime.quantization", "runtime.kernel", "runtime.name", "account.comparisons"),),
+    needs=(("runtime.quantization", "runtime.kernel", "runtime.name", "account.comparisons", "account.remarks"),),
     check=check,
     explains=("kernel_launch_bound", "gpu_held_at_low_clocks"),
     gpu_only=True,

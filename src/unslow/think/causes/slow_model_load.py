@@ -29,11 +29,11 @@ from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_
 from unslow.think.report import Evidence
 
 LONG_S = 20.0
-VERY_LONG_S = 60.0
-"""Nobody complains of a shorter load alone; a longer one is what they complain of."""
 FASTEST = {"hdd": 0.28 * GB, "network": 1.2 * GB, "ssd": 0.56 * GB}
 """What the quickest of each kind reads: an outer track, ten-gigabit Ethernet, SATA at 6 Gbit/s."""
 SLOW_RATE = 0.5 * GB
+CRAWL_RATE = 0.25 * GB
+"""Less than any disk gives that is worth keeping models on: whatever the disk, the load itself is what is slow."""
 SHOW = "`df -T MODEL; lsblk -d -o NAME,ROTA,TRAN; sudo dd if=MODEL of=/dev/null bs=16M count=256 iflag=direct`"
 
 
@@ -54,26 +54,35 @@ def _by_rate(case: Case) -> Found | Absent | Suspected:
     seconds = ask_for(case, "run.load_s", "the time from the start of the load to the first answer")
     if seconds < LONG_S:
         return Absent(f"loaded in {seconds:.1f} s")
-    if names_phase(case, "load") and (seconds >= VERY_LONG_S or remarks_on(case, Topic.SLOW_SHARE)):
+    if names_phase(case, "load") and remarks_on(case, Topic.SLOW_SHARE):
         return _complained_of(case, seconds)
     rate = ask_for(case, "model.weights_bytes", "the size of the model file: `ls -l MODEL`") / seconds
     words = f"the load took {seconds:.0f} s, {rate / GB:.2f} GB/s"
     kind = _kind(case)
     if not isinstance(kind, Known):
-        if rate >= SLOW_RATE:
-            return Absent(f"{words}: it is a large model")
-        return Suspected(words, "what kind of disk the model lies on", kind.how_to_get or SHOW)
+        return _from_unknown(case, rate, words, kind.how_to_get or SHOW)
     if rate <= FASTEST.get(kind.value, 0.0):
         evidence = (cite(case, "run.load_s"), _cited(kind))
         return _found(f"{words}, which is what such a disk gives ({kind.value})", evidence, None)
     return Absent(f"{words}: the disk ({kind.value}) is not what limits it")
 
 
+def _from_unknown(case: Case, rate: float, words: str, how_to_get: str) -> Found | Absent | Suspected:
+    """The verdict on a rate where nobody looked at the disk."""
+    if rate >= SLOW_RATE:
+        return Absent(f"{words}: it is a large model")
+    if rate < CRAWL_RATE and names_phase(case, "load"):
+        return _found(words, (cite(case, "run.load_s"), cite(case, "model.weights_bytes")), None)
+    return Suspected(words, "what kind of disk the model lies on", how_to_get)
+
+
 def _complained_of(case: Case, seconds: float) -> Found:
     """Somebody waits for minutes for the load itself; where they name the medium, it is part of the answer."""
     said = remarks_on(case, Topic.SLOW_SHARE)
     where = f": {said[0].text}" if said else ""
-    return _found(f"the load takes {seconds:.0f} s{where}", (cite(case, "run.load_s"), *cite_remarks(case, said[:1])), None)
+    return _found(
+        f"the load takes {seconds:.0f} s{where}", (cite(case, "run.load_s"), *cite_remarks(case, said[:1])), None
+    )
 
 
 def _by_words(case: Case) -> Found | None:
@@ -109,5 +118,9 @@ def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) 
 
 
 CAUSE = Cause(
-    title="The model loads slowly", phase="load", needs=(("run.load_s", "account.comparisons", "account.remarks"),), check=check, ask=SHOW
+    title="The model loads slowly",
+    phase="load",
+    needs=(("run.load_s", "account.comparisons", "account.remarks"),),
+    check=check,
+    ask=SHOW,
 )

@@ -24,7 +24,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, remarks_on
-from unslow.think.adapt.experiments import blames, experiment_on, is_clear, is_report
+from unslow.think.adapt.experiments import blames, experiment_on, is_clear
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, first_to_decide
@@ -38,8 +38,14 @@ USELESS = 0.25
 """Accepted less often than this, a draft costs more than it gives however cheap it is."""
 NEAR = 0.02
 """Speeds that are this close in proportion are the same figure, rounded."""
-_WITHOUT = re.compile(r"(?i)(?:without(?: it| the| a)?(?: draft\w*| speculat\w*| mtp| eagle)?|\bno(?: draft| spec\w*| mtp)|\b(?:draft|mtp|spec\w*) off|baseline|plain|disabled)[^.;\d]{0,16}(\d{1,6}(?:\.\d+)?)")
-_SLOWS = re.compile(r"(?i)(?:draft\w*|specul\w*|mtp|eagle\S*)[^.;]{0,40}(?:slower|lowers?|reduces?|hurts?|slows?|halves|worse|degrad\w*)|slower with (?:\w+ ){0,2}(?:draft|specul|mtp)")
+_WITHOUT = re.compile(
+    r"(?i)(?:without(?: it| the| a)?(?: draft\w*| speculat\w*| mtp| eagle)?|\bno(?: draft| spec\w*| mtp)"
+    r"|\b(?:draft|mtp|spec\w*) off|baseline|plain|disabled)[^.;\d]{0,16}(\d{1,6}(?:\.\d+)?)"
+)
+_SLOWS = re.compile(
+    r"(?i)(?:draft\w*|specul\w*|mtp|eagle\S*)[^.;]{0,40}(?:slower|lowers?|reduces?|hurts?|slows?|halves|worse|degrad\w*)"
+    r"|slower with (?:\w+ ){0,2}(?:draft|specul|mtp)"
+)
 USUAL_TOKENS = 3
 TOKEN_COST = 0.15
 """Of a plain step: what drafting and checking one more token takes, with a draft of a tenth of the size."""
@@ -61,7 +67,9 @@ def _by_trial(case: Case) -> Found | Suspected | None:
         return Suspected("the speed with and without a draft differs", "the acceptance of the draft", SHOW)
     share = f"; {accepted.value:.0%} of the draft is accepted" if isinstance(accepted, Known) else ""
     known = (cite(case, "runtime.draft_acceptance"),) if isinstance(accepted, Known) else ()
-    speeds = "slower than without it" if tried.worded else f"{tried.slow:g} tokens per second, without it {tried.fast:g}"
+    speeds = (
+        "slower than without it" if tried.worded else f"{tried.slow:g} tokens per second, without it {tried.fast:g}"
+    )
     gain = gain_of(tried) if is_clear(tried) else None
     return _found(f"with the draft {speeds}{share}", (cite_comparison(case, tried), *known), gain)
 
@@ -82,7 +90,7 @@ def _by_acceptance(case: Case) -> Found | Absent | Suspected:
         return Absent(f"{accepted:.0%} of the drafted tokens are accepted")
     words = f"only {accepted:.0%} of the drafted tokens are accepted"
     lost = shortfall(case)
-    useless = accepted <= USELESS and is_report(case)
+    useless = accepted <= USELESS and remarks_on(case, Topic.DRAFT)
     if gain < 1 and ((lost is not None and lost > 1) or remarks_on(case, Topic.NO_GAIN) or useless):
         return _found(words, (cite(case, "runtime.draft_acceptance", f"{GOOD:.0%} pays"),), 1 / gain)
     if lost is not None and lost <= 1 and not blames(case, "decode"):
@@ -98,7 +106,7 @@ def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) 
 CAUSE = Cause(
     title="Speculative decoding does not pay",
     phase="decode",
-    needs=(("runtime.draft_acceptance", "account.comparisons"),),
+    needs=(("runtime.draft_acceptance", "account.comparisons", "account.remarks"),),
     check=check,
     ask=SHOW,
 )

@@ -40,12 +40,13 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the threads against the CPUs that the quota allows, and look for throttled periods."""
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU: the threads have next to nothing to do")
-    if (told := _by_words(case)) is not None:
-        return told
+    if (seen := _by_words(case)) is not None:
+        return seen
     throttled, counted = _throttled(case)
     if throttled is not None and throttled < THROTTLED:
         return Absent(f"throttled in {throttled:.0%} of the periods")
-    if throttled is not None and throttled >= MOSTLY and not _limits(case):
+    unknown = not _limits(case) or not _counted(case)
+    if throttled is not None and throttled >= MOSTLY and unknown:
         words = (
             f"a CPU quota stops the threads in {throttled:.0%} of the periods, and all wait for those that are stopped"
         )
@@ -56,7 +57,8 @@ def check(case: Case) -> Found | Absent | Suspected:
         return Absent(f"{threads:g} threads, {allowed:g} CPUs allowed")
     tried = experiment_on(case, Topic.CPU_QUOTA, Topic.THREADS)
     proven = tried if is_clear(tried) else None
-    if throttled is None and not proven and not (blames(case, "decode", "prefill") and quota):
+    told = isinstance(case.runtime.threads, Known) or quota
+    if throttled is None and not proven and not (blames(case, "decode", "prefill") and told):
         ask_for(case, "run.cpu_throttled_fraction", SHOW)
     stopped = f", stopped in {throttled:.0%} of the periods" if throttled is not None else ""
     return _found(
@@ -78,7 +80,11 @@ def _by_words(case: Case) -> Found | None:
     if not said or not limited or not is_report(case):
         return None
     change = Knob.THREADS.to(None, "as many threads as the container may use CPUs")
-    return Found(f"the threads follow the host, not the quota: {said[0].text}", cite_remarks(case, said[:1]), remedies=(Remedy(change),))
+    return Found(
+        f"the threads follow the host, not the quota: {said[0].text}",
+        cite_remarks(case, said[:1]),
+        remedies=(Remedy(change),),
+    )
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], numbers: tuple[int, int], speedup: float | None) -> Found:
@@ -95,6 +101,12 @@ def _allowed(case: Case) -> tuple[float, bool]:
     if not limits:
         ask_for(case, "machine.cpu.quota_cpus", SHOW)
     return min(limits, default=1.0), isinstance(case.machine.cpu.quota_cpus, Known)
+
+
+def _counted(case: Case) -> bool:
+    """Whether anything tells how many threads there are."""
+    cpu = case.machine.cpu
+    return any(isinstance(f, Known) for f in (case.runtime.threads, cpu.physical_cores, cpu.logical_cpus))
 
 
 def _limits(case: Case) -> list[float]:

@@ -56,7 +56,11 @@ def _by_all_cores(case: Case) -> Found | None:
         return None
     fast = cpu.performance_cores.value_or(1)
     change = Knob.THREADS.to(fast, "one thread for each performance core")
-    evidence = (cite(case, "machine.cpu.efficiency_cores"), *cite_remarks(case, busy[:1]), cite_comparison(case, slower))
+    evidence = (
+        cite(case, "machine.cpu.efficiency_cores"),
+        *cite_remarks(case, busy[:1]),
+        cite_comparison(case, slower),
+    )
     words = f"all cores are busy, the slow ones too: {busy[0].text}"
     return Found(words, evidence, remedies=(Remedy(change),), speedup=gain_of(slower))
 

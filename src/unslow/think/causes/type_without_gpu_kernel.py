@@ -24,14 +24,14 @@ from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
-from unslow.think.adapt.account import ratio
+from unslow.think.adapt.account import ratio, remarks_on
 from unslow.think.adapt.bandwidth import backend_name
 from unslow.think.adapt.experiments import is_report, tried
 from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.adapt.versions import NEWEST, build_number
 from unslow.think.adapt.vram import buffers_of, gpus_of
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly
 
@@ -41,6 +41,11 @@ _RARE_CACHE = re.compile(r"\bq4_1\b|\bq5_[01]\b|\biq4_nl\b", re.IGNORECASE)
 BF16_SINCE = 4400
 """Builds of llama.cpp below it certainly compute BF16 on the CPU (pull request 11093, January 2025)."""
 _BF16 = re.compile(r"\bbf16\b|\bbfloat16\b", re.IGNORECASE)
+_RARE_WEIGHTS = re.compile(r"\bbf16\b|\bbfloat16\b|\biq[1-4]_\w+|\btq[12]_0\b|\bmxfp4\b|\bnvfp4\b", re.IGNORECASE)
+"""Types of weights that backends got kernels for late, some to this day."""
+VULKAN_FLASH_SINCE = 5336
+"""The build of llama.cpp from which Vulkan has flash attention on any GPU (May 2025)."""
+_LACKS = re.compile(r"unsupported op|not supported by (?:the )?(?:backend|gpu)|falling back to cpu", re.IGNORECASE)
 CLEARLY = 3.0
 """Times slower than another type: no matter of bytes, where the types are of like size."""
 SLOWER_CACHE = 1.5
@@ -52,7 +57,21 @@ _ADVICE = Knob.KV_CACHE_TYPE.to("q8_0", "a type that has kernels, for keys and v
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for an experiment, for work that left the GPU, and for types that are known to lack kernels."""
-    return first_to_decide(case, _by_trial, _by_buffers, _by_splits, _by_cache, _by_weights, _all_have_kernels)
+    return first_to_decide(
+        case, _by_trial, _by_word_of_the_backend, _by_buffers, _by_splits, _by_cache, _by_weights, _all_have_kernels
+    )
+
+
+def _by_word_of_the_backend(case: Case) -> Found | None:
+    """The runtime itself names operations that its GPU backend lacks."""
+    said = remarks_on(case, Topic.OPERATION_ON_CPU)
+    warned = [line for line in case.runtime.warnings.value_or([]) if _LACKS.search(line)]
+    if not said and not warned:
+        return None
+    shown = cite_remarks(case, said[:2]) or (cite(case, "runtime.warnings"),)
+    change = Knob.GPU_BACKEND.to(None, "a newer build, or a backend that has the operation")
+    because = f"operations run on the CPU, because the GPU's backend lacks them: {said[0].text if said else warned[0]}"
+    return Found(because, shown, None, (Remedy(change), Remedy(_ADVICE)))
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -61,10 +80,22 @@ def _by_trial(case: Case) -> Found | None:
     weights = tried(case, Topic.QUANT_TYPE)
     if cache and (ratio(cache) >= CLEARLY or (ratio(cache) >= SLOWER_CACHE and _is_rare(case, cache))):
         return _tried(case, cache, "of the KV cache", Remedy(_ADVICE, None, "answers change slightly"))
-    bf16 = weights and _BF16.search(f"{weights.text} {case.model.quant.value_or('')}")
+    attention = tried(case, Topic.FLASH_ATTENTION)
+    if attention and _lacks_flash_attention(case):
+        change = Knob.FLASH_ATTENTION.to(value=False, why="this build computes it on the CPU")
+        return _tried(case, attention, "of attention", Remedy(change))
+    bf16 = weights and _RARE_WEIGHTS.search(f"{weights.text} {case.model.quant.value_or('')}")
     if weights and bf16 and ratio(weights) >= CLEARLY:
         return _tried(case, weights, "of the weights", Remedy(Knob.QUANT.to("F16", "a type that has kernels")))
     return None
+
+
+def _lacks_flash_attention(case: Case) -> bool:
+    """Whether flash attention is on, on a Vulkan that has no kernel for it on most GPUs: it then runs on the CPU."""
+    version = case.runtime.version.value_or("")
+    named = "Vulkan" in case.runtime.backends.value_or([]) or backend_name(case) == "vulkan"
+    on = case.runtime.flash_attention.value_or(default=False)
+    return on and named and build_number(version) < VULKAN_FLASH_SINCE
 
 
 def _tried(case: Case, trial: Comparison, whose: str, remedy: Remedy) -> Found:
@@ -185,11 +216,19 @@ CAUSE = Cause(
             "model.quant",
             "runtime.graph_splits",
             "runtime.buffers",
+            "runtime.warnings",
             "account.comparisons",
+            "account.remarks",
         ),
     ),
     check=check,
-    explains=("prefill_batch_too_small", "sampling_on_cpu", "cpu_round_trip_bound", "flash_attention_off"),
+    explains=(
+        "prefill_batch_too_small",
+        "sampling_on_cpu",
+        "cpu_round_trip_bound",
+        "flash_attention_off",
+        "slow_kernel_for_architecture",
+    ),
     gpu_only=True,
     ask="`llama-bench -m MODEL -ctk f16,q8_0 -ctv f16,q8_0 -fa 1`, and the line `graph splits` of the log (`-lv 4`)",
 )

@@ -19,14 +19,16 @@ A limit that is too high can freeze the machine. It is back to its default after
 
 import re
 
+from unslow.catalog.unified_memory import unified_memory
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
+from unslow.facts.values import Fact, Known, Origin
+from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.hardware import is_unified, unified_limit_bytes
 from unslow.think.adapt.shape import kv_per_token
+from unslow.think.adapt.story import tells_only_of_slowness
 from unslow.think.adapt.vram import seen_gpus
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
@@ -34,6 +36,15 @@ from unslow.think.report import Evidence
 
 LARGE_SHARE = 0.5
 """Of the memory: a model that is smaller is not what the pressure comes from."""
+_SAID = ("machine.memory.wired_limit_bytes", "runtime.available_bytes")
+NEWER_SYSTEMS = 1.15
+"""Times the share that every macOS gives: so much more do newer ones, where nobody says what the limit is."""
+_LIMIT = re.compile(r"wired limit|wired_limit|working set|memory pressure", re.IGNORECASE)
+_FULL = re.compile(r"\b(?:9\d|100) ?%")
+LEAST_PACKED, PACKED_SHARE = 4 * GIB, 0.2
+"""In the compressor, of a Mac that is in trouble: a healthy one keeps a few gigabytes there."""
+FILLED = 0.7
+"""Of the memory: what a process must have grown to before swap is its doing."""
 _PAGED = re.compile(r"swap|thrash|\bpag(?:e|ing)|compress|red\b|yellow|critical", re.IGNORECASE)
 
 
@@ -41,22 +52,29 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold what the model takes against what the GPU may have, and look for pressure."""
     if not is_unified(case):
         return Absent("no GPU here shares the memory of the host")
-    return first_to_decide(case, _by_pressure, _by_limit, _by_words)
+    return first_to_decide(case, _by_pressure, _by_compressor, _by_limit, _by_words)
 
 
-def _by_limit(case: Case) -> Found | Absent | None:
+def _by_limit(case: Case) -> Found | Absent | Suspected | None:
     asked, what = _asked(case)
     limit, whose = _limit(case)
     if not asked or not limit:
         return None
     sizes = f"{asked / GIB:.1f} GiB asked for, {limit / GIB:.1f} GiB for the GPU"
-    if asked <= limit:
+    sure = whose in _SAID or isinstance(case.runtime.asked_bytes, Known) or not _is_estimate(case.model.weights_bytes)
+    if asked <= limit * (1.0 if sure else NEWER_SYSTEMS):
         return Absent(f"it fits: {sizes}") if isinstance(case.machine.memory.pressure, Known) else None
+    if not tells_only_of_slowness(case):  # it ran well before with as much memory
+        return Suspected(f"it hardly fits: {sizes}", "machine.memory.pressure", CAUSE.ask)
     return _found(
         f"the model asks for more memory than the GPU may have: {sizes}",
         (cite(case, what, f"{limit / GIB:.1f} GiB for the GPU"), cite(case, whose)),
         limit,
     )
+
+
+def _is_estimate(fact: Fact[int]) -> bool:
+    return isinstance(fact, Known) and fact.origin in (Origin.ESTIMATED, Origin.TOLD)
 
 
 def _asked(case: Case) -> tuple[float, str]:
@@ -77,7 +95,19 @@ def _limit(case: Case) -> tuple[float, str]:
             return float(device.total_bytes.value), f"runtime.devices.{index}.total_bytes"
     if isinstance(case.runtime.available_bytes, Known):
         return float(case.runtime.available_bytes.value), "runtime.available_bytes"
-    return unified_limit_bytes(case) or 0.0, "machine.memory.total_bytes"
+    if isinstance(case.machine.memory.total_bytes, Known):
+        return unified_limit_bytes(case) or 0.0, "machine.memory.total_bytes"
+    return _most_of_the_chip(case)
+
+
+def _most_of_the_chip(case: Case) -> tuple[float, str]:
+    """What the GPU may have where the chip is known and its memory is not: of the most that it was sold with."""
+    apple = unified_memory("Apple")
+    for index, gpu in enumerate(case.machine.gpus.value_or(())):
+        largest = apple.largest_bytes(gpu.name.value_or(""))
+        if largest:
+            return float(apple.gpu_bytes(largest)), f"machine.gpus.{index}.name"
+    return 0.0, ""
 
 
 def _by_pressure(case: Case) -> Found | None:
@@ -97,14 +127,41 @@ def _by_pressure(case: Case) -> Found | None:
     )
 
 
+def _by_compressor(case: Case) -> Found | None:
+    """Gigabytes of a model that macOS packed away: every token unpacks them."""
+    packed, total = case.machine.memory.compressed_bytes, case.machine.memory.total_bytes.value_or(0)
+    if not isinstance(packed, Known) or packed.value < max(LEAST_PACKED, PACKED_SHARE * total):
+        return None
+    because = f"{packed.value / GIB:.1f} GiB are in the memory compressor, from which every token has to fetch them"
+    return _found(because, (cite(case, "machine.memory.compressed_bytes"),), total)
+
+
 def _by_words(case: Case) -> Found | Suspected | None:
+    """Somebody who watched the memory fill up, or gigabytes go to swap; "working set" alone is a word."""
     said = remarks_on(case, Topic.SWAPPING)
     if not said:
         return None
-    seen = [remark for remark in said if _PAGED.search(remark.text) and re.search(r"\d", remark.text)]
+    total = float(case.machine.memory.total_bytes.value_or(0))
+    filled = total and _most_told(case) >= FILLED * total
+    weights = float(case.model.weights_bytes.value_or(0))
+    # a full memory alone is how macOS uses it
+    limited = any(_LIMIT.search(remark.text) for remark in said) or not 0 < weights < LARGE_SHARE * total
+    seen = [
+        remark
+        for remark in said
+        if (limited and _FULL.search(remark.text))
+        or (_PAGED.search(remark.text) and (filled or amount_bytes(remark.text)))
+    ]
     if not seen:
         return Suspected(said[0].text, "machine.memory.pressure", CAUSE.ask)
     return _found(f"the memory is too small for it: {seen[0].text}", cite_remarks(case, seen), 0.0)
+
+
+def _most_told(case: Case) -> float:
+    """The largest amount of memory that any remark or the model's size names."""
+    texts = (remark.text for remark in case.account.remarks.value_or(()))
+    known = max(case.model.weights_bytes.value_or(0), case.runtime.resident_bytes.value_or(0))
+    return max(float(known), *(amount_bytes(text) for text in texts))
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], limit: float) -> Found:

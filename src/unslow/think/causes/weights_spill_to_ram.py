@@ -18,11 +18,18 @@ A shorter context cuts long conversations; a q8_0 cache and a smaller quant chan
 is computed does not change them beyond rounding.
 """
 
+from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
+from unslow.facts.values import Known
+from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.demand import Demand, read_demand
+from unslow.think.adapt.hardware import is_unified, vram_total_bytes
 from unslow.think.adapt.placement import counted_layers, layers_left_on_host, seen_split, set_on_purpose
+from unslow.think.adapt.runtime_family import runs_ggml
+from unslow.think.adapt.shape import is_mixture
+from unslow.think.adapt.story import tells_only_of_slowness
 from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import first_to_decide
@@ -37,7 +44,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Compare what the model asks of the GPU with what was free there; else take the runtime's own count."""
     if case.runtime.tensor_overrides.value_or([]):
         return Absent("tensors were placed on the CPU by a setting")
-    return first_to_decide(case, _by_demand, _by_count)
+    return first_to_decide(case, _by_demand, _by_count, _by_size)
 
 
 def _by_demand(case: Case) -> Found | Absent:
@@ -60,13 +67,16 @@ def _by_demand(case: Case) -> Found | Absent:
     )
 
 
-def _by_count(case: Case) -> Found | Absent | None:
+def _by_count(case: Case) -> Found | Absent | Suspected | None:
     """The runtime's own account of a model in two places, where no setting asked for that."""
     split = seen_split(case)
     if split is None:
         return Absent("all of the model is on the GPU") if case.runtime.vram_share.value_or(0) == 1 else None
     if set_on_purpose(case):
         return None
+    doubts = remarks_on(case, Topic.VRAM_FREE, Topic.LAYERS_FIT_BY_HAND)
+    if doubts:  # then it is no lack of room
+        return Suspected(f"{split.words}, yet {doubts[0].text}", "machine.gpus.0.vram_free_bytes", "`nvidia-smi`")
     return Found(
         because=f"{split.words}; the rest is computed by the CPU from RAM, and no setting asks for that",
         evidence=(cite(case, split.fact, "all of it"), *_contradictions(case)),
@@ -77,6 +87,27 @@ def _by_count(case: Case) -> Found | Absent | None:
             Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, "quality falls with the quant"),
         ),
     )
+
+
+def _by_size(case: Case) -> Found | None:
+    """A dense model that is larger than all GPUs together, in a runtime that divides what does not fit."""
+    vram, weights = vram_total_bytes(case), float(case.model.weights_bytes.value_or(0))
+    known = vram and weights and runs_ggml(case) and not is_unified(case) and not _is_divided(case)
+    if not known or vram is None or weights <= vram or is_mixture(case) or not tells_only_of_slowness(case):
+        return None
+    sizes = f"{weights / GIB:.0f} GiB of weights, {vram / GIB:.0f} GiB of GPU memory"
+    return Found(
+        because=f"the model does not fit on the GPU, so the CPU computes the rest from RAM: {sizes}",
+        evidence=(cite(case, "model.weights_bytes", f"{vram / GIB:.0f} GiB of GPU memory"),),
+        cure=EVERYTHING,
+        remedies=(Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, "quality falls"),),
+    )
+
+
+def _is_divided(case: Case) -> bool:
+    """Whether it is known how the model is divided: then other ways decide."""
+    runtime = case.runtime
+    return isinstance(runtime.gpu_layers, Known) or isinstance(runtime.vram_share, Known) or set_on_purpose(case)
 
 
 def _contradictions(case: Case) -> tuple[Evidence, ...]:
@@ -111,7 +142,15 @@ def _smaller_weights(case: Case, demand: Demand) -> Remedy:
 CAUSE = Cause(
     title="Weights spill into system memory",
     phase="decode",
-    needs=(("runtime.gpu_layers", "runtime.vram_share", "runtime.size_vram_bytes", "machine.gpus.0.processes"),),
+    needs=(
+        (
+            "runtime.gpu_layers",
+            "runtime.vram_share",
+            "runtime.size_vram_bytes",
+            "machine.gpus.0.processes",
+            "model.weights_bytes",
+        ),
+    ),
     check=check,
     gpu_only=True,
     ask="the line `offloaded N/M layers to GPU` of the log (llama-server: start it with `-lv 4`), or `ollama ps`",

@@ -42,7 +42,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the weights that are not on a GPU against the RAM."""
     if names_phase(case, "load"):
         return Absent("the complaint is about the load: every model is read from disk once")
-    return first_to_decide(case, _by_size, _by_waiting, _by_words)
+    return first_to_decide(case, _by_watching, _by_size, _by_waiting, _by_words)
 
 
 def _by_size(case: Case) -> Found | Absent | None:
@@ -92,11 +92,16 @@ def _by_waiting(case: Case) -> Found | None:
     )
 
 
-def _by_words(case: Case) -> Found | Suspected | None:
-    """A disk that was watched while tokens came, or a mapped file larger than any PC's memory; else a sign, no more."""
+def _by_watching(case: Case) -> Found | None:
+    """A disk that was watched while tokens came: what is seen beats any sum."""
     seen = remarks_on(case, Topic.DISK_BUSY_WHILE_GENERATING)
-    if seen:
-        return _found(f"the weights are read from disk as tokens need them: {seen[0].text}", cite_remarks(case, seen))
+    if not seen:
+        return None
+    return _found(f"the weights are read from disk as tokens need them: {seen[0].text}", cite_remarks(case, seen))
+
+
+def _by_words(case: Case) -> Found | Suspected | None:
+    """A mapped file larger than any PC's memory; else a sign, no more."""
     said = remarks_on(case, Topic.DISK_BUSY)
     if not said:
         return None

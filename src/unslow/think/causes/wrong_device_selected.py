@@ -15,6 +15,8 @@ backend off that sees the slower one.
 Answers do not change beyond rounding.
 """
 
+import re
+
 from unslow.catalog.devices import find_device
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
@@ -29,13 +31,15 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
+_SURELY = re.compile(r"\bwrong (?:gpu|card|device|one)\b|\binstead of\b|while .{1,40}\bidle", re.IGNORECASE)
+_SOFTWARE = re.compile(r"llvmpipe|lavapipe|swiftshader|device type is cpu|microsoft basic render", re.IGNORECASE)
 MUCH_FASTER = 1.5
 """Of the bandwidths: between cards that are closer, other reasons decide which is used."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the device that is used against the others."""
-    return first_to_decide(case, _by_choice, _by_trial, _by_words)
+    return first_to_decide(case, _by_choice, _by_software, _by_trial, _by_words)
 
 
 def _by_choice(case: Case) -> Found | Absent | None:
@@ -52,6 +56,22 @@ def _by_choice(case: Case) -> Found | Absent | None:
         because=f"{', '.join(used)} computes, while {best} is idle",
         evidence=(_cited(case, fact, used[0], best),),
         remedies=(Remedy(Knob.DEVICE.to(best, "name the faster one")),),
+    )
+
+
+def _by_software(case: Case) -> Found | None:
+    """The CPU in the guise of a GPU, as the driver or the runtime itself calls it."""
+    said = [r for r in remarks_on(case, Topic.WRONG_GPU) if _SOFTWARE.search(r.text)]
+    warned = [line for line in case.runtime.warnings.value_or([]) if _SOFTWARE.search(line)]
+    listed = [_title(d) for d in case.runtime.devices.value_or([]) if _SOFTWARE.search(_title(d))]
+    if not said and not warned and not listed:
+        return None
+    shown = cite_remarks(case, said[:1]) or (_cited(case, "runtime.warnings" if warned else "runtime.devices",
+                                                    (warned or listed)[0], "a real GPU"),)  # fmt: skip
+    return Found(
+        because=f"a renderer in software stands in for the GPU: {(warned or listed or [said[0].text])[0]}",
+        evidence=shown,
+        remedies=(Remedy(Knob.DEVICE.to(None, "install the GPU's own Vulkan driver, or name another device")),),
     )
 
 
@@ -85,7 +105,7 @@ def _title(device: SeenDevice) -> str:
 
 def _all(case: Case) -> list[str]:
     listed = [_title(d) for d in seen_gpus(case)]
-    named = [g.name.value for g in gpus_of(case) if isinstance(g.name, Known)]
+    named = [g.name.value for g in case.machine.gpus.value_or(()) if isinstance(g.name, Known)]
     return listed + [name for name in named if not any(_same(name, one) for one in listed)]
 
 
@@ -144,19 +164,29 @@ def _by_words(case: Case) -> Found | Suspected | None:
     if not said:
         return None
     names = _all(case)
-    if not _is_mixed(names):
+    several = len(names) > 1 or len({r.text for r in said}) > 1
+    if not _is_mixed(names) and not (several and any(_SURELY.search(r.text) for r in said)):
         return Suspected(said[0].text, "runtime.device_used", CAUSE.ask)
     return Found(
-        because=f"of {', '.join(names)} the slower one is used: {said[0].text}",
+        because=f"of {', '.join(names) or 'several GPUs'} the wrong one is used: {said[0].text}",
         evidence=cite_remarks(case, said),
-        remedies=(Remedy(Knob.DEVICE.to(max(names, key=_rank), "name the faster one")),),
+        remedies=(Remedy(Knob.DEVICE.to(max(names, key=_rank, default=None), "name the faster one")),),
     )
 
 
 CAUSE = Cause(
     title="The wrong GPU is used",
     phase="decode",
-    needs=(("runtime.device_used", "runtime.buffers", "runtime.devices", "account.remarks", "account.comparisons"),),
+    needs=(
+        (
+            "runtime.device_used",
+            "runtime.buffers",
+            "runtime.devices",
+            "runtime.warnings",
+            "account.remarks",
+            "account.comparisons",
+        ),
+    ),
     check=check,
     explains=("weights_spill_to_ram", "gpu_backend_not_loaded", "context_larger_than_needed"),
     gpu_only=True,

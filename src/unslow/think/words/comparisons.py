@@ -9,9 +9,10 @@ import msgspec
 from unslow.facts import values
 from unslow.facts.account import Comparison, Metric, Topic
 from unslow.facts.values import NOT_LOOKED, Fact
+from unslow.think.words.gains import Timed, gain, timed
 from unslow.think.words.labelled import Pair, label_topics, pairs
 from unslow.think.words.lines import Line
-from unslow.think.words.rates import Change, changes, metric_of, slowdown, speeds
+from unslow.think.words.rates import Change, changes, metric_of, phases, slowdown, speeds
 from unslow.think.words.topics import topics_of
 from unslow.think.words.versions import other_version, versions_in
 from unslow.think.words.worded import worded_trial
@@ -22,8 +23,14 @@ STAND_IN = 1.5
 _LONGEST = 160
 _SLOW = re.compile(
     r"\bslow|\bdrop|\bdeclin|\bhalv|\bdegrad|\bregress|\bworse\b|\bcrippl|\bdelay|\bwaits?\b|\bhang|\bstuck"
-    r"|\bless than|\blower\b|\bspeed"
+    r"|\bless than|\blower\b|\bspeed|\bcollaps|\bpoor\b|\bbad(?:ly)?\b|\bforever\b|\bminutes\b"
+    r"|\blong time|\bloss\b|\blos(?:t|es|ing)\b"
+    r"|\bdecreas|\breduc|\bunusabl|\bcrawl|\bbelow\b|\blag(?:s|gy|ging)?\b|\bsluggish|\bunderperform"
+    r"|\bbottleneck|\bno faster|\bnot faster"
+    r"|\bfalls?\b|\btakes? (?:too |very |so |extremely )?(?:long|\d)|\btook \d|\bnever (?:ends|finishes)"
+    r"|\btime ?outs?\b|\bdominat"
 )
+_HEADING = re.compile(r"^(?:hardware|runtime|model|gpus?|cpu|system|machine|specs?|os|version)\b[^:]{0,20}:")
 
 
 def comparisons_told(lines: Sequence[Line]) -> tuple[Comparison, ...]:
@@ -36,8 +43,13 @@ def comparisons_told(lines: Sequence[Line]) -> tuple[Comparison, ...]:
 
 def complaint_topics(lines: Sequence[Line]) -> tuple[Topic, ...]:
     """What the first line that complains of slowness and names anything names."""
-    named = (topics_of(line.text) for line in lines if _SLOW.search(line.text) or slowdown(line.text))
+    named = (topics_of(line.text) for line in lines if _complains(line) or slowdown(line.text))
     return next((topics for topics in named if topics), ())
+
+
+def _complains(line: Line) -> bool:
+    """Whether a line says that something is slow; what describes the machine does not."""
+    return bool(_SLOW.search(line.text)) and not _HEADING.match(line.text)
 
 
 def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterator[Comparison]:
@@ -46,12 +58,24 @@ def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterato
         known = pair if pair.metric != "unknown" else pair._replace(metric=about)
         yield _comparison(line, known, _differs(line, pair) or complaint, relative=False)
     factor = slowdown(line.text)
+    for times in () if told else timed(line.text):
+        yield _comparison(line, _of_times(line, times), label_topics(*times.labels) or complaint, relative=False)
     if factor and not told:
         change = Change(1.0, factor, metric_of("", line.text))
         yield _comparison(line, change, topics_of(line.text), relative=True)
+    elif not told and (more := gain(line.text)):
+        version = (Topic.VERSION,) if versions_in(line.text) else ()
+        differs = tuple(dict.fromkeys((*topics_of(line.text), *version)))
+        yield _comparison(line, Change(1.0, more, metric_of("", line.text)), differs, relative=True)
     elif not told and (differs := worded_trial(line.text)):
         change = Change(1.0, STAND_IN, metric_of("", line.text))
         yield msgspec.structs.replace(_comparison(line, change, differs, relative=True), worded=True)
+
+
+def _of_times(line: Line, pair: Timed) -> Change:
+    """Times as rates; what takes so long is the load where the line says so, else the whole."""
+    metric = metric_of("", line.text)
+    return Change(1 / pair.slow_s, 1 / pair.fast_s, metric if metric in {"load", "first_token"} else "total")
 
 
 def _of_pair(pair: Pair, complaint: tuple[Topic, ...]) -> Comparison:
@@ -91,11 +115,24 @@ def versions_compared(lines: Sequence[Line]) -> tuple[Fact[str], Fact[str]]:
 def slow_metric(lines: Sequence[Line]) -> Fact[Metric]:
     """Which phase the first complaint is about."""
     for line in lines:
-        if _SLOW.search(line.text):
-            metric = metric_of("", line.text)
+        if _complains(line):
+            metric = _blamed(line.text)
             if metric != "unknown":
                 return values.told(metric, line.where)
     return NOT_LOOKED
+
+
+def _blamed(text: str) -> Metric:
+    """The phase that is named nearest to the word for slow: `loading is very slow, generation fine`."""
+    slow = [match.start() for match in _SLOW.finditer(text)]
+    nearest = min(phases(text), key=lambda phase: min(_apart(text, phase[1], at) for at in slow), default=None)
+    return nearest[0] if nearest else "unknown"
+
+
+def _apart(text: str, one: int, other: int) -> int:
+    """How far two places of a line lie apart; what stands beyond a comma is another thing."""
+    first, last = sorted((one, other))
+    return last - first + (_LONGEST if re.search(r"[,;]|\. ", text[first:last]) else 0)
 
 
 def slowdown_told(lines: Sequence[Line]) -> Fact[float]:

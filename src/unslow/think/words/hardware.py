@@ -25,10 +25,13 @@ _INTEGRATED = re.compile(
 _ANY_GPU = re.compile(
     r"(?:(?P<n>\d{1,2}|two|dual|four|eight)[ -]?x? )?(?:\w{1,20} )??"
     r"\b(?P<vendor>nvidia|amd|radeon|geforce|rtx|intel arc|apple silicon|small|old|new|single|my|the)?\s?"
-    r"(?:rdna ?\d? |cuda )?(?:amd )?gpus?\b"
+    r"(?:rdna ?\d? |cuda )?(?:amd )?gpus?\b|\b\d{1,3} ?gb (?:of )?(?=vram)"
 )
 _VENDORS = {"nvidia": "NVIDIA", "geforce": "NVIDIA", "rtx": "NVIDIA", "amd": "AMD", "radeon": "AMD",
             "intel arc": "Intel", "apple silicon": "Apple"}  # fmt: skip
+_SIZED = re.compile(
+    r"\b(\d{1,3}) ?gb (?:of )?(?:vram|gpu|video memory|graphics)|(?:gpus?|nvidia|mig)\b(?: with| of)? (\d{1,3}) ?gb\b(?! (?:of )?ram)"
+)
 _NUMBERS = {"two": 2, "dual": 2, "four": 4, "eight": 8}
 _CPU_WORD = re.compile(
     r"\b(?:i[3579]-\d{4,5}\w*|core (?:ultra )?(?:i?[3579])[ -]?\w*|ryzen[\w ]{2,24}|threadripper[\w ]{2,20}"
@@ -128,8 +131,10 @@ def _nameless(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
         if not vendor and not match["n"] and not _LABEL.match(line.text):
             continue  # a sentence about GPUs in general
         number = _NUMBERS.get(match["n"] or "", 0) or int(match["n"] or 1)
+        size = _SIZED.search(line.text)
         gpu = Gpu(
             index=0,
+            vram_total_bytes=told(int(size[1] or size[2]) * GIB, line.where) if size else NOT_LOOKED,
             name=told(f"{vendor} GPU".strip(), line.where),
             vendor=told(vendor, line.where) if vendor else NOT_LOOKED,
         )

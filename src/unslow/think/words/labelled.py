@@ -18,6 +18,10 @@ LEAST_RATIO = 1.15
 """Speeds that differ by less are the same speed, measured twice."""
 _MOST = 40
 _END = re.compile(r"[,;]|\.\s|\bvs\b|\bbut\b|\bwhile\b|\bwithout\b|\band\b(?= \w+ \d)")
+_CARDS = re.compile(
+    r"\b(\d{1,2}) ?(?:x ?(?=(?:rtx|gtx|rx|tesla|nvidia|amd|[hablpvtm]\d{2,3}|\d{4}|mi\d{2,3}|gpus?|cards?)\b)"
+    r"|(?=(?:gpus?|cards?)\b))"
+)
 _TIME_UNIT = re.compile(r"(?<![a-z])(?:ms|s|sec|seconds?)\s?(?:/|per)")
 
 
@@ -45,7 +49,14 @@ class Pair(NamedTuple):
 def label_topics(one: str, other: str) -> tuple[Topic, ...]:
     """What two labels name, and the version where each names another."""
     version = (Topic.VERSION,) if other_version(one, other) else ()
-    return tuple(dict.fromkeys((*topics_of(one), *topics_of(other), *version)))
+    cards = (Topic.GPU_COUNT,) if _other_count(one, other) else ()
+    return tuple(dict.fromkeys((*topics_of(one), *topics_of(other), *version, *cards)))
+
+
+def _other_count(one: str, other: str) -> bool:
+    """Whether two labels name other numbers of cards: `8x H100`, `4x A100`, `2 GPUs`."""
+    counts = [{int(m[1]) for m in _CARDS.finditer(label)} for label in (one, other)]
+    return all(len(count) == 1 for count in counts) and counts[0] != counts[1]
 
 
 def pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:
@@ -61,9 +72,9 @@ def pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:
 def _labelled(line: Line, about: Metric) -> Iterator[Labelled]:
     """Each speed of a line with the words before it, back to the last, and after it, up to the next comma."""
     start = 0
-    for speed in speeds(line.text):
-        if _TIME_UNIT.search(line.text[speed.start : speed.end]):
-            continue  # the same speed said once more, as a time
+    found = list(speeds(line.text))
+    rates = [speed for speed in found if not _TIME_UNIT.search(line.text[speed.start : speed.end])]
+    for speed in rates or found:  # beside a rate, a time is the same speed said once more
         rest = line.text[speed.end :]
         end = _END.search(rest)
         stop = speed.end + (end.start() if end else len(rest))

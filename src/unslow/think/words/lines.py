@@ -9,6 +9,8 @@ from unslow.facts.masking_rules import masked_text
 
 MOST_LINES = 2000
 """Different lines: a person writes fewer."""
+MOST_CHARACTERS = 400_000
+"""Of them together, so that a hostile text costs seconds and not minutes."""
 LONGEST_LINE = 600
 _REPEATS, _SHAPE = 3, 80
 """What comes more often, but for its digits, a program has printed."""
@@ -39,6 +41,7 @@ class Line(NamedTuple):
 def prose(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> Iterator[Line]:
     """The lines of prose, cleaned and bounded; without numbers of their own they count from 1."""
     seen: Counter[str] = Counter()
+    characters = 0
     for number, raw in zip(numbers or range(1, len(lines) + 1), lines, strict=False):
         shape = _DIGITS.sub("0", raw[:_SHAPE])
         if seen[shape] >= _REPEATS or (shape not in seen and len(seen) >= MOST_LINES):
@@ -46,6 +49,9 @@ def prose(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> Ite
         seen[shape] += 1
         line = _cleaned(raw)
         if line and not _PRINTED.match(line):
+            characters += len(line)
+            if characters > MOST_CHARACTERS:
+                return
             original = _LABEL.sub("", line)
             yield Line(plain(original), original, f"{source}:{number}", number)
 

@@ -16,18 +16,31 @@ _ALIKE = 1.3
 _LABEL = re.compile(r"^models?\b[^:]{0,12}:\s*")
 _NAME = re.compile(r"[\w.:/+-]{3,80}")
 _ACTIVE = re.compile(r"\b(\d{1,4}(?:\.\d)?)b-a(\d{1,3}(?:\.\d)?)b\b")
+_GPU_NAME = re.compile(r"\b(?:radeon|geforce|quadro|vega|amd|ryzen \w{1,8})\b[\w() ]{0,16}?\b(\d{3}m)\b")
+_USUAL = {"Ollama": "q4_k_m", "LM Studio": "q4_k_m"}
+"""The quant that these give where nobody names one."""
 _MOE = re.compile(r"\bmoe\b|\bmixture of experts\b|\bexperts\b")
 
 
-def model_told(lines: Sequence[Line]) -> Model:
+def model_told(lines: Sequence[Line], runtime: str = "") -> Model:
     """The model of the line that is labelled so, else of the first that names one."""
+    lines = [line._replace(text=_GPU_NAME.sub(_without_name, line.text)) for line in lines]
     ordered = [*(line for line in lines if _LABEL.match(line.text)), *lines]
-    said, quant = _first_quant(ordered), _quant(ordered)
+    said, quant = _first_quant(ordered) or _usual_quant(runtime), _quant(ordered)
     for line in ordered:
         facts = _facts(line)
         if facts:
             return Model(**facts, quant=quant, **_weights(line, said))
     return Model(quant=quant)
+
+
+def _without_name(found: re.Match[str]) -> str:
+    """A GPU's name of three digits and an M, which is no model of so many million parameters."""
+    return found[0][: found.start(1) - found.start()] + "x" * len(found[1])
+
+
+def _usual_quant(runtime: str) -> QuantSaid | None:
+    return next(iter(quants_said(_USUAL.get(runtime, ""))), None)
 
 
 def _weights(line: Line, quant: QuantSaid | None) -> dict[str, Any]:

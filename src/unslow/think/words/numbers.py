@@ -12,8 +12,9 @@ from unslow.think.words.lines import Line
 _SCALE = {"gib": GIB, "gb": GB, "g": GB, "mib": MIB, "mb": MB, "tb": 1000 * GB}
 _MOST = 2**53
 _SECONDS = {"m": 60.0, "h": 3600.0}
+_BACKENDS = {"vulkan": "Vulkan", "sycl": "SYCL", "rocm": "ROCm", "hip": "ROCm", "metal": "Metal", "opencl": "OpenCL"}
 _FEW = {"two": 2, "three": 3, "four": 4}
-_AT_LEAST = {"a few": 2, "several": 2, "many": 2}
+_AT_LEAST = {"a few": 2, "several": 2, "many": 2, "minutes": 2, "hours": 60}
 """Minutes that these words stand for, at the least."""
 _LAYERS = (
     re.compile(r"\b(\d{1,3}) ?(?:/|of|out of) ?(\d{1,3}) (?:\w+ )?layers?\b"),
@@ -42,7 +43,7 @@ def _of_line(text: str) -> Iterator[tuple[str, Any]]:
         if match is None:
             continue
         value = _READERS[phrase.kind]([group for group in match.groups() if group is not None])
-        if isinstance(value, str) or 0 <= value < _MOST:
+        if isinstance(value, str | list) or 0 <= value < _MOST:
             yield phrase.path, value
 
 
@@ -81,6 +82,7 @@ _READERS: dict[str, Callable[[list[str]], Any]] = {
     "thousands": lambda groups: int(groups[-1]) * 1024,
     "percent": lambda groups: float(groups[-1]) / 100,
     "bytes": lambda groups: int(float(groups[-2]) * _SCALE[groups[-1]]),
+    "backends": lambda groups: [_BACKENDS.get(groups[-1], groups[-1])],
     "word": lambda groups: groups[-1],
     "phrase": lambda groups: groups[0],
     "switch": lambda groups: groups[-1] in ("on", "1", "true", "enabled"),
@@ -92,5 +94,6 @@ _READERS: dict[str, Callable[[list[str]], Any]] = {
     "gigabytes": lambda groups: int(groups[-1]) * GB,
     "mebibytes": lambda groups: int(groups[-1]) * MIB,
     "share_of": _share_of,
+    "ratio": lambda groups: float(groups[0]) / max(1.0, float(groups[1])),
     "mhz": lambda groups: float(groups[-1]) * MHZ,
 }

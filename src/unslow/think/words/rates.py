@@ -27,6 +27,10 @@ _AGAINST = re.compile(
     rf"(?<![\w./-])(?P<a>{_RANGE})\s?(?:{_UNIT})[^.;\d]{{0,30}}?{_OTHER}[^.;\d]{{0,25}}?(?P<b>{_RANGE})(?:\s?{_UNIT})?"
     r"(?![.,]?\d)(?!\s?[\w.]*(?:gb|mb|gib|%|k\b|b\b|mhz|w\b|layers|threads|cores|gpus|users|requests|minutes))"
 )
+_INSTEAD = re.compile(
+    rf"(?<![\w./-])(?P<a>{_RANGE}) (?:instead of|rather than|vs\.?|versus|down from|compared (?:to|with)|against) "
+    rf"(?:about |around )?(?P<b>{_RANGE})\s?{_UNIT}"
+)
 _LISTED = re.compile(
     rf"(?P<label>[a-z][\w .+/()-]{{0,24}}?)[ :=]+(?P<n>{_N})(?:\s?{_UNIT})?(?=\s*(?:[,;]|$|and\b|vs\b))"
 )
@@ -104,7 +108,7 @@ def changes(text: str) -> Iterator[Change]:
 
 def direct_changes(text: str) -> Iterator[Change]:
     """Pairs of speeds that the line itself sets against one another: by an arrow, or by a word such as `was`."""
-    for match in (*_CHANGE.finditer(text), *_AGAINST.finditer(text)):
+    for match in (*_CHANGE.finditer(text), *_AGAINST.finditer(text), *_INSTEAD.finditer(text)):
         a, b = middle(match["a"]), middle(match["b"])
         if min(a, b) > 0 and max(a, b) < _MOST:
             yield Change(min(a, b), max(a, b), metric_of(text[: match.start()], text))
@@ -140,6 +144,11 @@ def slowdown(text: str) -> float | None:
     if match := _PART.search(text):
         return _PARTS[match[1]]
     return next((factor for words, factor in _WORDS.items() if words in text), None)
+
+
+def phases(text: str) -> list[tuple[Metric, int]]:
+    """Every phase that a text names, and where."""
+    return [(kind, match.start()) for kind, pattern in _KINDS.items() for match in pattern.finditer(text)]
 
 
 def metric_of(before: str, text: str) -> Metric:

@@ -15,6 +15,7 @@ from unslow.facts.runtime import PastLoad, Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, Fact, Known, first_known, told
 from unslow.think.words.comparisons import comparisons_told, slow_metric, slowdown_told, speed_told, versions_compared
+from unslow.think.words.gpu_memory import with_each, with_usage
 from unslow.think.words.hardware import machine_told
 from unslow.think.words.lines import Line, prose
 from unslow.think.words.models import model_told
@@ -42,7 +43,8 @@ def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -
         machine_told(read),
         Machine(cpu=Cpu(**_of(found, "machine.cpu.")), memory=Memory(**_of(found, "machine.memory."))),
     )
-    machine = msgspec.structs.replace(machine, gpus=_with_numbers(machine.gpus, _of(found, "machine.gpus.0.")))
+    gpus = with_usage(_with_numbers(machine.gpus, _of(found, "machine.gpus.0.")), read)
+    machine = msgspec.structs.replace(machine, gpus=with_each(gpus, _of(found, "machine.gpus.each.")))
     account = Account(
         remarks=_some(remarks_told(read), source),
         comparisons=_some(comparisons_told(read), source),
@@ -54,7 +56,7 @@ def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -
     run = Run(decode_tokens_per_s=speed_told(read, "decode"), prefill_tokens_per_s=speed_told(read, "prefill"))
     subject = Subject(
         runtime=runtime,
-        model=overlaid(model_told(read), Model(**_of(found, "model."))),
+        model=overlaid(model_told(read, versions.name.value_or("")), Model(**_of(found, "model."))),
         run=overlaid(run, Run(**_of(found, "run."))),
         account=account,
     )

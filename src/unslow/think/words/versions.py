@@ -55,9 +55,11 @@ def _border(lines: Sequence[Line], version: Fact[str]) -> tuple[Fact[str], Fact[
     since: Fact[str] = NOT_LOOKED
     for line in lines:
         if slower := version_phrases()["slower"].search(line.text):
-            old, new = slower["old"] or slower["old2"], slower["new"] or slower["new2"]
+            named = slower.groupdict()
+            old = next(value for name, value in named.items() if name.startswith("old") and value)
+            new = next((v for name, v in named.items() if name.startswith("new") and v), version.value_or(""))
             if old != new:
-                return told(old, line.where), told(new, line.where)
+                return told(old, line.where), told(new, line.where) if new else NOT_LOOKED
         if pair := version_phrases()["pair"].search(line.text):
             older, newer = sorted((pair["a"], pair["b"]), key=_order)
             if older != newer:

@@ -7,11 +7,13 @@ import re
 
 from unslow.facts.account import Topic
 from unslow.think.words.topics import topics_of
+from unslow.think.words.versions import versions_in
 
 _MUCH = r"(?:(?:much|far|way|a lot|significantly|noticeably|considerably|clearly|even|drastically|massively|\d+ ?%) )?"
 _TRIALS = (
     # one way against another
     re.compile(rf"\b{_MUCH}(?:slower|faster|quicker|worse|better)\b[^.;]{{0,30}}?\b(?:than|with|without|when|if|once)\b"),
+    re.compile(r"\bslow compared (?:to|with)\b"),
     re.compile(r"\b(?:than|with|without|using|on)\b[^.;,]{0,40}\b(?:is|are|was|were|runs?|goes|gets)\b"
                rf"[^.;]{{0,12}}\b{_MUCH}(?:slower|faster|quicker)\b"),
     # what a thing does to the speed
@@ -23,10 +25,18 @@ _TRIALS = (
     re.compile(r"\b(?:fast|fine|normal|full speed)\b[^.;]{0,12}\b(?:without|once|as soon as|only with|with)\b"),
     re.compile(r"\b(?:fixed|solved|cured|restored|gone)\b[^.;]{0,24}\b(?:by|with|after|when|once)\b"),
 )  # fmt: skip
+_OF_SAMPLING = re.compile(
+    r"\b(?:slow(?:er|s|ed|ly|ness|down)?|collaps\w*|lower|drop\w*|poor|bad|degrad\w*|loss|below|less than"
+    r"|low|unusabl\w*|crawl\w*"
+    r"|tanks?|expensive|dominat\w*|bottleneck|takes|halv\w*|hang\w*|stall\w*|fast)\b"
+)
+_SAMPLING = {Topic.GRAMMAR, Topic.SAMPLER, Topic.LOGPROBS}
+"""What nobody blames who has not seen requests without it run faster: they are the rule."""
 _NO_TRIAL = re.compile(
     r"\b(?:maybe|might|perhaps|probably|suspect\w*|think|guess\w*|assum\w*|possibly|wonder\w*|not sure|seems? like)\b"
     r"|\?\s*$|\b(?:could|should|would|may) be\b"
-    r"|\bthan (?:it |i |they |we |one )?(?:expect\w*|should|before|usual|normal|advertised|claimed|hoped|possible|others?)\b"
+    r"|\bthan (?:it |i |they |we |one )?"
+    r"(?:expect\w*|should|before|usual|normal|advertised|claimed|hoped|possible|others?)\b"
 )
 _CIRCUMSTANCES = {Topic.DEPTH, Topic.CONTEXT, Topic.EXPERTS}
 _PROVABLE = {
@@ -39,7 +49,8 @@ _PROVABLE = {
 
 def worded_trial(text: str) -> tuple[Topic, ...]:
     """What a line tells a trial of, in words only; nothing where it guesses, hopes, or compares with no other way."""
-    if _NO_TRIAL.search(text) or not any(pattern.search(text) for pattern in _TRIALS):
-        return ()
     topics = tuple(topic for topic in topics_of(text) if topic not in _CIRCUMSTANCES)
-    return topics if topics and set(topics) <= _PROVABLE else ()
+    if not topics or not set(topics) <= _PROVABLE or _NO_TRIAL.search(text) or versions_in(text):
+        return ()
+    patterns = (*_TRIALS, _OF_SAMPLING) if set(topics) <= _SAMPLING else _TRIALS
+    return topics if any(pattern.search(text) for pattern in patterns) else ()

@@ -7,7 +7,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, failed, not_found, reported
 from unslow.look.json_fields import amount, at, count, text, word
-from unslow.look.openai_api.server import OK, Server
+from unslow.look.openai_api.server import Server, json_of
 from unslow.look.system import LookError, unknown
 
 NAME = "KoboldCpp"
@@ -19,11 +19,7 @@ _NO_MODEL = ("inactive", "koboldcpp/inactive", "")
 
 def answers_as_kobold(server: Server) -> bool:
     """Whether KoboldCpp answers; LookError where nobody does."""
-    answer = server.ask(VERSION)
-    try:
-        return answer.status == OK and at(answer.json(), "result") == NAME
-    except LookError:
-        return False
+    return word(json_of(server.ask(VERSION)), "result") == NAME
 
 
 def read_subject(server: Server) -> Subject:

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-SHOWN_KEY = "KEY"
-_COMMAND = "command line"
+from unslow.look.command_line import COMMAND, hidden
+
 _LONGEST = 500
 _MOST_VALUES = 64
 _NUMBER = re.compile(r"-?\d{1,9}(?:\.\d{1,9})?")
@@ -112,13 +112,13 @@ def parse_command(command: Sequence[str]) -> dict[str, Given]:
     """The settings of a command line; a model and a port may stand there without a flag."""
     start = program_end(command)
     found = {
-        s.name: Given(s.values, _COMMAND if s.name in SECRET else f"{_COMMAND}: {' '.join(command[s.start : s.end])}")
+        s.name: Given(s.values, COMMAND if s.name in SECRET else f"{COMMAND}: {' '.join(command[s.start : s.end])}")
         for s in spelled_flags(command)
     }
     taken = {at for s in spelled_flags(command) for at in range(s.start, s.end)}
     bare = [w for at, w in enumerate(command) if at >= start and at not in taken and not w.startswith("-")]
     for name, word in zip(("model_param", "port"), bare, strict=False):
-        found.setdefault(name, Given((word,), f"{_COMMAND}: {word}"))
+        found.setdefault(name, Given((word,), f"{COMMAND}: {word}"))
     return found
 
 
@@ -192,9 +192,4 @@ def _values(value: Any) -> tuple[str, ...] | None:
 
 def without_secrets(command: Sequence[str]) -> list[str]:
     """The command line as anybody may see it."""
-    words = list(command)
-    for name, start, end, _ in reversed(spelled_flags(command)):
-        if name in SECRET:
-            flag, equals, _ = command[start].partition("=")
-            words[start:end] = [f"{flag}={SHOWN_KEY}"] if equals else [flag, SHOWN_KEY]
-    return words
+    return hidden(command, [(flag.start, flag.end) for flag in spelled_flags(command) if flag.name in SECRET])

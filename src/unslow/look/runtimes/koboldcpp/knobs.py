@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
+from unslow.look.command_line import taken_out
 from unslow.look.runtimes.koboldcpp.flags import FLAGS, spelled_flags, without_secrets
 
 _NAMES: dict[Knob, tuple[str, ...]] = {
@@ -53,13 +54,9 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
 
 def changed_command(command: Sequence[str], change: Change) -> list[str]:
     """The command line with the knob's flags taken out, and put in anew unless there is nothing to put in."""
-    words: list[str] = []
-    at = 0
-    for name, start, end, _ in spelled_flags(command):
-        if name in _NAMES.get(change.knob, ()):
-            words += command[at:start]
-            at = end
-    return without_secrets([*words, *command[at:], *_words(change.knob, change.value)])
+    names = _NAMES.get(change.knob, ())
+    kept = taken_out(command, ((flag.start, flag.end) for flag in spelled_flags(command) if flag.name in names))
+    return without_secrets([*kept, *_words(change.knob, change.value)])
 
 
 def _words(knob: Knob, value: Setting) -> list[str]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from unslow.look.llama_server.process import found_server
-from unslow.look.processes import Process, ancestors, read_processes, words_of
+from unslow.look.processes import Process, outermost, read_processes, started_by, words_of
 
 _PROGRAM, _SCRIPT = "koboldcpp", "koboldcpp.py"
 _INTERPRETERS = ("python", "pypy")
@@ -12,10 +12,7 @@ _MOST_WORDS = 8
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """Each KoboldCpp once: the program starts itself again after it has unpacked itself."""
-    everything = tuple(processes)
-    own = [process for process in everything if _is_own(process)]
-    pids = {process.pid for process in own}
-    return [p for p in own if not any(parent.pid in pids for parent in ancestors(p, everything))]
+    return outermost([process for process in processes if _is_own(process)], processes)
 
 
 def _is_own(process: Process) -> bool:
@@ -28,6 +25,5 @@ def _is_own(process: Process) -> bool:
 
 def worker_of(process: Process) -> Process:
     """The process that holds the model: the one with most memory among it and those that it started."""
-    everything = read_processes(process.system)
-    family = [p for p in everything if p.pid == process.pid or process.pid in {a.pid for a in ancestors(p, everything)}]
-    return max(family, key=lambda p: found_server(p).resident_bytes.value_or(0), default=process)
+    family = [process, *started_by(process, read_processes(process.system))]
+    return max(family, key=lambda p: found_server(p).resident_bytes.value_or(0))

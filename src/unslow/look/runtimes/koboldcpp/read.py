@@ -5,6 +5,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, not_found, reported
+from unslow.look.addresses import is_port, seen_host
 from unslow.look.llama_server.log_file import read_own_log
 from unslow.look.llama_server.process import absolute, found_server
 from unslow.look.llama_server.server import with_file
@@ -18,8 +19,6 @@ from unslow.look.system import Answer, LookError, System
 
 DEFAULT_PORT = "5001"
 _PASSWORD = "KCPP_PASSWORD"  # noqa: S105 (the name of a variable)
-_LOCAL = "127.0.0.1"
-_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 (read, not bound)
 _NOTHING = Given((), "")
 
 
@@ -41,15 +40,13 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     runtime = overlaid(decided, _of_process(process, worker, url, log_path))
     path = given.get("model_param", _NOTHING).value
     model = overlaid(overlaid(log.model, http.model), Model(path=_model_path(process, path)))
-    roots = [f"/proc/{process.pid}/root", ""]
-    return (with_file(process.system, Subject(runtime=runtime, model=model), roots),)
+    return (with_file(process.system, Subject(runtime=runtime, model=model), process.roots()),)
 
 
 def url_of(given: dict[str, Given]) -> str:
     """Where it listens, seen from this machine: on every address unless told otherwise."""
     host, port = given.get("host", _NOTHING).value, given.get("port", _NOTHING).value
-    host = _LOCAL if host in _EVERYWHERE else f"[{host}]" if ":" in host else host
-    return f"{'https' if 'ssl' in given else 'http'}://{host}:{port if port.isdecimal() else DEFAULT_PORT}"
+    return f"{'https' if 'ssl' in given else 'http'}://{seen_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
 
 
 def _settings(process: Process) -> dict[str, Given]:
@@ -58,7 +55,7 @@ def _settings(process: Process) -> dict[str, Given]:
     path = absolute(given["config"].value, process.folder()) if "config" in given else not_found("no --config")
     if not isinstance(path, Known):
         return given
-    for root in (f"/proc/{process.pid}/root", ""):  # a container has files of its own
+    for root in process.roots():
         try:
             data = Answer(0, process.system.read_bytes(root + path.value)).json()
         except LookError:

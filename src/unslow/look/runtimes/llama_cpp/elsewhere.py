@@ -1,7 +1,5 @@
 """Servers that were not found among the processes: known by a URL, or started by this program."""
 
-from typing import Any
-
 import msgspec
 
 from unslow.facts.merge import overlaid
@@ -14,10 +12,10 @@ from unslow.look.llama_server.http import is_router
 from unslow.look.llama_server.log_file import read_log
 from unslow.look.llama_server.server import read_server, with_file
 from unslow.look.llama_server.settle import settled
-from unslow.look.openai_api.server import LOCKED, OK, Server
+from unslow.look.openai_api.server import LOCKED, OK, Server, json_of
 from unslow.look.runtimes.llama_cpp.llama_swap import is_swap, read_swap
 from unslow.look.runtimes.llama_cpp.router import read_router
-from unslow.look.system import Answer, LookError, System
+from unslow.look.system import Answer, System
 
 _LOADING = 503
 
@@ -29,7 +27,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     if is_swap(health):
         return read_swap(server)
     props = server.ask("/props")
-    if props.status == OK and is_router(_json(props)):
+    if is_router(json_of(props)):
         return read_router(server)
     return (read_server(system, server.url, api_key),) if _is_llama_server(health, props) else None
 
@@ -37,19 +35,12 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 def _is_llama_server(health: Answer, props: Answer) -> bool:
     """By its settings; while they are locked or not there yet, by how it says so."""
     if props.status == OK:
-        settings = _json(props)
+        settings = json_of(props)
         return isinstance(settings, dict) and "default_generation_settings" in settings
     if props.status == _LOADING:
         return health.status == _LOADING and b"Loading model" in health.body
-    status = _json(health)
+    status = json_of(health)
     return props.status in LOCKED and isinstance(status, dict) and status.get("status") == "ok"
-
-
-def _json(answer: Answer) -> Any:
-    try:
-        return answer.json()
-    except LookError:
-        return None
 
 
 def read_embedded(system: System, url: str, pid: int, version: str, log_path: str, model_path: str) -> Subject:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.facts.units import MIB
+from unslow.look.command_line import taken_out, unset
 from unslow.look.llama_server.arguments import spelled_flags, without_secrets
 from unslow.look.llama_server.builds import LOAD_MODE, build_number
 from unslow.look.llama_server.flags import FLAGS
@@ -73,26 +74,20 @@ def _for(backend: Setting) -> str:
 
 
 def _without_variable(name: str, command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
-    return [shlex.join(["env", "-u", name, *without_secrets(command)])] if command and name in environment else []
+    return [shlex.join([*unset([name]), *without_secrets(command)])] if command and name in environment else []
 
 
 def changed_command(command: Sequence[str], change: Change, runtime: Runtime | None = None) -> list[str]:
     """The command line with the knob's flags taken out, and put in anew unless the value is None."""
     names = _NAMES.get(change.knob, ())
-    words: list[str] = []
-    at = 0
-    for name, start, end, _ in spelled_flags(command):
-        if name in names:
-            words += command[at:start]
-            at = end
-    return [*words, *command[at:], *_words(change, runtime or Runtime())]
+    kept = taken_out(command, ((flag.start, flag.end) for flag in spelled_flags(command) if flag.name in names))
+    return [*kept, *_words(change, runtime or Runtime())]
 
 
 def restart(command: Sequence[str], change: Change, environment: Mapping[str, str]) -> str:
     """One line for a shell; variables that would set the knob again are taken away."""
     variables = [v for name in _NAMES.get(change.knob, ()) for v in FLAGS[name].variables if v in environment]
-    prefix = ["env", *(word for variable in variables for word in ("-u", variable))] if variables else []
-    return shlex.join([*prefix, *without_secrets(command)])
+    return shlex.join([*unset(variables), *without_secrets(command)])
 
 
 def _fragment(change: Change, command: Sequence[str], runtime: Runtime) -> str:

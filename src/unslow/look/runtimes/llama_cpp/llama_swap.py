@@ -5,7 +5,7 @@
 
 import shlex
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
@@ -14,6 +14,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown, reported
+from unslow.look.addresses import is_here
 from unslow.look.llama_server.arguments import parse_settings, without_secrets
 from unslow.look.llama_server.process import is_llama_server
 from unslow.look.llama_server.server import read_server
@@ -21,7 +22,6 @@ from unslow.look.llama_server.settle import settled
 from unslow.look.llama_server.told import told
 from unslow.look.openai_api.server import OK, Server
 from unslow.look.system import Answer, LookError
-from unslow.look.system.http import is_loopback
 
 MOST_MODELS = 64
 
@@ -72,12 +72,5 @@ def _child(server: Server, model: dict[str, Any]) -> Subject:
 def _address(server: Server, model: dict[str, Any]) -> str:
     """Its own where that is on this machine; else through the proxy, which passes on to what runs already."""
     own = str(model.get("proxy") or "").rstrip("/").replace("//localhost", "//127.0.0.1")
-    here = is_loopback(_host(own)) and is_loopback(_host(server.url))
+    here = is_here(own) and is_here(server.url)
     return own if here else f"{server.url}/upstream/{quote(model['model'], safe='')}"
-
-
-def _host(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""

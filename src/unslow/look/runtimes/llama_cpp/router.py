@@ -1,7 +1,7 @@
 """A llama-server without a model of its own: a router, which starts a server for each model that it loads."""
 
 from typing import Any
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 import msgspec
 
@@ -9,14 +9,15 @@ from unslow.facts.merge import overlaid
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import reported
-from unslow.look.llama_server.arguments import Setting, parse_settings, without_secrets
+from unslow.look.addresses import is_here, is_port
+from unslow.look.command_line import UNSET, Setting
+from unslow.look.llama_server.arguments import parse_settings, without_secrets
 from unslow.look.llama_server.http import read_answers
 from unslow.look.llama_server.server import http_subject, with_file
 from unslow.look.llama_server.settle import settled
 from unslow.look.llama_server.told import told
 from unslow.look.openai_api.server import Server
 from unslow.look.system import LookError
-from unslow.look.system.http import is_loopback
 
 MOST_MODELS = 64
 _RUNNING = ("loaded", "sleeping")
@@ -58,13 +59,13 @@ def _child(server: Server, model: dict[str, Any]) -> Subject:
         front=reported(f"router at {server.url}", f"{server.url}/props"),
     )
     whole = msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, own))
-    return with_file(server.system, whole, [""]) if is_loopback(_host(server.url)) else whole
+    return with_file(server.system, whole, [""]) if is_here(server.url) else whole
 
 
 def _address(server: Server, name: str, settings: dict[str, Setting]) -> tuple[str, str]:
     """The child itself where it is on this machine; else the router, which is told the model and not to load it."""
-    port = settings.get("port", Setting("", "")).value
-    if is_loopback(_host(server.url)) and port.isdecimal() and _answers(server, f"http://127.0.0.1:{port}"):
+    port = settings.get("port", UNSET).value
+    if is_here(server.url) and is_port(port) and _answers(server, f"http://127.0.0.1:{port}"):
         return f"http://127.0.0.1:{port}", ""
     return server.url, f"?model={quote(name, safe='')}&autoload=false"
 
@@ -76,7 +77,3 @@ def _answers(server: Server, url: str) -> bool:
     except LookError:
         return False
     return True
-
-
-def _host(url: str) -> str:
-    return urlsplit(url).hostname or ""

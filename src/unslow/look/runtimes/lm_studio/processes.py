@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from unslow.facts.values import Fact, estimated, reported
 from unslow.look.json_fields import at
 from unslow.look.llama_server.process import is_server
-from unslow.look.processes import Process, ancestors, read_processes, words_of
+from unslow.look.processes import Process, outermost, read_processes, started_by, words_of
 from unslow.look.stores import lm_studio as store
 from unslow.look.stores import read_surroundings
 from unslow.look.system import Answer, LookError, System
@@ -21,10 +21,7 @@ _SMALL = 65536
 
 def find(processes: Sequence[Process]) -> list[Process]:
     """The app or the daemon; the many processes that they start are theirs, unless nothing else is to be seen."""
-    everything = tuple(processes)
-    own = [process for process in everything if _is_own(process)]
-    pids = {process.pid for process in own}
-    return [p for p in own if not any(parent.pid in pids for parent in ancestors(p, everything))]
+    return outermost([process for process in processes if _is_own(process)], processes)
 
 
 def _is_own(process: Process) -> bool:
@@ -35,9 +32,8 @@ def _is_own(process: Process) -> bool:
 
 def servers_of(process: Process) -> list[Process]:
     """The llama-servers that it started; it may be one itself."""
-    everything = read_processes(process.system)
-    servers = [p for p in everything if is_server(p)]
-    return [p for p in servers if p.pid == process.pid or process.pid in {a.pid for a in ancestors(p, everything)}]
+    family = [process, *started_by(process, read_processes(process.system))]
+    return [member for member in family if is_server(member)]
 
 
 def read_homes(system: System, process: Process | None = None) -> list[str]:

@@ -10,6 +10,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, Unknown, not_found, not_supported, reported
+from unslow.look.addresses import is_here
 from unslow.look.llama_server.process import found_server
 from unslow.look.llama_server.server import read_server, with_file
 from unslow.look.openai_api.server import Server
@@ -19,7 +20,6 @@ from unslow.look.runtimes.lm_studio.lms import Lms, Loaded, backends_of, read_lm
 from unslow.look.runtimes.lm_studio.processes import DEFAULT_PORT, read_homes, read_port, servers_of
 from unslow.look.runtimes.lm_studio.rest import Instance, greets, read_instances, with_size
 from unslow.look.system import LookError, System
-from unslow.look.system.http import is_loopback
 
 NAME = "LM Studio"
 HOW_TO_GET = "run `lms log stream --source runtime`, load the model again, and give what it prints to `unslow triage`"
@@ -38,7 +38,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     server = Server(system, url.rstrip("/").removesuffix("/v1"), api_key)
     if not greets(server):
         return None
-    here = is_loopback(urlsplit(server.url).hostname or "")
+    here = is_here(server.url)
     subjects = _served(server, read_homes(system) if here else [])
     return subjects or (_idle(server.url),)
 

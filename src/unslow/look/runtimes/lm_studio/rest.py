@@ -9,7 +9,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Fact, Known, estimated, not_found, reported
 from unslow.look.json_fields import at, count, objects, text, truth, word
-from unslow.look.openai_api.server import OK, Server
+from unslow.look.openai_api.server import Server, json_of
 from unslow.look.system import LookError
 
 GREETING = "/lmstudio-greeting"
@@ -32,11 +32,7 @@ class Instance(NamedTuple):
 
 def greets(server: Server) -> bool:
     """Whether LM Studio answers; LookError where nobody does."""
-    answer = server.ask(GREETING)
-    try:
-        return answer.status == OK and at(answer.json(), "lmstudio") is True
-    except LookError:
-        return False
+    return at(json_of(server.ask(GREETING)), "lmstudio") is True
 
 
 def read_instances(server: Server) -> list[Instance]:

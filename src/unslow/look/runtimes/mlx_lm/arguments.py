@@ -3,14 +3,14 @@
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Fact, Known, estimated, failed, not_found, reported
+from unslow.look.command_line import COMMAND, Setting
 
 _SWITCHES = ("--trust-remote-code", "--use-default-chat-template", "--pipeline")
-_COMMAND = "command line"
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)B?", re.IGNORECASE)
 _SCALES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _MOST_BYTES = 2**60
@@ -21,13 +21,6 @@ _KNOBS = {
     Knob.SPECULATIVE: "--draft-model",
     Knob.PROMPT_CACHE: "--prompt-cache-size",
 }
-
-
-class Given(NamedTuple):
-    """A value as it was written, and where."""
-
-    value: str
-    source: str
 
 
 def arguments_of(command: Sequence[str]) -> Sequence[str]:
@@ -44,20 +37,20 @@ def arguments_of(command: Sequence[str]) -> Sequence[str]:
     return ()
 
 
-def parse_arguments(words: Sequence[str]) -> dict[str, Given]:
+def parse_arguments(words: Sequence[str]) -> dict[str, Setting]:
     """The flags with their values; `--flag value` and `--flag=value` alike."""
-    found: dict[str, Given] = {}
+    found: dict[str, Setting] = {}
     for at, word in enumerate(words):
         flag, equals, attached = word.partition("=")
         if not flag.startswith("--"):
             continue
         following = words[at + 1] if at + 1 < len(words) else ""
         value = "true" if flag in _SWITCHES else attached if equals else following
-        found[flag] = Given(value, f"{_COMMAND}: {flag} {value}".rstrip())
+        found[flag] = Setting(value, f"{COMMAND}: {flag} {value}".rstrip())
     return found
 
 
-def told(given: Mapping[str, Given]) -> Runtime:
+def told(given: Mapping[str, Setting]) -> Runtime:
     """What the server was told; the defaults are those of mlx_lm/server.py."""
     facts: dict[str, Any] = {
         "max_sequences": _count(given, "--decode-concurrency", 32),
@@ -72,7 +65,7 @@ def told(given: Mapping[str, Given]) -> Runtime:
     return Runtime(speculative=reported(draft.value, draft.source), draft_tokens=tokens, **facts)
 
 
-def _count(given: Mapping[str, Given], flag: str, default: int) -> Fact[int]:
+def _count(given: Mapping[str, Setting], flag: str, default: int) -> Fact[int]:
     if flag not in given:
         return estimated(default, f"default of MLX-LM: no {flag}")
     value, source = given[flag]
@@ -80,13 +73,13 @@ def _count(given: Mapping[str, Given], flag: str, default: int) -> Fact[int]:
     return reported(int(value), source) if sane else failed(f"{source}: not a number")
 
 
-def _caches(given: Mapping[str, Given]) -> Fact[bool]:
+def _caches(given: Mapping[str, Setting]) -> Fact[bool]:
     """Whether prompts of other conversations are kept; nought keeps none."""
     size = _count(given, "--prompt-cache-size", 10)
     return Known(size.value > 0, size.origin, size.source) if isinstance(size, Known) else size
 
 
-def _size(given: Mapping[str, Given], flag: str) -> Fact[int]:
+def _size(given: Mapping[str, Setting], flag: str) -> Fact[int]:
     if flag not in given:
         return not_found(f"{flag} was not given: the cache has no limit in bytes")
     found = _SIZE.fullmatch(given[flag].value.strip())

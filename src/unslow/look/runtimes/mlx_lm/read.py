@@ -10,21 +10,22 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Known, estimated, failed, not_found, not_supported, reported
+from unslow.look.addresses import is_port, seen_host
+from unslow.look.command_line import UNSET, Setting
 from unslow.look.llama_server.process import found_server
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api.models import Listed, parse_models
-from unslow.look.openai_api.server import OK, Server
+from unslow.look.openai_api.server import OK, Server, json_of
 from unslow.look.processes import Process, words_of
-from unslow.look.runtimes.mlx_lm.arguments import Given, arguments_of, parse_arguments, told
-from unslow.look.system import Answer, LookError, System
+from unslow.look.runtimes.mlx_lm.arguments import arguments_of, parse_arguments, told
+from unslow.look.system import LookError, System
 
 NAME = "MLX-LM"
-DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", "8080"
+DEFAULT_PORT = "8080"
 HEALTH, MODELS, NOWHERE = "/health", "/v1/models", "/props"
 _INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
 _LISTED_FIELDS = {"id", "object", "created"}
 _NOT_FOUND = b"Not Found"
-_EVERYWHERE = ("", "0.0.0.0", "::")  # noqa: S104 (read, not bound)
 _UNTOLD = not_supported("MLX-LM's server does not tell it", "time one answer: `mlx_lm.generate --model MODEL -p hello`")
 _WHICH = "MLX-LM's server lists what was downloaded, and does not say what is loaded"
 
@@ -49,18 +50,17 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         resident_bytes=found_server(process).resident_bytes,
     )
     runtime = overlaid(overlaid(http.runtime, told(given)), shown)
-    name = given.get("--model", Given("", "")).value
+    name = given.get("--model", UNSET).value
     model = overlaid(http.model, _described(process, name)) if name else http.model
     state = reported("loaded", given["--model"].source) if name and _answers_at(http) else runtime.state
     return (Subject(runtime=msgspec.structs.replace(runtime, state=state), model=model),)
 
 
-def url_of(given: dict[str, Given]) -> str:
+def url_of(given: dict[str, Setting]) -> str:
     """Where it listens, seen from this machine."""
-    host = given.get("--host", Given(DEFAULT_HOST, "")).value
-    port = given.get("--port", Given(DEFAULT_PORT, "")).value
-    host = DEFAULT_HOST if host in _EVERYWHERE else f"[{host}]" if ":" in host else host
-    return f"http://{host}:{port if port.isdecimal() else DEFAULT_PORT}"
+    host = given.get("--host", UNSET).value
+    port = given.get("--port", Setting(DEFAULT_PORT, "")).value
+    return f"http://{seen_host(host)}:{port if is_port(port) else DEFAULT_PORT}"
 
 
 def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | None:
@@ -70,10 +70,10 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
 
 
 def _subject(server: Server) -> Subject | None:
-    if _json(server.ask(HEALTH)) != {"status": "ok"}:
+    if json_of(server.ask(HEALTH)) != {"status": "ok"}:
         return None
     nowhere = server.ask(NOWHERE)  # where llama-server has its settings; others say what is not found in JSON
-    models = _json(server.ask(MODELS))
+    models = json_of(server.ask(MODELS))
     if nowhere.status == OK or nowhere.body.strip() != _NOT_FOUND or not is_list(models):
         return None
     return described(parse_models(models, f"{server.url}{MODELS}") or [], server.url)
@@ -126,17 +126,10 @@ def _described(process: Process, name: str) -> Model:
     named = reported(name, "command line: --model")
     if not name.startswith("/"):
         return Model(name=named)  # one of the Hugging Face hub
-    for root in (f"/proc/{process.pid}/root", ""):  # a container has files of its own
+    for root in process.roots():
         try:
             model = model_facts(read_checkpoint(process.system, root + name), name)
         except LookError:
             continue
         return msgspec.structs.replace(model, name=named, path=named)
     return Model(name=named, path=named)
-
-
-def _json(answer: Answer) -> Any:
-    try:
-        return answer.json() if answer.status == OK else None
-    except LookError:
-        return None

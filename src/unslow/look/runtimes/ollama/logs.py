@@ -57,10 +57,8 @@ def read_log(process: Process) -> Log:
 
 def _file(process: Process) -> Log | None:
     """Where its output goes, if that is a file; of a long one the start and the end."""
-    for path in dict.fromkeys(process.link(f"fd/{descriptor}").value_or("") for descriptor in (1, 2)):
-        if path.startswith("/") and not path.startswith(("/dev/", "/proc/")):
-            return _read_file(process, path)
-    return None
+    paths = process.outputs()
+    return _read_file(process, paths[0]) if paths else None
 
 
 def _read_file(process: Process, path: str) -> Log:

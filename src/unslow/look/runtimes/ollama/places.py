@@ -1,7 +1,7 @@
 """Where a setting is put: in a chat, in a model, or in the service of each operating system."""
 
 import re
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from unslow.facts.knob import Setting
 from unslow.facts.runtime import Runtime
@@ -10,6 +10,28 @@ Home = Literal["container", "windows", "mac", "linux"]
 _WINDOWS = re.compile(r"\b[A-Za-z]:\\|\.exe\b")
 _NAMED: dict[str, Home] = {"windows": "windows", "macos": "mac", "darwin": "mac", "linux": "linux"}
 _DROP_INS = "/etc/systemd/system/ollama.service.d"
+_APP_AGAIN = ("quit Ollama and start it again",)
+
+
+class _Way(NamedTuple):
+    """How a variable is set, how it is taken away, and how the server is started again to see it."""
+
+    put: str
+    away: str
+    again: tuple[str, ...]
+
+
+_WAYS: dict[Home, _Way] = {
+    "container": _Way("start the container with -e NAME=VALUE", "start the container without -e NAME", ()),
+    "windows": _Way('setx NAME "VALUE"', r"reg delete HKCU\Environment /F /V NAME", _APP_AGAIN),
+    "mac": _Way('launchctl setenv NAME "VALUE"', "launchctl unsetenv NAME", _APP_AGAIN),
+    "linux": _Way(
+        f"sudo mkdir -p {_DROP_INS} && "
+        rf"""printf '[Service]\nEnvironment="NAME=VALUE"\n' | sudo tee {_DROP_INS}/NAME.conf""",
+        f"take NAME out of the unit and of {_DROP_INS}",
+        ("sudo systemctl daemon-reload && sudo systemctl restart ollama",),
+    ),
+}
 _MAC = re.compile(r"/Users/|/Applications/")
 
 
@@ -34,39 +56,9 @@ def home_of(runtime: Runtime) -> Home:
 
 def variable(name: str, value: Setting, runtime: Runtime) -> list[str]:
     """A variable of the server set, or taken away with None, and the server started again."""
-    home = home_of(runtime)
-    if value is None:
-        return [_away(name, home), *_again(home)]
-    return [_set(name, _word(value), home), *_again(home)]
-
-
-def _set(name: str, word: str, home: Home) -> str:
-    if home == "container":
-        return f"start the container with -e {name}={word}"
-    if home == "windows":
-        return f'setx {name} "{word}"'
-    if home == "mac":
-        return f'launchctl setenv {name} "{word}"'
-    unit = f"printf '[Service]\\nEnvironment=\"{name}={word}\"\\n'"
-    return f"sudo mkdir -p {_DROP_INS} && {unit} | sudo tee {_DROP_INS}/{name}.conf"
-
-
-def _away(name: str, home: Home) -> str:
-    if home == "container":
-        return f"start the container without -e {name}"
-    if home == "windows":
-        return f"reg delete HKCU\\Environment /F /V {name}"
-    if home == "mac":
-        return f"launchctl unsetenv {name}"
-    return f"take {name} out of the unit and of {_DROP_INS}"
-
-
-def _again(home: Home) -> list[str]:
-    if home == "container":
-        return []
-    if home in ("windows", "mac"):
-        return ["quit Ollama and start it again"]
-    return ["sudo systemctl daemon-reload && sudo systemctl restart ollama"]
+    way = _WAYS[home_of(runtime)]
+    first = way.away if value is None else way.put
+    return [first.replace("NAME", name).replace("VALUE", "" if value is None else _word(value)), *way.again]
 
 
 def option(name: str, value: Setting) -> list[str]:

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from unslow.facts.values import Fact, Known, estimated, reported
+from unslow.look.addresses import seen_host
 from unslow.look.llama_server.process import is_server
-from unslow.look.processes import Process, ancestors, read_processes, words_of
+from unslow.look.processes import Process, read_processes, started_by, words_of
 
 DEFAULT_URL = "http://127.0.0.1:11434"
 _NAMES = ("ollama",)
 _OLDEST_RUNNER = "ollama_llama_se"  # the kernel keeps fifteen letters of ollama_llama_server
-_EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 (read, not bound)
 
 Kind = Literal["llama-server", "runner", "mlx"]
 
@@ -40,8 +40,7 @@ def _serves(process: Process) -> bool:
 
 def children_of(process: Process) -> list[Child]:
     """The processes with models, by their pids; those that only look for GPUs hold none."""
-    everything = read_processes(process.system)
-    own = [p for p in everything if process.pid in {parent.pid for parent in ancestors(p, everything)}]
+    own = started_by(process, read_processes(process.system))
     return [child for p in own if (child := _child(p))]
 
 
@@ -80,7 +79,5 @@ def parse_host(text: str) -> str:
     host, _, path = rest.partition("/")
     found = re.fullmatch(r"(\[[^\]]*\]|[^:]*)(?::(\d{1,5}))?", host)
     name, port = (found[1], found[2] or port) if found else (host, port)
-    bare = name.strip("[]")
-    bare = "127.0.0.1" if bare in _EVERYWHERE else bare
-    url = f"{scheme}://{f'[{bare}]' if ':' in bare else bare}:{port}"
+    url = f"{scheme}://{seen_host(name)}:{port}"
     return f"{url}/{path.strip('/')}" if path.strip("/") else url

@@ -1,6 +1,6 @@
 """Ollama as subjects: one for each model that it has loaded."""
 
-from urllib.parse import urlsplit
+from collections.abc import Sequence
 
 import msgspec
 
@@ -9,6 +9,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, first_known, not_found, not_supported, reported
+from unslow.look.addresses import is_here
 from unslow.look.llama_server.server import with_file
 from unslow.look.openai_api.server import Server
 from unslow.look.processes import Process
@@ -18,7 +19,6 @@ from unslow.look.runtimes.ollama.logs import HOW_TO_GET, Log, read_log
 from unslow.look.runtimes.ollama.processes import Child, children_of, url_of
 from unslow.look.runtimes.ollama.settle import server_facts, settled
 from unslow.look.system import LookError, System, unknown
-from unslow.look.system.http import is_loopback
 
 NAME = "Ollama"
 _NOTHING_LOADED = not_found("no model is loaded", "ask it something, such as `ollama run MODEL hello`, and look again")
@@ -30,7 +30,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     server = Server(system, url.rstrip("/"), api_key)
     if not is_ollama(server):
         return None
-    here = is_loopback(urlsplit(server.url).hostname or "")
+    here = is_here(server.url)
     known = Runtime(name=reported(NAME, server.url), url=reported(server.url, "given"), version=read_version(server))
     whole = msgspec.structs.replace(known, **_untold(here=here))
     loaded = read_loaded(server)
@@ -51,7 +51,7 @@ def _by_url(system: System, whole: Runtime, loaded: Loaded, *, here: bool) -> Su
     return _described(system, subject, [""]) if here else subject
 
 
-def _described(system: System, subject: Subject, roots: list[str]) -> Subject:
+def _described(system: System, subject: Subject, roots: Sequence[str]) -> Subject:
     """With the header of the file, under the name by which people know the model."""
     described = with_file(system, subject, roots)
     name = first_known(subject.model.name, described.model.name)
@@ -118,8 +118,7 @@ def _subject(whole: Runtime, loaded: Loaded | None, seen: Seen | None) -> Subjec
     subject = settled(whole, loaded, seen, whole.warnings.value_or(()))
     if seen is None:
         return subject
-    roots = [f"/proc/{seen.child.process.pid}/root", ""]
-    return _described(seen.child.process.system, subject, roots)
+    return _described(seen.child.process.system, subject, seen.child.process.roots())
 
 
 def _idle(whole: Runtime) -> Subject:

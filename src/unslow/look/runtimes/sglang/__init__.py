@@ -4,10 +4,11 @@ Written by its documentation and by recorded text: it needs a GPU, and none of i
 """
 
 from unslow.look.runtimes.sglang.knobs import spell
-from unslow.look.runtimes.sglang.read import find, read, read_url
+from unslow.look.runtimes.sglang.read import ENGINE, find
 from unslow.look.serving.sglang_flags import PROGRAM as NAME
 
 __all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell"]
 
 PORTS = (30000,)
 RANK = 2
+read, read_url = ENGINE.read, ENGINE.read_url

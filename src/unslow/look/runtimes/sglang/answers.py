@@ -8,11 +8,12 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Buffer, Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, estimated, not_found, not_supported, reported
+from unslow.look.json_fields import at
 from unslow.look.openai_api.models import Listed, parse_models
 from unslow.look.openai_api.server import Server
 from unslow.look.prometheus_text import Metrics
 from unslow.look.serving.asking import metrics_of, offered
-from unslow.look.serving.json_facts import Place, at, count, facts_at, gibibytes, share, text, truth, untruth
+from unslow.look.serving.json_facts import Place, count, facts_at, gibibytes, share, text, truth, untruth
 from unslow.look.serving.model_folder import model_of_name
 from unslow.look.serving.sglang_flags import PROGRAM
 
@@ -46,7 +47,7 @@ _PLACES = (
 def asked(server: Server) -> Subject | None:
     """The facts of all answers together; None where it is not SGLang, LookError where nobody answers."""
     answer = offered(server, "/server_info", "/get_server_info")
-    if answer is None or (at(answer[0], ("max_total_num_tokens",)) is None and at(answer[0], ("tp_size",)) is None):
+    if answer is None or (at(answer[0], "max_total_num_tokens") is None and at(answer[0], "tp_size") is None):
         return None
     info, path = answer
     source = f"{server.url}{path}"
@@ -66,17 +67,17 @@ def _context(models: list[Listed] | None) -> Runtime:
 
 
 def _model(info: Any, models: list[Listed] | None, source: str) -> Model:
-    written = text(at(info, ("model_path",))) or ""
-    name = text(at(info, ("served_model_name",))) or (models[0].name if models else "")
+    written = text(at(info, "model_path")) or ""
+    name = text(at(info, "served_model_name")) or (models[0].name if models else "")
     known = Model(name=reported(name, source)) if name else Model()
     return overlaid(model_of_name(written, source), known)
 
 
 def _memory(info: Any, source: str) -> dict[str, Any]:
     """What one scheduler says that it holds, in GiB."""
-    states = at(info, ("internal_states",))
-    usage = at(states[0], ("memory_usage",)) if isinstance(states, list) and states else None
-    sizes = (("model", gibibytes(at(usage, ("weight",)))), ("kv", gibibytes(at(usage, ("kvcache",)))))
+    states = at(info, "internal_states")
+    usage = at(states[0], "memory_usage") if isinstance(states, list) and states else None
+    sizes = (("model", gibibytes(at(usage, "weight"))), ("kv", gibibytes(at(usage, "kvcache"))))
     buffers = [Buffer(device="GPU0", kind=kind, bytes=size, on_gpu=True) for kind, size in sizes if size]  # type: ignore[arg-type]
     if not buffers:
         return {"buffers": not_found(f"{source} does not say what is allocated", LOG)}
@@ -109,8 +110,5 @@ def _decode(metrics: Metrics, running: Fact[int]) -> Fact[float]:
     rate = metrics.total("sglang:gen_throughput")
     if isinstance(rate, Known) and rate.value > 0 and running.value_or(0):
         return estimated(rate.value / running.value_or(1), f"{rate.source} / num_running_reqs")
-    for name in ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds"):
-        seconds = metrics.ratio(f"{name}_sum", f"{name}_count", _ENOUGH_TOKENS)
-        if isinstance(seconds, Known) and seconds.value > 0:
-            return estimated(1 / seconds.value, f"{metrics.source}: {name}, of all requests so far")
-    return not_found(f"{metrics.source} has counted too few tokens")
+    means = ("sglang:inter_token_latency_seconds", "sglang:time_per_output_token_seconds")
+    return metrics.rate(*means, least=_ENOUGH_TOKENS)

@@ -12,6 +12,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, not_supported, reported
+from unslow.look.addresses import LOCAL, is_port, seen_host
 from unslow.look.kernel.cpu_time import read_own_pid
 from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api.models import read_models
@@ -61,8 +62,8 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     """The server of a process, by its command line and its answers."""
     words = words_of(process.command())
     options = _options(words)
-    host = options.get("host", "127.0.0.1").replace("0.0.0.0", "127.0.0.1").replace("localhost", "127.0.0.1")  # noqa: S104
-    url = f"http://{host}:{options.get('port', '8000')}"
+    host, port = options.get("host", ""), options.get("port", "")
+    url = f"http://{LOCAL if host == 'localhost' else seen_host(host)}:{port if is_port(port) else PORTS[0]}"
     subjects = read_url(process.system, url, api_key) or (Subject(runtime=_runtime(url)),)
     told, model = _told(words, options), _forced(words, process)
     return tuple(_of_process(subject, process, told, model) for subject in subjects)

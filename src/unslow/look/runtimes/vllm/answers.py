@@ -9,9 +9,10 @@ from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, Unknown, estimated, not_found, reported
+from unslow.facts.values import LARGEST_COUNT, Fact, Known, Unknown, not_found, reported
+from unslow.look.json_fields import word
 from unslow.look.openai_api.models import Listed, parse_models
-from unslow.look.openai_api.server import OK, Server
+from unslow.look.openai_api.server import Server, json_of
 from unslow.look.prometheus_text import Metrics, parse_metrics
 from unslow.look.runtimes.vllm.info import parse_info
 from unslow.look.serving.vllm_flags import PROGRAM
@@ -20,7 +21,6 @@ from unslow.look.system import LookError, unknown
 ENOUGH_TOKENS = 50  # fewer say more of first tokens than of speed
 _LONGEST_VERSION = 60
 _MOST_BYTES = 2**60
-_MOST_COUNT = 2**53
 
 
 class Answers(NamedTuple):
@@ -46,15 +46,8 @@ def read_answers(server: Server) -> Answers | None:
 
 
 def _version(server: Server) -> Fact[str] | None:
-    answer = server.ask("/version")
-    if answer.status != OK:
-        return None
-    try:
-        data = answer.json()
-    except LookError:
-        return None
-    text = data.get("version") if isinstance(data, dict) else None
-    return reported(text[:_LONGEST_VERSION], f"{server.url}/version") if isinstance(text, str) and text else None
+    version = word(json_of(server.ask("/version")), "version")
+    return reported(version[:_LONGEST_VERSION], f"{server.url}/version") if version else None
 
 
 def _metrics(server: Server) -> Metrics | Unknown:
@@ -147,11 +140,8 @@ def _hits(metrics: Metrics) -> Fact[float]:
 
 def _decode(metrics: Metrics) -> Fact[float]:
     """Tokens a second of one request, by the mean time between two tokens."""
-    for name in ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds"):
-        seconds = metrics.ratio(f"{name}_sum", f"{name}_count", ENOUGH_TOKENS)
-        if isinstance(seconds, Known) and seconds.value > 0:
-            return estimated(1 / seconds.value, f"{metrics.source}: {name}, of all requests so far")
-    return not_found(f"{metrics.source} has counted too few tokens")
+    means = ("vllm:inter_token_latency_seconds", "vllm:time_per_output_token_seconds")
+    return metrics.rate(*means, least=ENOUGH_TOKENS)
 
 
 def _prefill(metrics: Metrics) -> Fact[float]:
@@ -171,7 +161,7 @@ def _cache(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
     tokens = _number(config, "kv_cache_size_tokens") or (blocks or 0) * (block or 0)
     fraction, size = config.get("gpu_memory_utilization", ""), _number(config, "kv_cache_memory_bytes")
     facts: dict[str, Fact[Any]] = {}
-    if tokens and tokens < _MOST_COUNT:
+    if tokens and tokens < LARGEST_COUNT:
         facts["kv_capacity_tokens"] = reported(tokens, source)
     if size and size < _MOST_BYTES:
         facts["kv_bytes"] = reported(size, source)

@@ -3,7 +3,8 @@
 from typing import Any
 
 from unslow.facts.runtime import Runtime
-from unslow.look.serving.json_facts import Place, at, count, facts_at, gibibytes, share, text, truth
+from unslow.look.json_fields import at
+from unslow.look.serving.json_facts import Place, count, facts_at, gibibytes, share, text, truth
 
 _PLACES = (
     Place("context_length", ("model_config", "max_model_len"), count),
@@ -29,5 +30,5 @@ _PLACES = (
 
 def parse_info(info: Any, source: str) -> Runtime:
     """The settings that the server runs with; nothing where it does not give them."""
-    facts: dict[str, Any] = {**facts_at(at(info, ("vllm_config",)), _PLACES, source)}
+    facts: dict[str, Any] = {**facts_at(at(info, "vllm_config"), _PLACES, source)}
     return Runtime(**facts)

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from unslow.look.processes import Process
-from unslow.look.serving.processes import find_servers, without_children
+from unslow.look.processes import Process, not_started_by
+from unslow.look.serving.processes import find_servers
 
 _NAMES = ("vllm", "python", "pt_main_thread", "uv", "ray")
 _TITLE = "VLLM::"
@@ -15,7 +15,7 @@ def find(processes: Sequence[Process]) -> list[Process]:
     """Every server, and every engine that some program runs without one."""
     servers = find_servers(processes, _NAMES, is_server)
     engines = [p for p in processes if p.name.startswith(_ENGINE)]
-    return [*servers, *without_children(engines, servers, processes)]
+    return [*servers, *not_started_by(engines, servers, processes)]
 
 
 def is_server(words: Sequence[str]) -> bool:

@@ -9,6 +9,8 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import NOT_LOOKED, Fact, Known, Unknown, not_found, reported
+from unslow.look.addresses import is_here
+from unslow.look.command_line import UNSET, Setting
 from unslow.look.logs.vllm import DIALECT
 from unslow.look.openai_api.models import Listed
 from unslow.look.openai_api.server import Server
@@ -16,8 +18,7 @@ from unslow.look.processes import Process, words_of
 from unslow.look.runtimes.vllm.answers import Answers, read_answers, subject_of
 from unslow.look.runtimes.vllm.processes import is_engine
 from unslow.look.runtimes.vllm.versions import with_defaults, without_dead_variable
-from unslow.look.serving.address import is_local, url_of
-from unslow.look.serving.arguments import Setting
+from unslow.look.serving.address import url_of
 from unslow.look.serving.model_folder import model_of_name, places_of, with_files
 from unslow.look.serving.own_log import read_own_log
 from unslow.look.serving.processes import of_process
@@ -42,7 +43,7 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     how = "run unslow on its machine, or start vLLM with VLLM_SERVER_DEV_MODE=1"
     runtime = _explained(subject.runtime, _SAID_ON_MACHINE + _SAID_IN_LOG, "its answers do not say", how)
     model = subject.model
-    if is_local(url):  # a path on another machine says nothing about a file on this one
+    if is_here(url):
         model = with_files(system, model, _root(answers), {}, [""])
     return (msgspec.structs.replace(subject, runtime=with_defaults(runtime), model=model),)
 
@@ -62,7 +63,7 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     runtime = overlaid(overlaid(without_dead_variable(_versioned(asked, http, log)), log.runtime), http.runtime)
     runtime = overlaid(runtime, of_process(process, PROGRAM, FLAGS, url, path))
     model = overlaid(model_of_name(written, "command line"), overlaid(log.model, http.model))
-    files = with_files(process.system, model, written, places_of(process), [f"/proc/{process.pid}/root", ""])
+    files = with_files(process.system, model, written, places_of(process), process.roots())
     runtime = _explained(with_defaults(runtime), _SAID_IN_LOG, "vLLM says it only in its log", _LOG)
     return (Subject(runtime=runtime, model=files, run=http.run),)
 
@@ -73,7 +74,7 @@ def _answers(
     url = url_of(settings, _PORT)
     if isinstance(url, Unknown):
         return url, url
-    key = api_key or settings.get("api_key", Setting("", "")).value
+    key = api_key or settings.get("api_key", UNSET).value
     try:
         answers = read_answers(Server(system, url.value, key))
     except LookError as error:
@@ -81,9 +82,7 @@ def _answers(
     if answers is None:
         return not_found(f"something else answers at {url.value}"), url
     names = {written, settings.get("served_name", Setting(written, "")).value}
-    if isinstance(answers.models, list) and not names & {
-        n for m in answers.models for n in (m.name, m.root.value_or(""))
-    }:
+    if isinstance(answers.models, list) and not names & _names(answers.models):
         return not_found(f"another model answers at {url.value}"), url
     return answers, url
 
