@@ -5,6 +5,7 @@ import json
 import pytest
 from doubles import FakeSystem, Quiet
 
+from unslow.app.collect import collect
 from unslow.app.diagnose import Request, look_afar, look_here
 from unslow.app.discretion import Discretion, userinfo
 from unslow.app.manners import Manners
@@ -17,6 +18,7 @@ from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
 from unslow.facts.values import reported
 from unslow.look.system import Answer, LookError
 from unslow.look.system.door import Line
+from unslow.look.system.recorded import Recorder
 from unslow.show.json import render
 from unslow.think.judge import diagnose
 
@@ -83,6 +85,32 @@ def test_a_key_that_a_server_was_started_with(command, environment):
     snapshot = look_here(system, None, Request(manners=Manners(quick=True, passive=False)), progress)
     assert snapshot.subjects[0].run.decode_tokens_per_s.need() > 0
     assert KEY not in everything(snapshot, progress)
+
+
+@pytest.mark.parametrize(
+    ("name", "command", "environment"),
+    [
+        ("vllm", f"vllm serve m --api-key first {KEY} --enforce-eager", ""),
+        ("python3", f"python3 -m sglang.launch_server --model-path m --api-key a --admin-api-key {KEY}", ""),
+        ("koboldcpp", f"koboldcpp --adminpassword {KEY} m.gguf --gpulayers 3", ""),
+        ("ollama", "ollama serve", f"OLLAMA_HOST=http://bob:{KEY}@127.0.0.1:11434\0OLLAMA_ORIGINS=https://u:{KEY}@x"),
+        ("llama-server", f"llama-server --model-url https://u:{KEY}@hub/m.gguf", ""),
+    ],
+)
+def test_keys_in_the_table_of_processes(name, command, environment, tmp_path):
+    files = {
+        "/proc/7/comm": name,
+        "/proc/7/cmdline": command.replace(" ", "\0") + "\0",
+        "/proc/7/environ": environment,
+        "/proc/7/status": "PPid:\t1\n",
+    }
+    recorder = Recorder(FakeSystem(files=files, folders={"/proc": ["7"]}), tmp_path)
+    snapshot = collect(recorder, bandwidth=False)
+    recorder.close()
+    assert snapshot.subjects
+    assert KEY not in dump_snapshot(masked(snapshot)).decode(), "what `collect` writes"
+    assert KEY not in everything(Discretion.about(None, None).facts(snapshot), Quiet()), "what `diagnose` shows"
+    assert KEY not in "".join(path.read_text() for path in tmp_path.rglob("*") if path.is_file())
 
 
 def test_a_key_that_the_user_gave_for_a_server_elsewhere():

@@ -56,3 +56,10 @@ def test_a_folder_of_something_else(tmp_path):
 def test_a_file_that_can_not_be_read():
     with pytest.raises(UserError):
         read_stored("/proc/self/mem")
+
+
+@pytest.mark.parametrize("target", ["9" * 6000, "x" * 6000])
+def test_a_target_of_thousands_of_letters_is_an_error_for_the_user(target):
+    assert not is_live(target)
+    with pytest.raises(UserError, match="too long"):
+        read_stored(target)

@@ -1,10 +1,13 @@
 """Any pasted text: what is understood, what must never be shown, and what a hostile one may not do."""
 
 import json
+import random
+import zlib
 from collections.abc import Iterator
 
 import pytest
 
+from unslow.app.relevance import NOTHING
 from unslow.app.triage import Triaged, triage
 from unslow.facts.errors import UserError
 from unslow.facts.masking import masked
@@ -187,9 +190,58 @@ def test_nothing_that_drives_a_terminal_reaches_it(control):
 
 
 def test_bytes_that_are_no_text():
-    for data in (b"\xff\xfe\xfd" * 1000, b"\x9b2J\x80 RTX 3090 is slow\n", bytes(range(256)) * 50):
+    for data in (b"\xff\xfe\xfd" * 1000, b"\x9b2J\x80 RTX 3090 is slow\n"):
         for text in outputs(read(data)):
             assert all(c.isprintable() or c == "\n" for c in text)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        bytes(range(256)) * 50,
+        random.Random(1).randbytes(100_000),
+        b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00\x3e\x00\x01\x00\x00\x00\x30\x6d\x00\x00",
+        b"\x89PNG\r\n\x1a\n" + random.Random(2).randbytes(3000),
+        zlib.compress(REPORT.encode() * 3),
+        b"GGUF\x03\x00\x00\x00" + b"".join(len(word).to_bytes(8, "little") + word for word in [b"token"] * 500),
+    ],
+)
+def test_what_is_no_text_is_refused_and_not_quoted(data):
+    with pytest.raises(UserError, match="^paste is no text$"):
+        read(data)
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "cp1251", "shift-jis", "utf-8"])
+def test_text_in_any_encoding_is_read(encoding):
+    text = "медленно 遅い" if encoding.startswith("utf") else {"cp1251": "медленно", "shift-jis": "遅い"}[encoding]
+    triaged = read(f"{text} RTX 3090, ollama 0.6.2, 3 tok/s\n".encode(encoding) * 3)
+    assert triaged.snapshot.machine.gpus.need()[0].name.need() == "RTX 3090"
+
+
+def test_a_log_with_a_hole_of_noughts_is_text():
+    assert "3090" in next(outputs(read(bytes(50_000) + REPORT.encode())))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Beef stew\n2 lb beef, 4 carrots. Cook on low for 8 hours. Serve 6. Temperature 90 C.",
+        "OpenAI API: Rate limit reached, requests are throttled. gpt-4o takes 30 seconds.",
+        "Nov 12 10:00:02 web postgres[99]: LOG:  duration: 5123.22 ms  statement: SELECT * FROM orders\nGET /v1/models 200",
+        '#include "llama.h"\nint main(void) {\n  int n = 99; // -ngl 99\n  puts("offloaded 0/33 layers to GPU");\n}\n',
+    ],
+)
+def test_a_text_about_something_else_gets_one_sentence(text):
+    triaged = read(text)
+    (subject,) = triaged.report.subjects
+    assert (subject.verdict, subject.summary) == ("cannot_tell", NOTHING)
+    assert not (subject.findings or subject.cannot_tell or subject.ruled_out or subject.ask_next or subject.known)
+    assert all("Nothing here tells" in shown for shown in list(outputs(triaged))[:-1])
+
+
+@pytest.mark.parametrize("text", ["my local LLM is slow", "the model answers slowly", "why is my GPU at 0 %"])
+def test_few_words_about_it_are_asked_back(text):
+    assert read(text).report.subjects[0].ask_next
 
 
 HOSTILE = {

@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.facts.masking import masked, masked_command, masked_environment, masked_text
+from unslow.facts.masking import keyless, masked, masked_command, masked_environment, masked_text
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
@@ -66,6 +66,12 @@ def test_names_and_keys_are_gone(text, gone):
         "http://192.168.1.20:11434 and http://10.0.0.2:8000",
         "api_key=None, --api-key --port 8000",
         "OLLAMA_KEEP_ALIVE=5m",
+        "first token 350ms, per token 45.2ms, the token Qwen2.5-7B-Instruct",
+        "the key is memory bandwidth",
+        "print_info: EOS token        = 151645 '<|im_end|>'",
+        "docker run --user 1000:1000 -p 8000:8000 ollama/ollama:0.6@sha256:12ab",
+        "http://localhost:${PORT}/v1 http://127.0.0.1:8080",
+        "--max-tokens 512 --tokenizer mistral",
     ],
 )
 def test_what_names_nobody_stays(text):
@@ -95,6 +101,34 @@ IN_TEXT = [
     f"http://me:{KEY}@box:8080/",
     f"my key is sk-proj-{KEY}",
     f"token: {KEY}",
+    f"OLLAMA_HOST=http://bob:{KEY}@10.0.0.5:11434",
+    f"OLLAMA_HOST=bob:{KEY}@10.0.0.5:11434",
+    f"OLLAMA_ORIGINS=https://u:{KEY}@x",
+    f"http://bob:p@{KEY}@box/",
+    f"http://{KEY}@box/",
+    f"http://bob:{KEY}",  # the rest cut off
+    f"vllm serve m --api-key first {KEY} --enforce-eager",
+    f"vllm serve m --api-key 'first' '{KEY}' --enforce-eager",
+    f"vllm serve m --api-key first {KEY}",
+    f"llama-server --api-key first,{KEY} -ngl 10",
+    f"{{'api_key': ['first', '{KEY}']}}",
+    f"koboldcpp --adminpassword {KEY} model.gguf",
+    f"sglang --admin-api-key {KEY}",
+    f"curl -u me:{KEY} http://box",
+    f"curl --user 'me:{KEY}' http://box",
+    f"curl -H 'Authorization: {KEY}' http://box",
+    f"curl -H 'Authorization: Custom {KEY}' http://box",
+    f"curl -H 'Cookie: session={KEY}' http://box",
+    f"wget --http-password={KEY} http://box",
+    f"wget --user=me --password={KEY} http://box",
+    f"my password is {KEY} and it is slow",
+    f"The password for the box is: {KEY}",
+    f"use token {KEY}; it throttles",
+    f"the key is {KEY}",
+    f"secret = {KEY}",
+    f"setx OLLAMA_API_KEY {KEY}",
+    f"export LMSTUDIO_TOKEN {KEY}",
+    f'$env:LMSTUDIO_TOKEN = "{KEY}"',
 ]
 
 
@@ -125,6 +159,35 @@ def test_secrets_and_prompts_on_a_command_line():
         *("llama-server", "--api-key", "masked", "--hf_token", "masked"),
         *("-m", "/home/user/m.gguf", "--api-key=masked", "-p", "masked"),
     ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "vllm serve m --api-key first cAnary9Key7 --enforce-eager",
+        "koboldcpp --adminpassword cAnary9Key7 --hordekey cAnary9Key7 m.gguf --x 1",
+        "sglang --admin-api-key cAnary9Key7 --x 1",
+        "a --use-token --api-key cAnary9Key7 --x 1",
+        "llama-server --model-url https://u:cAnary9Key7@box/m.gguf --x 1",
+    ],
+)
+def test_every_key_of_a_command_line(words):
+    shown = masked_command(words.split())
+    assert KEY not in " ".join(shown)
+    assert shown[-1] in ("--enforce-eager", "1")
+
+
+def test_facts_for_their_owner_lose_keys_and_keep_names():
+    runtime = Runtime(
+        command=reported(["vllm", "serve", "/home/eve/m", "--api-key", "a", KEY, "--port", "1"], "/proc/1/cmdline"),
+        environment=reported({"OLLAMA_HOST": f"http://me:{KEY}@box"}, "/proc/1/environ"),
+    )
+    snapshot = Snapshot(unslow_version="1", subjects=(Subject(runtime=runtime),))
+    clean = keyless(snapshot)
+    assert KEY not in dump_snapshot(clean).decode()
+    shown = ["vllm", "serve", "/home/eve/m", "--api-key", "masked", "masked", "--port", "1"]
+    assert clean.subjects[0].runtime.command.need() == shown
+    assert keyless(clean) is clean
 
 
 def test_secret_variables():

@@ -68,3 +68,10 @@ def test_too_little_is_no_ratio():
     assert isinstance(metrics.ratio("sum", "count"), Unknown)
     assert isinstance(metrics.ratio("sum", "nothing", 0), Unknown)
     assert isinstance(metrics.whole("huge"), Unknown)
+
+
+def test_a_rate_by_the_first_mean_that_counts_enough():
+    text = "a_sum 1\na_count 2\nb_sum 5\nb_count 100\nc_sum 0\nc_count 100\n"
+    metrics = parse_metrics(text, "/metrics")
+    assert metrics.rate("a", "b", least=50).need() == 20
+    assert isinstance(metrics.rate("a", "c", least=50), Unknown)

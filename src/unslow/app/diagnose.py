@@ -21,6 +21,7 @@ from unslow.app.spell import spelled
 from unslow.app.with_machine import with_machine
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
+from unslow.facts.masking import keyless
 from unslow.facts.merge import overlaid
 from unslow.facts.snapshot import Snapshot, Subject, Wish
 from unslow.facts.values import NOT_LOOKED, Absence, Unknown, not_supported, reported
@@ -73,7 +74,7 @@ class Request(NamedTuple):
 def diagnose_target(request: Request, progress: Progress) -> Report:
     """The report on whatever the request names."""
     live = is_live(request.target)
-    snapshot = look(request, progress) if live else read_stored(str(request.target))
+    snapshot = look(request, progress) if live else keyless(read_stored(str(request.target)))
     if request.goal is not None or request.context is not None:
         snapshot = msgspec.structs.replace(snapshot, wish=request.wish)
     if request.save:

@@ -13,6 +13,7 @@ import msgspec
 from unslow.app.progress import Progress
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Facts
+from unslow.facts.masking import keyless
 from unslow.look.keys import hushed, hushed_data, is_secret
 
 F = TypeVar("F", bound=Facts)
@@ -29,10 +30,10 @@ class Discretion(NamedTuple):
         return cls(tuple(key for key in (api_key or "", *userinfo(target or "")) if is_secret(key)))
 
     def facts(self, facts: F) -> F:
-        """The facts without the keys; the very same where none is in them."""
+        """The facts without these keys and without whatever looks like one; the very same where none is in them."""
         raw = msgspec.to_builtins(facts)
         clean = hushed_data(raw, *self.keys) if self.keys else raw
-        return msgspec.convert(clean, type(facts)) if clean != raw else facts
+        return keyless(msgspec.convert(clean, type(facts)) if clean != raw else facts)
 
     def progress(self, progress: Progress) -> Progress:
         """A progress that shows no key."""

@@ -17,12 +17,14 @@ _ENDPOINT = re.compile(
     r"|api/(?:generate|chat|tags|ps)|completion|health|props|slots|metrics)$"
 )
 """What people paste: the address that a client is given, or one question of many."""
+_LONGEST_SHOWN = 300
+_PID = re.compile(r"[0-9]{1,10}")
 _HINT = "a TARGET is a URL, a process id, a snapshot file or a recording folder"
 
 
 def is_live(target: str | None) -> bool:
     """Whether the target is something that runs: nothing, a URL or a process id."""
-    return target is None or "://" in target or (target.isdecimal() and not Path(target).exists())
+    return target is None or "://" in target or (bool(_PID.fullmatch(target)) and not Path(target).exists())
 
 
 def check_url(url: str) -> str:
@@ -44,17 +46,17 @@ def read_stored(target: str) -> Snapshot:
     path = Path(target)
     if not target:
         raise UserError("an empty TARGET names nothing", _HINT)
-    if path.is_dir():
-        return _read_folder(path)
-    if path.exists() and not path.is_file():
-        raise UserError(f"{target} is not a file", _HINT)
     try:
+        if path.is_dir():
+            return _read_folder(path)
+        if path.exists() and not path.is_file():
+            raise UserError(f"{target} is not a file", _HINT)
         with path.open("rb") as file:
             data = file.read(LARGEST_SNAPSHOT_BYTES + 1)
     except FileNotFoundError as error:
         raise UserError(f"{target}: no such file or folder", _HINT) from error
     except OSError as error:
-        raise UserError(f"{target}: {error.strerror or error}", _HINT) from error
+        raise UserError(f"{target[:_LONGEST_SHOWN]}: {error.strerror or error}", _HINT) from error
     return parse_snapshot(data, target)
 
 

@@ -14,13 +14,14 @@ from unslow.look.listeners import read_listeners
 from unslow.look.processes import Process, read_processes
 from unslow.look.runtimes import Looker, loaded, lookers
 from unslow.look.system import LookError, System
+from unslow.look.system.door import HTTP_TIMEOUT_S
 
 PROCESSES = "processes"
 """The name under which listing processes is reported beside the probes."""
 LISTENERS = "listeners"
 PATIENCE_S = 12.0
 """How long a URL is asked by one runtime after another: a server that answers none of them in time is no server."""
-NOBODY = "nothing listens there"  # the words of the door
+NOBODY, LATE = "nothing listens there", "did not answer in time"  # the words of the door
 T = TypeVar("T")
 
 
@@ -103,7 +104,9 @@ def _first_answer(system: System, url: str, api_key: str, candidates: Sequence[L
     for looker in candidates:
         try:
             subjects = looker.read_url(system, url, api_key)
-        except LookError:
+        except LookError as error:
+            if error.why.endswith(LATE):
+                return None  # nor would it answer the others
             continue  # whatever listens there, it is no server of this kind
         if subjects is not None:
             return subjects
@@ -113,18 +116,24 @@ def _first_answer(system: System, url: str, api_key: str, candidates: Sequence[L
 def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
     """The subjects at a URL, by the first runtime that knows its server; LookError where none does."""
     start, failures, answered = system.clock(), [], False
+    before = start
     for looker in lookers():
         try:
             subjects = looker.read_url(system, url, api_key)
         except LookError as error:
+            subjects, answered = None, False
             failures.append(error)
-            answered = False
-            if system.clock() - start > PATIENCE_S:
-                break
-            continue
+        else:
+            answered = True
         if subjects is not None:
             return subjects
-        answered = True
+        now = system.clock()
+        if now - before >= HTTP_TIMEOUT_S:  # this one waited in vain, and so would the next
+            failures, answered = [LookError(f"{url} {LATE}")], False
+            break
+        if now - start > PATIENCE_S:
+            break
+        before = now
     raise _most_telling(url, failures, answered=answered)  # by the last of them, who knows the least of a server
 
 

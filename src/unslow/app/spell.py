@@ -1,32 +1,87 @@
 """Puts the runtime's own words for each knob into the report."""
 
+from collections.abc import Iterator
+
 import msgspec
 
-from unslow.facts.knob import Change, Knob
+from unslow.app.placeholders import filled
+from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Snapshot
+from unslow.facts.snapshot import Case, Snapshot
+from unslow.facts.units import MIB
 from unslow.look.machine_knobs import spell_machine
 from unslow.look.runtimes import looker_of
+from unslow.think.gpu_makers import maker_of
 from unslow.think.report import Finding, Fix, Report, SubjectReport
+
+SHORTEST_CONTEXT = 4096
+MOST_WIRED = 0.85
+"""Of the memory that a Mac has: what is left runs the system."""
+_BACKENDS = {"NVIDIA": "CUDA", "AMD": "ROCm", "Apple": "Metal", "Intel": "Vulkan"}
+_ONE_FOR_ALL = "model_reloads_between_requests"
+"""The one cause that asks for a context that all share, not for a shorter one."""
 
 
 def spelled(report: Report, snapshot: Snapshot) -> Report:
     """The report with commands for every fix that the runtime can spell."""
-    subjects = tuple(_subject(s, snapshot.subjects[s.number].runtime) for s in report.subjects)
+    cases = list(snapshot.cases())
+    subjects = tuple(_subject(subject, cases[subject.number]) for subject in report.subjects)
     return msgspec.structs.replace(report, subjects=subjects)
 
 
-def _subject(subject: SubjectReport, runtime: Runtime) -> SubjectReport:
-    return msgspec.structs.replace(subject, findings=tuple(_finding(f, runtime) for f in subject.findings))
+def _subject(subject: SubjectReport, case: Case) -> SubjectReport:
+    seen: set[tuple[str, ...]] = set()
+    findings = tuple(
+        msgspec.structs.replace(finding, fixes=tuple(_said_once(_fixes(finding, case), seen)))
+        for finding in subject.findings
+    )
+    return msgspec.structs.replace(subject, findings=findings)
 
 
-def _finding(finding: Finding, runtime: Runtime) -> Finding:
-    return msgspec.structs.replace(finding, fixes=tuple(_fix(f, runtime) for f in finding.fixes))
+def _said_once(fixes: Iterator[Fix], seen: set[tuple[str, ...]]) -> Iterator[Fix]:
+    """The fixes, the same commands only where they come first."""
+    for fix in fixes:
+        again = len(fix.commands) > 1 and fix.commands in seen
+        seen.add(fix.commands)
+        yield msgspec.structs.replace(fix, commands=(), why=f"{fix.why} (as above)") if again else fix
 
 
-def _fix(fix: Fix, runtime: Runtime) -> Fix:
-    change = Change(Knob(fix.knob), fix.value, fix.why)
-    return msgspec.structs.replace(fix, commands=tuple(spell_machine(change) or spell(change, runtime)))
+def _fixes(finding: Finding, case: Case) -> Iterator[Fix]:
+    for fix in finding.fixes:
+        change = Change(Knob(fix.knob), _value(fix, finding, case), fix.why)
+        lines = spell_machine(change) or spell(change, case.runtime)
+        yield msgspec.structs.replace(fix, commands=tuple(filled(line, case) for line in lines))
+
+
+def _value(fix: Fix, finding: Finding, case: Case) -> Setting:
+    """The value to spell: what the cause says, else what the case suggests."""
+    match Knob(fix.knob), fix.value:
+        case Knob.CONTEXT_LENGTH, None:
+            return _context(finding, case)
+        case Knob.GPU_BACKEND, None:
+            return _backend(case)
+        case Knob.WIRED_LIMIT, int(mebibytes):
+            return min(mebibytes, _most_wired(case) or mebibytes)
+        case _, value:
+            return value
+
+
+def _context(finding: Finding, case: Case) -> int | None:
+    """Half of what it has now, where that is known and long; the very same where every client shall have one."""
+    now: int = case.runtime.context_length.value_or(0)
+    if finding.cause == _ONE_FOR_ALL:
+        return now or None
+    return now // 2 if now // 2 >= SHORTEST_CONTEXT else None
+
+
+def _backend(case: Case) -> str | None:
+    """The backend of the GPU there is; None of no GPU, or of several makers."""
+    makers = {maker_of(gpu) for gpu in case.machine.gpus.value_or(())} - {""}
+    return _BACKENDS.get(makers.pop()) if len(makers) == 1 else None
+
+
+def _most_wired(case: Case) -> int:
+    return int(MOST_WIRED * case.machine.memory.total_bytes.value_or(0) / MIB)
 
 
 def spell(change: Change, runtime: Runtime) -> list[str]:

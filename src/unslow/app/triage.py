@@ -6,6 +6,7 @@ from typing import NamedTuple
 import msgspec
 
 from unslow import __version__
+from unslow.app.relevance import is_about_inference, nothing_told
 from unslow.app.spell import spelled
 from unslow.app.told_expectation import with_expectation
 from unslow.facts.bounded import bounded
@@ -14,6 +15,7 @@ from unslow.facts.machine import Machine
 from unslow.facts.masking import masked
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import first_known
+from unslow.look.logs.cleaning import TEXT_LOOKED_AT, is_text
 from unslow.look.paste import Pasted, read_paste
 from unslow.look.paste.machines import merged_machine
 from unslow.look.paste.subjects import merged_subjects
@@ -37,13 +39,27 @@ class Triaged(NamedTuple):
 
 def triage(chunks: Iterable[bytes], source: str, progress: Progress | None = None) -> Triaged:
     """Read a text once, in bounded memory, and judge what it tells; UserError where it tells nothing at all."""
-    pasted = read_paste(chunks, source, progress)
+    pasted = read_paste(_only_text(chunks, source), source, progress)
     if not pasted.bytes:
         raise UserError(f"{source} is empty", "paste a log, a bug report or the output of a command")
     snapshot = _snapshot(pasted, source)
+    if not is_about_inference(pasted, snapshot):
+        nothing = Snapshot(unslow_version=__version__, subjects=(Subject(),))
+        return Triaged(nothing_told(diagnose(nothing)), nothing)
     report = spelled(diagnose(snapshot), snapshot)
     subjects = tuple(_completed(subject, case, pasted) for subject, case in _pairs(report, snapshot))
     return Triaged(msgspec.structs.replace(report, subjects=subjects), snapshot)
+
+
+def _only_text(chunks: Iterable[bytes], source: str) -> Iterator[bytes]:
+    """The same chunks; UserError where the first of them are no text."""
+    waiting, start = iter(chunks), b""
+    while len(start) < TEXT_LOOKED_AT and (chunk := next(waiting, b"")):
+        start += chunk
+    if not is_text(start):
+        raise UserError(f"{source} is no text", "name a log or a report; a packed one has to be unpacked first")
+    yield start
+    yield from waiting
 
 
 def _snapshot(pasted: Pasted, source: str) -> Snapshot:

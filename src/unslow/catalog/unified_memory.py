@@ -30,7 +30,6 @@ class UnifiedMemory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         share = max((s for s in self.shares if s.from_bytes <= total_bytes), key=lambda s: s.from_bytes)
         return int(total_bytes * share.share)
 
-
     def largest_bytes(self, name: str) -> int:
         """The most that a chip of this name can have; 0 where it is not known."""
         found = max((chip for chip in self.largest_gib if chip.lower() in name.lower()), key=len, default="")

@@ -1,7 +1,9 @@
 """Where a command writes: the report to standard output, what it is doing to standard error."""
 
 import argparse
+import importlib.util
 import os
+import pkgutil
 import shutil
 import sys
 from types import TracebackType
@@ -9,15 +11,26 @@ from typing import Any, Self, TextIO
 
 from unslow.facts.errors import UserError
 
-_FALLBACK_WIDTH = 100
+_FALLBACK_WIDTH, _NARROWEST, _WIDEST = 100, 40, 120
 
 
-def add_format_arguments(parser: argparse.ArgumentParser) -> None:
-    """The flags of every command that shows a report."""
+def add_format_arguments(parser: argparse.ArgumentParser, *, diagnosis: bool = False) -> None:
+    """The flags of every command that shows a report; a diagnosis has more formats than the others."""
+    names = _formats() if diagnosis else ["json"]
     parser.add_argument(
         "--json", dest="format", action="store_const", const="json", default="terminal", help="same as --format json"
     )
-    parser.add_argument("--format", default="terminal", metavar="FORMAT", help="terminal (default) or json")
+    parser.add_argument(
+        "--format", default="terminal", metavar="FORMAT", help=f"terminal (default) or {' or '.join(names)}"
+    )
+
+
+def _formats() -> list[str]:
+    """Every format but the default, by the names of the files alone: `--help` imports none of them."""
+    spec = importlib.util.find_spec("unslow.show")
+    paths = spec.submodule_search_locations if spec else []
+    names = (info.name for info in pkgutil.iter_modules(paths))
+    return [name for name in names if not name.startswith("_") and name != "terminal"]
 
 
 _ASCII = str.maketrans("█▓▒░■✓✗×→·µ", "#%+.*+xx>-u")
@@ -49,12 +62,11 @@ def _is_terminal(stream: TextIO | None) -> bool:
 
 
 def width() -> int:
-    """Columns of the terminal; a pipe gets a hundred."""
-    return (
-        min(120, shutil.get_terminal_size((_FALLBACK_WIDTH, 24)).columns)
-        if _is_terminal(sys.stdout)
-        else _FALLBACK_WIDTH
-    )
+    """Columns of the terminal, or what COLUMNS says; a pipe without it gets a hundred."""
+    wanted = os.environ.get("COLUMNS", "")
+    if _is_terminal(sys.stdout) or (wanted.isdecimal() and int(wanted)):
+        return min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size((_FALLBACK_WIDTH, 24)).columns))
+    return _FALLBACK_WIDTH
 
 
 def color() -> bool:

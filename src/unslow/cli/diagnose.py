@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from unslow.cli._output import add_format_arguments  # noqa: PLC0415
 
     parser.add_argument("target", nargs="?", metavar="TARGET", help="URL, process id, snapshot or recording folder")
-    add_format_arguments(parser)
+    add_format_arguments(parser, diagnosis=True)
     parser.add_argument(
         "--passive", action="store_true", help="send no prompt to any runtime and start none; only read"
     )

@@ -19,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     from unslow.cli._output import add_format_arguments  # noqa: PLC0415
 
     parser.add_argument("file", metavar="FILE|-", help="the text; - for standard input")
-    add_format_arguments(parser)
+    add_format_arguments(parser, diagnosis=True)
     parser.add_argument("--save", metavar="FILE", help="also write what was understood as a snapshot, masked")
     parser.add_argument("--all", action="store_true", help="show everything that was ruled out or could not be told")
     parser.add_argument("-q", "--quiet", action="store_true", help="don't say what is being done")

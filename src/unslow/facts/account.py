@@ -106,6 +106,8 @@ class Topic(StrEnum):
     """A limit of power is said to be active, or the machine runs on its battery."""
     GPU_NOT_PASSED = "gpu_not_passed"
     """A container was started without its GPU, or without what hands it on."""
+    WEIGHTS_ON_HOST = "weights_on_host"
+    """A program printed that it keeps weights in the host's memory, or on disk, for lack of room."""
     LAYERS_UNSET = "layers_unset"
     """It was started without saying how many layers go to the GPU."""
     LAYERS_FIT_BY_HAND = "layers_fit_by_hand"

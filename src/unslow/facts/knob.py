@@ -32,6 +32,7 @@ class Knob(StrEnum):
     QUANT_KERNEL = "quant_kernel"
     SPECULATIVE = "speculative"
     SAMPLER = "sampler"
+    THINKING = "thinking"
     PROMPT_CACHE = "prompt_cache"
     KEEP_ALIVE = "keep_alive"
     VERSION = "version"

@@ -1,60 +1,80 @@
 """Takes out of a snapshot what could name a person: for every file that leaves the machine."""
 
 import re
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import msgspec
 
-from unslow.facts.masking_rules import masked_text
+from unslow.facts.machine import Facts
+from unslow.facts.masking_rules import keyless_text, masked_text
 from unslow.facts.snapshot import Snapshot
 
-__all__ = ["masked", "masked_command", "masked_environment", "masked_text"]
+__all__ = ["keyless", "masked", "masked_command", "masked_environment", "masked_text"]
 
-_SECRET_FLAGS = (
-    "--api-key",
-    "--hf-token",
-    "-hft",
-    "--ssl-key-file",
-    "--api-key-file",
-    "-p",
-    "--prompt",
-    "--system-prompt",
-    "-sys",
+_SECRET_FLAG = re.compile(
+    r"(?i)--?(?:hft|hordekey|(?:[a-z]+-){0,3}(?:api-?key|token|secret|[a-z]*passw(?:or)?d|passphrase)|(?:ssl-|api-)key-?file)"
 )
-_SECRET_NAMES = re.compile(r"(?i)(key|token|secret|passw|auth|cookie|credential)")
+_PROMPT_FLAGS = ("-p", "--prompt", "--system-prompt", "-sys")
+_SEVERAL = "--api-key"  # vLLM takes all words up to the next flag as keys
+_SECRET_NAMES = re.compile(r"(?i)(key|token|secret|passw|passphrase|auth|cookie|credential)")
 
 
 def masked_command(command: list[str]) -> list[str]:
     """The command line without the values of flags that carry secrets or prompts."""
-    result, hide = [], False
+    return _shown_command(command, masked_text, _PROMPT_FLAGS)
+
+
+def _shown_command(command: list[str], shown: Callable[[str], str], more: tuple[str, ...] = ()) -> list[str]:
+    result, flag_before, flag_of_all = [], "", ""
     for word in command:
         flag, equals, _ = word.partition("=")
-        secret = flag.replace("_", "-") in _SECRET_FLAGS  # llama.cpp takes either spelling
-        result.append("masked" if hide else f"{flag}=masked" if equals and secret else masked_text(word))
-        hide = not hide and secret and not equals
+        plain = flag.replace("_", "-")  # llama.cpp takes either spelling
+        secret = bool(_SECRET_FLAG.fullmatch(plain)) or plain in more
+        flag_of_all = "" if word.startswith("-") else flag_of_all
+        hide = bool(flag_before or flag_of_all)
+        result.append("masked" if hide else f"{flag}=masked" if equals and secret else shown(word))
+        flag_before = plain if secret and not equals else ""
+        flag_of_all = plain if flag_before == _SEVERAL else flag_of_all
     return result
 
 
 def masked_environment(environment: dict[str, str]) -> dict[str, str]:
     """The environment with the values of secret-looking names hidden."""
-    return {k: "masked" if _SECRET_NAMES.search(k) else masked_text(v) for k, v in environment.items()}
+    return _shown_environment(environment, masked_text)
+
+
+def _shown_environment(environment: dict[str, str], shown: Callable[[str], str]) -> dict[str, str]:
+    return {k: "masked" if _SECRET_NAMES.search(k) else shown(v) for k, v in environment.items()}
 
 
 def masked(snapshot: Snapshot) -> Snapshot:
     """The snapshot, fit to be sent to a stranger."""
-    return msgspec.convert(_masked(msgspec.to_builtins(snapshot)), Snapshot)
+    return msgspec.convert(_cleaned(msgspec.to_builtins(snapshot), masked_text, _PROMPT_FLAGS), Snapshot)
 
 
-def _masked(value: Any, name: str = "") -> Any:
+F = TypeVar("F", bound=Facts)
+
+
+def keyless(facts: F) -> F:
+    """The facts without keys and passwords, for the eyes of whoever owns the machine; the same where there are none."""
+    raw = msgspec.to_builtins(facts)
+    clean = _cleaned(raw, keyless_text)
+    return msgspec.convert(clean, type(facts)) if clean != raw else facts
+
+
+def _cleaned(value: Any, shown: Callable[[str], str], more: tuple[str, ...] = (), name: str = "") -> Any:
     match value:
         case str():
-            return masked_text(value)
+            return shown(value)
         case list() | tuple():
             strings = all(isinstance(v, str) for v in value)
-            return masked_command(list(value)) if name == "command" and strings else [_masked(v, name) for v in value]
+            if name == "command" and strings:
+                return _shown_command(list(value), shown, more)
+            return type(value)(_cleaned(v, shown, more, name) for v in value)
         case dict() if name == "environment" and "is" not in value:
-            return masked_environment(value)
+            return _shown_environment(value, shown)
         case dict():
-            return {k: _masked(v, name if k == "value" else k) for k, v in value.items()}
+            return {k: _cleaned(v, shown, more, name if k == "value" else k) for k, v in value.items()}
         case _:
             return value

@@ -6,6 +6,7 @@ from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.account import WORTH_COMPARING, compared_by, ratio, remarks_on
+from unslow.think.adapt.experiments import names_phase
 from unslow.think.adapt.hardware import has_no_gpu
 from unslow.think.causes import all_causes
 from unslow.think.predict import Prediction
@@ -19,6 +20,9 @@ CONTRADICTION = 1.3
 
 _OTHERS = re.compile(r"(?i)\b(?:from|by|background|another|other)\b")
 """A CPU that is busy with something else is not how such hardware behaves."""
+
+_NOT_OF_SPEED = (Topic.RELOADS, Topic.QUEUED, Topic.CONSTANT_DELAY, Topic.THROTTLED, Topic.PROMPT_AGAIN)
+"""What people wait for while the speed of decoding is as it should be, and what makes that speed a passing one."""
 
 Predictions = tuple[Prediction | Unknown, Prediction | Unknown]
 
@@ -52,10 +56,11 @@ def _stands(finding: Finding) -> bool:
 
 
 def lost_speed(case: Case) -> bool:
-    """Whether a person shows that it was, or elsewhere is, faster: a speed that is usual is no answer to them then."""
+    """Whether a person shows that it was faster, or waits for something else: a usual speed is no answer to them then."""
     account = case.account
     told = isinstance(account.slowdown, Known) or isinstance(account.version_since, Known)
-    return told or any(ratio(c) >= WORTH_COMPARING for c in account.comparisons.value_or(()))
+    waits = names_phase(case, "load", "first_token") or bool(remarks_on(case, *_NOT_OF_SPEED))
+    return told or waits or any(ratio(c) >= WORTH_COMPARING for c in account.comparisons.value_or(()))
 
 
 def told_normal(case: Case) -> str:

@@ -83,6 +83,12 @@ def test_a_phrase_alone_is_enough(text: str, share: float):
     assert runtime(text).vram_share.need() == share
 
 
+def test_a_phrase_with_the_size_before_it():
+    held = runtime("ollama ps: 51 GB 100% GPU; after num_ctx: 156 GB 41%/59% CPU/GPU")
+    assert (held.size_bytes.need(), held.vram_share.need()) == (156 * 10**9, 0.59)
+    assert held.size_vram_bytes.need() == round(156 * 10**9 * 0.59)
+
+
 @pytest.mark.parametrize(
     "text", ["my machine is at 100% CPU", "100% GPU usage while it answers", "90%/90% CPU/GPU", "999%/-1% CPU/GPU", ""]
 )

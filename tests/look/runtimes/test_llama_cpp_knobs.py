@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 
 from unslow.facts.knob import Knob
@@ -9,7 +10,9 @@ COMMAND = ["llama-server", "-m", "m.gguf", "-ngl", "20", "-c", "8192"]
 
 
 def runtime(command: list[str], environment: dict[str, str] | None = None) -> Runtime:
-    return Runtime(command=reported(command, "x"), environment=reported(environment or {}, "x"))
+    return Runtime(
+        command=reported(command, "x"), environment=reported(environment or {}, "x"), version=reported("b10200", "x")
+    )
 
 
 @pytest.mark.parametrize(
@@ -53,7 +56,7 @@ def test_fragment_and_whole_line(change, fragment, line):
         (Knob.PROMPT_CACHE.to(True), "remove --no-cache-prompt"),
         (Knob.GRAPHS.to(True), "unset GGML_CUDA_DISABLE_GRAPHS"),
         (Knob.KEEP_ALIVE.to(-1), "--sleep-idle-seconds -1"),
-        (Knob.VERSION.to("b10586"), "install llama.cpp b10586"),
+        (Knob.VERSION.to("b10586"), "by hand: install llama.cpp b10586"),
     ],
 )
 def test_the_other_knobs(change, fragment):
@@ -83,7 +86,7 @@ def test_graphs_that_a_variable_switches_off():
 
 def test_every_spelling_of_a_flag_is_replaced():
     command = ["llama-server", "--n-gpu-layers=5", "-fit", "off", "--gpu-layers", "20", "-m", "a b.gguf"]
-    assert changed_command(command, Knob.GPU_LAYERS.to(None)) == ["llama-server", "-fit", "off", "-m", "a b.gguf"]
+    assert changed_command(command, Knob.GPU_LAYERS.to(None), runtime(command)) == ["llama-server", "-fit", "off", "-m", "a b.gguf"]
     assert changed_command(command, Knob.FIT.to(None)) == ["llama-server", "-m", "a b.gguf"]
 
 
@@ -116,9 +119,25 @@ def test_experts_are_moved_back_by_taking_every_override_away():
 
 
 def test_knobs_outside_the_command_line():
-    assert spell(Knob.QUANT.to("Q3_K_M"), runtime(COMMAND)) == ["-m FILE, where FILE is this model as Q3_K_M"]
-    assert spell(Knob.QUANT.to(None), runtime(COMMAND)) == ["-m FILE, where FILE is this model as a smaller quant"]
+    assert spell(Knob.QUANT.to("Q3_K_M"), runtime(COMMAND)) == ["by hand: give `-m` the file of this model as Q3_K_M"]
+    assert "as a smaller quant" in spell(Knob.QUANT.to(None), runtime(COMMAND))[0]
     assert spell(Knob.OTHER_PROCESS.to(None), runtime(COMMAND)) == [" ".join(COMMAND)]
-    assert (
-        spell(Knob.GPU_BACKEND.to("CUDA"), runtime(COMMAND))[0] == "install a llama.cpp build for CUDA and its driver"
-    )
+    assert spell(Knob.GPU_BACKEND.to("CUDA"), runtime(COMMAND)) == [
+        "by hand: install a llama.cpp build for CUDA and its driver"
+    ]
+
+
+@pytest.mark.parametrize("version", ["b3500", None])
+def test_where_no_number_of_layers_may_mean_none_all_are_asked_for(version):
+    told = Runtime(command=reported(["./main", "-m", "m.gguf", "-ngl", "20"], "x"))
+    old = msgspec.structs.replace(told, version=reported(version, "x")) if version else told
+    assert spell(Knob.GPU_LAYERS.to(None), old) == ["-ngl 99", "./main -m m.gguf -ngl 99"]
+    assert spell(Knob.FIT.to(value=True), old)[0].startswith("by hand: -ngl N, with fewer layers")
+    assert spell(Knob.GPU_LAYERS.to(None), runtime(COMMAND))[0] == "remove -ngl 20"
+
+
+def test_thinking_is_switched_off_by_a_flag_or_in_a_request():
+    assert spell(Knob.THINKING.to(None), Runtime()) == [
+        "--reasoning-budget 0",
+        'in a request: "chat_template_kwargs": {"enable_thinking": false}',
+    ]

@@ -63,7 +63,7 @@ def test_a_variable_is_set_where_the_server_runs():
     ]
     assert 'setx OLLAMA_NUM_PARALLEL "2"' in words(Knob.PARALLEL, 2, WINDOWS)
     assert 'launchctl setenv OLLAMA_NUM_PARALLEL "2"' in words(Knob.PARALLEL, 2, MAC)
-    assert spell(Change(Knob.PARALLEL, 2), BOXED) == ["start the container with -e OLLAMA_NUM_PARALLEL=2"]
+    assert spell(Change(Knob.PARALLEL, 2), BOXED) == ["by hand: start the container with `-e OLLAMA_NUM_PARALLEL=2`"]
 
 
 def test_old_versions_have_other_words_or_none():
@@ -102,3 +102,36 @@ def test_a_better_card_than_the_one_that_vulkan_chose():
 def test_a_knob_without_words_has_none():
     assert spell(Change(Knob.PROMPT_CACHE, value=True), LINUX) == []
     assert spell(Change(Knob.THREADS, None), LINUX) == []
+
+
+COMPOSED = Runtime(container=reported("docker compose", "x"))
+
+
+def test_a_compose_file_is_changed_and_brought_up():
+    assert spell(Change(Knob.PARALLEL, 2), COMPOSED) == [
+        'in the compose file: environment: ["OLLAMA_NUM_PARALLEL=2"]',
+        "docker compose up -d",
+    ]
+    assert "driver: nvidia" in words(Knob.GPU_BACKEND, "CUDA", COMPOSED)
+    assert "rocm" not in words(Knob.GPU_BACKEND, "CUDA", COMPOSED)
+    assert "/dev/kfd" in words(Knob.GPU_BACKEND, "ROCm", COMPOSED)
+    assert spell(Change(Knob.VERSION, "0.6.2"), COMPOSED)[0] == "in the compose file: image: ollama/ollama:0.6.2"
+
+
+def test_a_card_of_one_maker_is_not_given_the_other_one_s_words():
+    assert "kfd" not in words(Knob.GPU_BACKEND, "CUDA", BOXED)
+    assert "--gpus" not in words(Knob.GPU_BACKEND, "ROCm", BOXED)
+    assert "rocminfo" not in words(Knob.GPU_BACKEND, "CUDA")
+
+
+def test_a_quantised_cache_asks_for_flash_attention_where_the_version_is_not_known():
+    assert "OLLAMA_FLASH_ATTENTION=1" in words(Knob.KV_CACHE_TYPE, "q8_0", Runtime())
+    assert "OLLAMA_FLASH_ATTENTION" not in words(Knob.KV_CACHE_TYPE, "q8_0", LINUX)
+
+
+def test_thinking_is_switched_off_for_a_run_a_chat_or_a_request():
+    assert words(Knob.THINKING, None).splitlines() == [
+        "ollama run MODEL --think=false",
+        "in a chat: /set nothink",
+        'in a request: "think": false',
+    ]

@@ -95,6 +95,6 @@ def test_a_server_that_does_not_answer_is_told_by_its_process():
 
 def test_knobs_as_python_or_flags():
     runtime = Runtime()
-    assert transformers.spell(Knob.THREADS.to(4, "x"), runtime)[0] == "torch.set_num_threads(4)"
+    assert transformers.spell(Knob.THREADS.to(4, "x"), runtime)[0] == "in Python: torch.set_num_threads(4)"
     assert any("static" in line for line in transformers.spell(Knob.GRAPHS.to(True, "x"), runtime))
     assert transformers.spell(Knob.CONTEXT_LENGTH.to(4096, "x"), runtime) == []

@@ -37,7 +37,13 @@ def spelled_flags(command: Sequence[str]) -> list[Spelled]:
 
 def without_secrets(command: Sequence[str]) -> list[str]:
     """The command line as anybody may see it."""
-    return hidden(command, [(flag.start, flag.end) for flag in spelled_flags(command) if flag.name in SECRET])
+    secrets = [flag for flag in spelled_flags(command) if flag.name in SECRET]
+    return hidden(command, [(flag.start, _next_flag(command, flag.end)) for flag in secrets])
+
+
+def _next_flag(command: Sequence[str], at: int) -> int:
+    """Where the next flag stands: llama-server takes no word without one, so what is left between may be a key too."""
+    return next((place for place in range(at, len(command)) if command[place].startswith("-")), len(command))
 
 
 def _value(flag: Flag, word: str, command: Sequence[str], at: int, attached: str | None) -> tuple[str, int]:

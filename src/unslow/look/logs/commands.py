@@ -17,6 +17,7 @@ from unslow.facts.values import NOT_LOOKED, Known, Unknown, reported
 from unslow.look.flags import Commands
 from unslow.look.kernel.cpu_lists import parse_cpu_list
 from unslow.look.logs.blocks import placed
+from unslow.look.logs.command_end import runnable
 from unslow.look.logs.dialect import Seen, Text
 
 _MOST_JOINED = 40
@@ -24,6 +25,8 @@ _MOST_WORDS = 400
 _MOST_BEFORE_FLAG = 4
 _LONGEST = 8192
 _FLAG = re.compile(r"(?:^|[\s`'\"(=])--?[A-Za-z]")
+_LONGEST_FOLDER = 300
+_FOLDER = re.compile(r"(?<![^\s`'\"=(])(?:~|\.{1,2})?/(?:[\w.+-]{1,80}/){0,12}$")
 _MARKS = ("\\", "^", "`")
 _CONTINUED = re.compile(r"\s[\\^`]\s*$")
 _END_OF_COMMAND = re.compile(r"(?<!\\)[`;]|\s(?:&&|\|\|?|2?>>?|<|#)\s|&\s*$")
@@ -37,6 +40,7 @@ _NOT_GIVEN = re.compile(
 )
 _GENERAL = ("CUDA_", "HIP_", "ROCR_", "HSA_", "OMP_", "NCCL_", "ONEAPI_", "ZES_", "GPU_MAX_", "PYTORCH_", "HF_HOME")
 _CONTAINERS = re.compile(r"\b(docker|podman|nerdctl)(?: container)? (?:run|create)\b")
+_SERVICES, _IMAGE = re.compile(r"\s*services:\s*$"), re.compile(r"\s+image:\s*\S")
 _CPUS = re.compile(r"--cpus[= ](\d{1,4}(?:\.\d{1,3})?)(?![\w-])")
 _CPU_SET = re.compile(r"--cpuset-cpus[= ]['\"]?(\d[\d,-]{0,60})")
 _LIMIT = re.compile(r"(?:--memory|\s-m)[= ](\d{1,9})([bkmgBKMG])\b")
@@ -65,7 +69,7 @@ def parse_commands(commands: Commands, text: Text) -> Seen:
 
 def parse_text(text: Text) -> Seen:
     """What holds for any runtime: variables of drivers, and the limits that a container was given."""
-    subject, machine, lines = Subject(), Machine(), 0
+    subject, machine, lines, composing = Subject(), Machine(), 0, False
     for line in _joined(text):
         where = text.where(line.first)
         environment = {k: v for k, v in _variables(line.text).items() if k.startswith(_GENERAL)}
@@ -74,10 +78,12 @@ def parse_text(text: Text) -> Seen:
             subject = _over(subject, Subject(), environment, where)
         if contained or _CPUS.search(line.text):
             machine = overlaid(machine, _limits(line.text, where))
-        if contained:
-            name = Runtime(container=reported(contained[1], where))
+        composing = composing or bool(_SERVICES.match(line.text))
+        composed = composing and _IMAGE.match(line.text)
+        if contained or composed:
+            name = Runtime(container=reported(contained[1] if contained else "docker compose", where))
             subject = msgspec.structs.replace(subject, runtime=overlaid(subject.runtime, name))
-        lines += bool(environment or contained)
+        lines += bool(environment or contained or composed)
     return Seen(subject=subject, machine=machine, lines=lines) if lines or machine != Machine() else Seen()
 
 
@@ -105,9 +111,15 @@ def _found(commands: Commands, line: str) -> tuple[list[str], dict[str, str]]:
     words: list[str] = []
     if _FLAG.search(line):
         # a line may name the program before it shows how it was started: the nearest to the flags is the one
-        started = [_words(line[program.start() :]) for program in commands.program.finditer(line)]
+        started = [_words(line[_with_path(line, program.start()) :]) for program in commands.program.finditer(line)]
         words = next((each for each in reversed(started) if _is_command(each)), []) or _own_flags(commands, line)
     return words, environment
+
+
+def _with_path(line: str, start: int) -> int:
+    """Where a program begins, with the folder that it is started from."""
+    folder = _FOLDER.search(line[max(0, start - _LONGEST_FOLDER) : start])
+    return start - len(folder[0]) if folder else start
 
 
 def _is_command(words: list[str]) -> bool:
@@ -152,7 +164,7 @@ def _known(subject: Subject) -> Subject:
     changes: dict[str, Any] = {name: NOT_LOOKED for name, fact in facts.items() if isinstance(fact, Unknown)}
     if isinstance(command, Known):
         whole = len(command.value) > 1 and bool(command.value[0])
-        changes["command"] = reported(masked_command(command.value), command.source) if whole else NOT_LOOKED
+        changes["command"] = reported(masked_command(runnable(command.value)), command.source) if whole else NOT_LOOKED
     return msgspec.structs.replace(subject, runtime=msgspec.structs.replace(runtime, **changes))
 
 

@@ -7,6 +7,7 @@ type of the cache are not, so these are estimates until a log says what came of 
 import re
 from typing import Any
 
+from unslow.facts.masking import masked_environment
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
@@ -22,7 +23,7 @@ _OPTION = re.compile(
 # behind an equals sign stands the value; behind a space or a colon often a sentence goes on
 _VARIABLE = re.compile(
     r"(?<![\w.])((?:OLLAMA|LLAMA_ARG)_[A-Z_]{2,40})[\"'`]?"
-    r"(?:\s?=\s?[\"'`]?([\w.:/\\+-]{1,200})|[: ]\s{0,2}[\"'`]?(-?\d[\w.]{0,20}|true|false|on|off|b?f16|q\d_\d)(?!\w))"
+    r"(?:\s?=\s?[\"'`]?([\w.:/\\+@%!~$&#*-]{1,200})|[: ]\s{0,2}[\"'`]?(-?\d[\w.]{0,20}|true|false|on|off|b?f16|q\d_\d)(?!\w))"
 )
 _RUN = re.compile(
     r"\bollama run((?: --?[a-z-]{2,20}(?:[ =](?:true|false|[\d.]+\w?))?){0,5}) ([\w./-]{2,120}(?::[\w.-]{1,60})?)"
@@ -67,7 +68,7 @@ def parse_text(text: Text) -> Seen:
             facts |= option_facts({found[1]: found[2]}, where)
             lines += 1
     if variables:
-        pairs = {name: value for name, (value, _) in variables.items()}
+        pairs = masked_environment({name: value for name, (value, _) in variables.items()})
         where = next(iter(variables.values()))[1]
         facts = {"environment": reported(pairs, where), **asked_facts(pairs, where), **facts}
         lines += len(variables)

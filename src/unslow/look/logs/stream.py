@@ -7,7 +7,8 @@ in each block are read and the others counted, so that the speed does not depend
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
+from itertools import islice, takewhile
 
 from ahocorasick_rs import BytesAhoCorasick, Implementation
 
@@ -48,9 +49,29 @@ class _Block:
     first: int
     recognised: set[int] = field(default_factory=set)
 
-    @cached_property
-    def lines(self) -> list[str]:
-        return [unwrapped(clean_line(line[:LONGEST_LINE])) for line in self.data.removesuffix(b"\n").split(b"\n")]
+    def forward(self) -> Iterator[tuple[int, str]]:
+        """The lines that nobody recognised, with their numbers, each made when it is asked for: there may be millions."""
+        start, number, end = 0, self.first, len(self.data)
+        while start < end:
+            stop = self.data.find(b"\n", start)
+            stop = end if stop < 0 else stop
+            if number not in self.recognised:
+                yield number, _readable(self.data[start : min(stop, start + LONGEST_LINE)])
+            start, number = stop + 1, number + 1
+
+    def backward(self) -> Iterator[tuple[int, str]]:
+        """The same from the last one."""
+        stop = len(self.data) - self.data.endswith(b"\n")
+        number = self.first + self.data.count(b"\n", 0, stop)
+        while number >= self.first:
+            start = self.data.rfind(b"\n", 0, stop) + 1
+            if number not in self.recognised:
+                yield number, _readable(self.data[start : min(stop, start + LONGEST_LINE)])
+            stop, number = start - 1, number - 1
+
+
+def _readable(line: bytes) -> str:
+    return unwrapped(clean_line(line))
 
 
 @cache
@@ -97,8 +118,7 @@ class LogStream:
 
     def unread(self) -> list[Text]:
         """The lines that no reader recognised, with their numbers: of a long log, those of its start and of its end."""
-        whole = [_unrecognised(part, self.source) for part in self._parts()]
-        return [part for text in whole for part in _within_bounds(text)]
+        return [text for part in self._parts() for text in _unrecognised(part, self.source)]
 
     def _parts(self) -> list[list[_Block]]:
         """Runs of blocks without a gap."""
@@ -165,20 +185,17 @@ def _line_around(data: bytes, at: int) -> tuple[int, int]:
     return start, min(ends, default=latest)
 
 
-def _unrecognised(part: list[_Block], source: str) -> Text:
-    numbered = [
-        (number, line)
-        for block in part
-        for number, line in enumerate(block.lines, block.first)
-        if number not in block.recognised
-    ]
-    return Text([line for _, line in numbered], source, numbers=[number for number, _ in numbered])
-
-
-def _within_bounds(text: Text) -> list[Text]:
-    """The start and the end of a text of very many short lines; any other as it is."""
-    if len(text.lines) <= MOST_LINES_KEPT:
-        return [text]
+def _unrecognised(part: list[_Block], source: str) -> list[Text]:
+    """The lines of a run of blocks; of very many short ones, those of its start and those of its end."""
+    if sum(block.data.count(b"\n") + 1 for block in part) <= MOST_LINES_KEPT:
+        return [_text([line for block in part for line in block.forward()], source)]
     half = MOST_LINES_KEPT // 2
-    ends = (slice(None, half), slice(-half, None))
-    return [Text(text.lines[end], text.source, numbers=text.numbers[end]) for end in ends]
+    start = list(islice((line for block in part for line in block.forward()), half))
+    after = start[-1][0] if start else 0
+    from_end = (line for block in reversed(part) for line in block.backward())
+    end = list(islice(takewhile(lambda line: line[0] > after, from_end), half))
+    return [_text(start, source), _text(end[::-1], source)]
+
+
+def _text(numbered: list[tuple[int, str]], source: str) -> Text:
+    return Text([line for _, line in numbered], source, numbers=[number for number, _ in numbered])

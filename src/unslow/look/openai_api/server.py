@@ -11,11 +11,13 @@ from unslow.look.system.door import HTTP_TIMEOUT_S, Line
 OK = 200
 LOCKED = (401, 403)
 _SHORT = 120
+WANTED = ("wants an API key", "give it with --api-key")
 _REASONS = {
-    401: ("wants an API key", "give it with --api-key"),
+    401: WANTED,
     403: ("refuses this key", "give the right one with --api-key"),
     404: ("does not know this address", ""),
 }
+REFUSED = ("refuses the key that was given", "give the right one with --api-key")
 _MISSING = (404, 405, 501)
 
 
@@ -67,6 +69,8 @@ class Server(NamedTuple):
             return
         absence = Absence.NOT_FOUND if answer.status in _MISSING else Absence.FAILED
         reason, hint = _REASONS.get(answer.status, (f"answered {answer.status}", ""))
+        if answer.status in LOCKED and self.api_key:
+            reason, hint = REFUSED
         raise LookError(f"{self.url}{path}: the server {reason}"[: _SHORT * 2], absence, hint)
 
     def _hushed(self, error: LookError) -> LookError:

@@ -13,7 +13,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Fact, Unknown, estimated, not_supported, reported
 from unslow.look.openai_api.models import Listed, parse_models
-from unslow.look.openai_api.server import LOCKED, Server, json_of
+from unslow.look.openai_api.server import LOCKED, REFUSED, WANTED, Server, json_of
 from unslow.look.processes import Process
 from unslow.look.system import LookError, System
 
@@ -44,7 +44,8 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     server = Server(system, url.rstrip("/").removesuffix("/v1"), api_key)
     answer = server.ask("/v1/models")
     if answer.status in LOCKED:
-        raise LookError(f"{server.url} wants another API key", Absence.FAILED, "give it with --api-key")
+        reason, hint = REFUSED if api_key else WANTED
+        raise LookError(f"{server.url} {reason}", Absence.FAILED, hint)
     models = parse_models(json_of(answer), f"{server.url}/v1/models")
     return None if models is None else (_subject(server.url, models),)
 

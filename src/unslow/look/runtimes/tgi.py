@@ -7,6 +7,7 @@ it in repair since 2026-01; they name vLLM, SGLang and llama.cpp as what to use 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from unslow.facts import placed
 from unslow.facts.bounded import bounded
 from unslow.facts.knob import Change, Knob
 from unslow.facts.merge import overlaid
@@ -109,12 +110,18 @@ _TURNS: dict[Knob, Turn] = {
     Knob.SPECULATIVE: Turn(("draft_tokens",), nothing),
     Knob.FIT_MARGIN: Turn(("memory_fraction",), number("--cuda-memory-fraction")),
 }
+
+
+def _by_hand(sentence: str) -> str:
+    return placed.at(placed.Place.HAND, sentence)
+
+
 _OTHERS: dict[Knob, list[str]] = {
     Knob.CAPACITY: ["--max-batch-total-tokens N", "--kv-cache-dtype fp8_e4m3fn", "--max-concurrent-requests N"],
     Knob.DEVICE: ["CUDA_VISIBLE_DEVICES=NUMBER"],
-    Knob.QUANT: ["--model-id MODEL, where MODEL is a checkpoint of this model as AWQ, GPTQ or FP8"],
-    Knob.QUANT_KERNEL: ["serve the same checkpoint with vLLM: its makers only keep TGI in repair"],
-    Knob.VERSION: ["serve the same model with vLLM, SGLang or llama.cpp: its makers only keep TGI in repair"],
+    Knob.QUANT: [_by_hand("give `--model-id` a checkpoint of this model as AWQ, GPTQ or FP8")],
+    Knob.QUANT_KERNEL: [_by_hand("serve the same checkpoint with vLLM: its makers only keep TGI in repair")],
+    Knob.VERSION: [_by_hand("serve the model with vLLM, SGLang or llama.cpp: its makers only keep TGI in repair")],
 }
 
 

@@ -19,6 +19,8 @@ class Flag(NamedTuple):
     variables: tuple[str, ...] = ()
     switch: bool = False
     secret: bool = False
+    several: bool = False
+    """Whether it takes all words up to the next flag; the first of them is its value."""
 
 
 def switch(*spellings: str) -> Flag:
@@ -86,4 +88,7 @@ def _value(flag: Flag, command: Sequence[str], at: int, attached: str | None) ->
         return ("false" if (attached or "").lower() in ("false", "0") else "true"), at + 1
     if attached is not None:
         return attached, at + 1
-    return (command[at + 1] if at + 1 < len(command) else ""), min(at + 2, len(command))
+    end = min(at + 2, len(command))
+    while flag.several and end < len(command) and not command[end].startswith("-"):
+        end += 1
+    return (command[at + 1] if at + 1 < len(command) else ""), end

@@ -5,12 +5,18 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from unslow.facts.knob import Change, Setting
+from unslow.facts.placed import Place, at
 from unslow.facts.runtime import Runtime
 from unslow.look.serving.arguments import Flags
 from unslow.look.serving.restart import given_flags, restarted
 
 PLACE = "N"
 """Stands for a number that is for the reader to choose."""
+
+MORE_MEMORY, MOST_MEMORY = 0.03, 0.97
+"""A step of the share of GPU memory that a server takes, and the most that leaves room for what is not counted."""
+SHORTEST_CONTEXT = 4096
+UNTHINKING = [at(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')]
 
 _KV_TYPES = {"q8_0": "fp8", "q4_0": "fp8", "f16": "auto", "bf16": "auto"}
 
@@ -42,6 +48,12 @@ def _removed(flags: Flags, turn: Turn) -> list[str]:
 def number(flag: str) -> Callable[[Setting], list[str]]:
     """A flag that takes a number; the reader chooses where none is known."""
     return lambda value: [flag, PLACE if value is None or isinstance(value, bool) else str(value)]
+
+
+def halved_context(flag: str, runtime: Runtime) -> list[str]:
+    """Half the longest request that is accepted now, where that is known and long."""
+    tokens = runtime.context_length.value_or(0) // 2
+    return [f"{flag} {tokens}"] if tokens >= SHORTEST_CONTEXT else []
 
 
 def nothing(_value: Setting) -> list[str]:

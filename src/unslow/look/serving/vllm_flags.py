@@ -23,7 +23,7 @@ FLAGS = Flags(
         "socket": Flag(("--uds",)),
         "root_path": Flag(("--root-path",)),
         "certificate": Flag(("--ssl-certfile",)),
-        "api_key": Flag(("--api-key",), ("VLLM_API_KEY",), secret=True),
+        "api_key": Flag(("--api-key",), ("VLLM_API_KEY",), secret=True, several=True),
         "hub_token": Flag(("--hf-token",), secret=True),
         "model": Flag(("--model", "--model-tag")),
         "served_name": Flag(("--served-model-name",)),

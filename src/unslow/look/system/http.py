@@ -8,6 +8,7 @@ import http.client
 import ipaddress
 import json
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -161,8 +162,18 @@ def look_error(url: str, error: Exception) -> LookError:
     """What an exception of the standard library means."""
     if isinstance(error, TimeoutError):
         return LookError(f"{url} did not answer in time")
+    if isinstance(error, ssl.SSLError):
+        return _tls_error(url, error)
     if isinstance(error, ConnectionRefusedError):
         return LookError(f"{url}: nothing listens there", Absence.NOT_FOUND)
     if isinstance(error, http.client.IncompleteRead | ConnectionResetError | http.client.RemoteDisconnected):
         return LookError(f"{url} broke off in the middle of its answer")
     return LookError(f"{url}: {str(error) or type(error).__name__}")
+
+
+def _tls_error(url: str, error: ssl.SSLError) -> LookError:
+    """What failed before the first word was said; by far most servers of models speak plain HTTP."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = f"{url}: its certificate is not trusted: {error.verify_message}"
+        return LookError(why, how_to_get="name the authority's file in SSL_CERT_FILE")
+    return LookError(f"{url}: it does not speak TLS", how_to_get=f"try http://{url.partition('://')[2]}")

@@ -57,7 +57,7 @@ def _by_container(case: Case) -> Unreached | None:
     """A container on a Mac is a Linux of its own, to which macOS does not lend its GPU."""
     system, runtime = case.machine.system, case.runtime
     where = system.container if isinstance(system.container, Known) else runtime.container
-    if where.value_or("") != "docker" or not is_apple(case):
+    if not where.value_or("").startswith("docker") or not is_apple(case):
         return None
     fact = "machine.system.container" if isinstance(system.container, Known) else "runtime.container"
     return Unreached("Docker on macOS runs in a virtual machine that has no access to the GPU", fact)

@@ -13,7 +13,8 @@ from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.vram import gpus_of, gpus_used
 
 _INTEGRATED = re.compile(
-    r"\bIntel\b(?!.*\bArc\b).*\b(?:Graphics|Mobile)\b|\b(?:U?HD|Iris|Vega \d{1,2}|Radeon(?:\(TM\))? (?:R\d )?Graphics|(?:6|7|8)\d{2}[MS]|80[456]0S)\b(?! ?XT)",
+    r"\bIntel\b(?!.*\bArc\b).*\b(?:Graphics|Mobile)\b"
+    r"|\b(?:U?HD|Iris|Vega \d{1,2}|Radeon(?:\(TM\))? (?:R\d )?Graphics|(?:6|7|8)\d{2}[MS]|80[456]0S)\b(?! ?XT)",
     re.IGNORECASE,
 )
 _APPLE = re.compile(

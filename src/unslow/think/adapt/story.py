@@ -1,6 +1,6 @@
 """What a report is about beside sizes: arithmetic decides only where its author tells of nothing else that changed."""
 
-from unslow.facts.account import Topic
+from unslow.facts.account import Metric, Topic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
 from unslow.think.adapt.account import remarks_on
@@ -11,7 +11,7 @@ from unslow.think.adapt.versions import NEWEST, build_number
 FITS_ITSELF_SINCE = 7407
 """The build of llama.cpp from which it places by itself as many layers as fit (December 2025)."""
 _PLACE_THEMSELVES = ("ollama", "lm studio", "jan", "gpt4all", "vllm", "sglang", "localai")
-_OTHER_PHASES = ("prefill", "first_token", "load")
+_OTHER_PHASES: tuple[Metric, ...] = ("prefill", "first_token", "load")
 _OTHER_STORIES = (Topic.COPIES_TO_GPU, Topic.RELOADS, Topic.QUEUED, Topic.PROMPT_AGAIN, Topic.THROTTLED)
 
 

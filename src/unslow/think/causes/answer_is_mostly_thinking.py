@@ -67,7 +67,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
-    change = Knob.SAMPLER.to(None, "less reasoning effort, or a model that does not reason")
+    change = Knob.THINKING.to(None, "less reasoning effort, or a model that does not reason")
     return Found(because, evidence, remedies=(Remedy(change, None, "worse on hard questions"),), speedup=speedup)
 
 

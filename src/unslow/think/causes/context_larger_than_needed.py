@@ -31,14 +31,15 @@ from unslow.think.adapt.placement import counted_layers, grown_beyond_weights, l
 from unslow.think.adapt.shape import kv_per_token, read_shape
 from unslow.think.adapt.vram import available_vram_bytes
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, fact_at
 from unslow.think.causes._routes import cite_comparison, first_to_decide
 
 SHORTEST_USEFUL = 4096
 _STEP = 1024
 DRIVEN_OUT = 1.5
 _SETTING = re.compile(
-    r"num_ctx|ctx[-_]size|(?<![\w-])-c \d|n_ctx|max[-_]model[-_]len|contextsize|context (?:length|size|window)|context set", re.I
+    r"num_ctx|ctx[-_]size|(?<![\w-])-c \d|n_ctx|max[-_]model[-_]len|context(?:size| length| size| window| set)\b",
+    re.IGNORECASE,
 )
 LONG = 8192
 """Tokens: a shorter context is not what makes a model grow."""
@@ -118,25 +119,26 @@ def _by_reckoning(case: Case) -> Found | Absent | None:
 
 def _by_sizes(case: Case) -> Found | None:
     """By what the loaded model takes in all: what of it is on the GPU is more than the weights are."""
-    grown, context = grown_beyond_weights(case), first_known(case.runtime.context_length, case.runtime.context_set)
-    if grown is None or context.value_or(0) < LONG:
+    grown, name = grown_beyond_weights(case), _where_set(case)
+    if grown is None or not name or fact_at(case, name).need() < LONG:
         return None
+    context = fact_at(case, name)
     change = Knob.CONTEXT_LENGTH.to(None, "as long as the conversations are, and no longer")
     return Found(
         because=f"the model takes {grown.size / GIB:.0f} GiB with a context of {context.need()} tokens, its weights "
         f"about {grown.weights / GIB:.0f} GiB: they alone would fit where {grown.on_gpu / GIB:.0f} GiB are on the GPU",
-        evidence=(
-            cite(case, "runtime.size_bytes", f"{grown.weights / GIB:.0f} GiB of weights"),
-            cite(
-                case,
-                "runtime.context_length" if isinstance(case.runtime.context_length, Known) else "runtime.context_set",
-            ),
-        ),
+        evidence=(cite(case, "runtime.size_bytes", f"{grown.weights / GIB:.0f} GiB of weights"), cite(case, name)),
         remedies=(
             Remedy(change, None, "long chats are cut"),
             Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), None, "answers change slightly"),
         ),
     )
+
+
+def _where_set(case: Case) -> str:
+    """The fact that tells the context: as it runs, as it was asked for, or as it is where nobody asks."""
+    names = ("runtime.context_length", "runtime.context_set", "runtime.context_default")
+    return next((name for name in names if isinstance(fact_at(case, name), Known)), "")
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -170,7 +172,7 @@ CAUSE = Cause(
     title="The context is larger than needed",
     phase="decode",
     needs=(
-        ("runtime.context_length", "runtime.context_set"),
+        ("runtime.context_length", "runtime.context_set", "runtime.context_default", "account.comparisons"),
         (
             "wish.context_tokens",
             "runtime.longest_sequence",

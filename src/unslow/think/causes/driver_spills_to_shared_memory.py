@@ -80,7 +80,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 
 def _by_idle_memory(case: Case) -> Found | None:
-    """A GPU that counts as busy and hardly reads its own memory, filled to the brim on Windows: it waits for the bus."""
+    """A GPU of Windows, filled to the brim, that counts as busy and hardly reads its own memory: it awaits the bus."""
     said, full = remarks_on(case, Topic.MEMORY_BUS_IDLE), remarks_on(case, Topic.VRAM_FULL)
     if not said or not is_windows(case) or not (full or isinstance(case.account.slowdown, Known)):
         return None

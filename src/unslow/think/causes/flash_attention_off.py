@@ -89,7 +89,7 @@ def _by_setting(case: Case) -> Suspected | None:
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
-    change = Knob.FLASH_ATTENTION.to(value=True, why="or leave it to the runtime")
+    change = Knob.FLASH_ATTENTION.to(value=True, why="switch it on, or leave it to the runtime")
     return Found(because, evidence, ON, (Remedy(change, ON),), speedup=speedup)
 
 

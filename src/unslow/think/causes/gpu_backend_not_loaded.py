@@ -41,14 +41,15 @@ _NAMES_A_GPU = re.compile(
     r"/dev/(?:kfd|dri|nvidia)|amdgpu|permission|driver|devices? (?:was |were )?detected", re.IGNORECASE
 )
 _PRINTED = re.compile(
-    r"is_available\(\)|\d\+cpu\b|cpu[- ]only (?:build|wheel|torch|pytorch|binary|image)|initialize nvml"
+    r"is_available\(\)|\d\+cpu\b|:[\w.-]{0,30}-?cpu\b|device\(cpu|platform\W{1,3}cpu|cpu[- ]only (?:build|wheel|torch|pytorch|binary|image)|initialize nvml"
     r"|(?:built|compiled) without (?:cuda|gpu|cublas|hip|rocm|vulkan|metal)",
     re.IGNORECASE,
 )
 """Words of a program, or of the build itself, that settle it."""
 _NO_USE_AT_ALL = re.compile(
-    r"\bno gpu (?:offload|usage|use|activity|acceleration)|gpu[^.;]{0,16}(?:not|n.t|never)[^.;]{0,8}(?:used|detected|found|recogni)"
-    r"|(?:only|100 ?%)[^.;]{0,10}\bcpu\b|\b(?:on|to) (?:the )?cpu\b|(?:not|n.t)[^.;]{0,6}(?:use|using|find|detect)[^.;]{0,12}gpu",
+    r"\bno gpu (?:offload|usage|use|activity|acceleration)|(?:only|100 ?%)[^.;]{0,10}\bcpu\b|\b(?:on|to) (?:the )?cpu\b"
+    r"|gpu[^.;]{0,16}(?:not|n.t|never)[^.;]{0,8}(?:used|detected|found|recogni)"
+    r"|(?:not|n.t)[^.;]{0,6}(?:use|using|find|detect)[^.;]{0,12}gpu",
     re.IGNORECASE,
 )
 _COMPLAINTS = (Topic.GPU_UNUSED, Topic.GPU_LOST, Topic.GPU_LIBRARY_MISSING, Topic.CPU_ONLY_BUILD)

@@ -21,7 +21,7 @@ from unslow.facts.account import Remark, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import Known, MissingFactError
+from unslow.facts.values import Known, MissingFactError, Origin
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.demand import fitting_placement
 from unslow.think.adapt.experiments import is_report, names_phase
@@ -70,7 +70,9 @@ def _by_tiny_number(case: Case) -> Found | None:
         return _told(case, f"a setting puts {number} layer{'s' if number > 1 else ''} on the GPU", "gpu_layers_set")
     if number == 0 and tells_only_of_slowness(case) and _is_no_test_of_the_cpu(case):
         return _told(case, "a setting keeps all layers off the GPU", "gpu_layers_set")
-    if counted == 0 and _has_gpu(case) and case.runtime.layers.value_or(0) > 1 and not places_layers_itself(case):
+    told = isinstance(case.runtime.gpu_layers, Known) and case.runtime.gpu_layers.origin is Origin.TOLD
+    by_hand = not places_layers_itself(case) or (told and "lm studio" in case.runtime.name.value_or("").lower())
+    if counted == 0 and _has_gpu(case) and case.runtime.layers.value_or(0) > 1 and by_hand:
         return _told(case, "no layer is on the GPU, and this runtime puts there what it is told to", "gpu_layers")
     return None
 

@@ -44,14 +44,15 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 def _by_trial(case: Case) -> Found | Absent | None:
     topics = (Topic.TENSOR_PARALLEL, Topic.SPLIT_MODE)
-    tried = experiment_on(case, *topics, Topic.GPU_COUNT, Topic.LINK)
+    tried = experiment_on(case, *topics, Topic.GPU_COUNT, Topic.LINK, Topic.VERSION)
     if tried is None or not set(tried.differs) & set(topics):
         return None
     if not is_clear(tried):
         return Absent("both ways of splitting are equally fast")
     what = "tensor parallelism" if Topic.TENSOR_PARALLEL in tried.differs else "this split"
     words = f"without {what} it is {times_as_fast(tried)}: the GPUs wait for each other"
-    return _found(words, (cite_comparison(case, tried),), None, gain_of(tried))
+    found = _found(words, (cite_comparison(case, tried),), None, gain_of(tried))
+    return found._replace(explains=("runtime_version_regressed",)) if Topic.VERSION in tried.differs else found
 
 
 def _by_change(case: Case) -> Found | None:

@@ -40,7 +40,9 @@ FRACTION = 3.0
 """Times slower than it should be, before words on kernels are taken for the reason."""
 MARLIN_FROM = (8, 0)
 """Compute capability from which vLLM has Marlin for certain."""
-_PACKED = re.compile(r"load_in_[48]bit|\b[48][- ]?bit\b|\bint[48]\b|bitsandbytes|\bbnb\b|\bnf4\b|\bgptq\b|\bawq\b", re.IGNORECASE)
+_PACKED = re.compile(
+    r"load_in_[48]bit|\b[48][- ]?bit\b|\bint[48]\b|bitsandbytes|\bbnb\b|\bnf4\b|\bgptq\b|\bawq\b", re.IGNORECASE
+)
 _PLAIN_TYPE = re.compile(r"\bb?fp?16\b|\bbfloat16\b|\bfloat16\b|\bhalf\b|\b16[- ]?bit\b|unquanti[sz]ed", re.IGNORECASE)
 _PLAIN = {"awq", "gptq"}
 _TOLD = re.compile(r"not fully optimized yet|however you specified quantization=|for faster inference", re.IGNORECASE)
@@ -95,7 +97,7 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
     if too_old:
         return Absent("this GPU is too old for a faster kernel")
     fact = "runtime.kernel" if isinstance(runtime.kernel, Known) else "runtime.quantization"
-    change = Knob.QUANT_KERNEL.to(f"{named}_marlin", "or leave the setting out: the fastest is then chosen")
+    change = Knob.QUANT_KERNEL.to(f"{named}_marlin", "leave the setting out: the fastest kernel is then chosen")
     evidence = (cite(case, fact, f"{named}_marlin"), *_warnings(case))
     return _if_slow(
         case, f"the weights go through the plain {named} kernel, and Marlin reads the same", evidence, change

@@ -37,7 +37,7 @@ from unslow.think.report import Evidence
 LARGE_SHARE = 0.5
 """Of the memory: a model that is smaller is not what the pressure comes from."""
 _SAID = ("machine.memory.wired_limit_bytes", "runtime.available_bytes")
-NEWER_SYSTEMS = 1.15
+NEWER_SYSTEMS = 1.1
 """Times the share that every macOS gives: so much more do newer ones, where nobody says what the limit is."""
 _LIMIT = re.compile(r"wired limit|wired_limit|working set|memory pressure", re.IGNORECASE)
 _FULL = re.compile(r"\b(?:9\d|100) ?%")

@@ -25,14 +25,14 @@ from unslow.facts.units import GIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.demand import Demand, read_demand
-from unslow.think.adapt.hardware import is_unified, vram_total_bytes
+from unslow.think.adapt.hardware import has_no_gpu, is_unified, vram_total_bytes
 from unslow.think.adapt.placement import counted_layers, layers_left_on_host, seen_split, set_on_purpose
 from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.adapt.shape import is_mixture
 from unslow.think.adapt.story import tells_only_of_slowness
 from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import first_to_decide
+from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.physics.kv_cache import element_bytes
 from unslow.think.report import Evidence
 
@@ -44,7 +44,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Compare what the model asks of the GPU with what was free there; else take the runtime's own count."""
     if case.runtime.tensor_overrides.value_or([]):
         return Absent("tensors were placed on the CPU by a setting")
-    return first_to_decide(case, _by_demand, _by_count, _by_size)
+    return first_to_decide(case, _by_demand, _by_count, _by_word_of_the_runtime, _by_size)
 
 
 def _by_demand(case: Case) -> Found | Absent:
@@ -87,6 +87,16 @@ def _by_count(case: Case) -> Found | Absent | Suspected | None:
             Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, "quality falls with the quant"),
         ),
     )
+
+
+def _by_word_of_the_runtime(case: Case) -> Found | None:
+    """The runtime says that it kept weights back, as Accelerate does for what does not fit."""
+    said = remarks_on(case, Topic.WEIGHTS_ON_HOST)
+    if not said or has_no_gpu(case):
+        return None
+    change = Knob.QUANT.to(None, "a quant or a model that fits on the GPU")
+    because = f"part of the weights stays in the host's memory: {said[0].text}"
+    return Found(because, cite_remarks(case, said[:1]), EVERYTHING, (Remedy(change, None, "quality falls"),))
 
 
 def _by_size(case: Case) -> Found | None:
@@ -149,6 +159,7 @@ CAUSE = Cause(
             "runtime.size_vram_bytes",
             "machine.gpus.0.processes",
             "model.weights_bytes",
+            "account.remarks",
         ),
     ),
     check=check,

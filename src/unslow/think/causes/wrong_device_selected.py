@@ -26,7 +26,7 @@ from unslow.facts.values import Known, Origin
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import experiment_on, is_clear
 from unslow.think.adapt.hardware import is_integrated_name
-from unslow.think.adapt.vram import buffers_of, gpus_of, seen_gpus
+from unslow.think.adapt.vram import buffers_of, seen_gpus
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence

@@ -15,14 +15,14 @@ from unslow.think.words.lines import Line
 from unslow.think.words.rates import Change, changes, metric_of, phases, slowdown, speeds
 from unslow.think.words.topics import topics_of
 from unslow.think.words.versions import other_version, versions_in
-from unslow.think.words.worded import worded_trial
+from unslow.think.words.worded import PROVABLE, worded_trial
 
 MOST_COMPARISONS = 50
 STAND_IN = 1.5
 """How many times faster a side is that is only said to be; a word such as "much" is used of no less."""
 _LONGEST = 160
 _SLOW = re.compile(
-    r"\bslow|\bdrop|\bdeclin|\bhalv|\bdegrad|\bregress|\bworse\b|\bcrippl|\bdelay|\bwaits?\b|\bhang|\bstuck"
+    r"\bslow|\bpauses?\b|\bwaiting\b|\bdrop|\bdeclin|\bhalv|\bdegrad|\bregress|\bworse\b|\bcrippl|\bdelay|\bwaits?\b|\bhang|\bstuck"
     r"|\bless than|\blower\b|\bspeed|\bcollaps|\bpoor\b|\bbad(?:ly)?\b|\bforever\b|\bminutes\b"
     r"|\blong time|\bloss\b|\blos(?:t|es|ing)\b"
     r"|\bdecreas|\breduc|\bunusabl|\bcrawl|\bbelow\b|\blag(?:s|gy|ging)?\b|\bsluggish|\bunderperform"
@@ -42,9 +42,13 @@ def comparisons_told(lines: Sequence[Line]) -> tuple[Comparison, ...]:
 
 
 def complaint_topics(lines: Sequence[Line]) -> tuple[Topic, ...]:
-    """What the first line that complains of slowness and names anything names."""
-    named = (topics_of(line.text) for line in lines if _complains(line) or slowdown(line.text))
-    return next((topics for topics in named if topics), ())
+    """What the first line names that complains of slowness and names anything; else the first that names one
+    thing which somebody may switch."""
+    complaints = (topics_of(line.text) for line in lines if _complains(line) or slowdown(line.text))
+    if named := next((topics for topics in complaints if topics), ()):
+        return named
+    others = (set(topics_of(line.text)) for line in lines if not _HEADING.match(line.text))
+    return next((tuple(topics) for topics in others if len(topics) == 1 and topics <= PROVABLE - {Topic.CLIENT}), ())
 
 
 def _complains(line: Line) -> bool:
@@ -55,8 +59,11 @@ def _complains(line: Line) -> bool:
 def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterator[Comparison]:
     told = list(changes(line.text))
     for pair in told:
+        differs = _differs(line, pair) or complaint
+        if pair.rose and not differs:
+            continue  # a gain that nothing explains is no loss
         known = pair if pair.metric != "unknown" else pair._replace(metric=about)
-        yield _comparison(line, known, _differs(line, pair) or complaint, relative=False)
+        yield _comparison(line, known, differs, relative=False)
     factor = slowdown(line.text)
     for times in () if told else timed(line.text):
         yield _comparison(line, _of_times(line, times), label_topics(*times.labels) or complaint, relative=False)
@@ -149,7 +156,10 @@ def speed_told(lines: Sequence[Line], metric: Metric) -> Fact[float]:
     for line in lines:
         for pair in changes(line.text):
             if metric == (complained_of if pair.metric == "unknown" else pair.metric):
-                return values.told(pair.slow, line.where)
+                return values.told(pair.fast if pair.rose else pair.slow, line.where)
+    for pair in pairs(lines, complained_of):
+        if pair.slow.metric == metric:
+            return values.told(pair.slow.value, pair.slow.line.where)
     for line in lines:
         for speed in speeds(line.text):
             if speed.metric == metric or (metric == "decode" and speed.metric == "unknown"):

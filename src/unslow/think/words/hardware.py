@@ -14,7 +14,7 @@ from unslow.think.claims.amounts import amounts
 from unslow.think.claims.devices_in_text import DeviceSaid, devices_named
 from unslow.think.words.lines import Line
 
-MOST_GPUS = 64
+MOST_GPUS = 16
 _LABEL = re.compile(
     r"^(?:hardware|gpus?|graphics|video ?cards?|specs?|system|machine|setup|device|environment)\b[^:]{0,20}:"
 )
@@ -30,19 +30,32 @@ _ANY_GPU = re.compile(
 _VENDORS = {"nvidia": "NVIDIA", "geforce": "NVIDIA", "rtx": "NVIDIA", "amd": "AMD", "radeon": "AMD",
             "intel arc": "Intel", "apple silicon": "Apple"}  # fmt: skip
 _SIZED = re.compile(
-    r"\b(\d{1,3}) ?gb (?:of )?(?:vram|gpu|video memory|graphics)|(?:gpus?|nvidia|mig)\b(?: with| of)? (\d{1,3}) ?gb\b(?! (?:of )?ram)"
+    r"\b(\d{1,3}) ?gb (?:of )?(?:vram|gpu|video memory|graphics)"
+    r"|(?:gpus?|nvidia|mig)\b(?: with| of)? (\d{1,3}) ?gb\b(?! (?:of )?ram)"
 )
-_NUMBERS = {"two": 2, "dual": 2, "four": 4, "eight": 8}
+_NUMBERS = {"two": 2, "dual": 2, "pair": 2, "three": 3, "triple": 3, "four": 4, "quad": 4, "six": 6, "eight": 8}
+_NEAR = 20
+_CARD_NUMBER = re.compile(r"(?:(?:10|16|20|30|40|50)[5-9]0|3500|[67][6-9]00)s?")
+_FLAGSHIP = re.compile(r"[345]0[6-9]0s?")
+_NO_CARD = re.compile(r"(?:\bport|\bbuild|:|=|\bddr\d\w?|\bryzen(?: \d)?|\bcore|\bversion|\bseed|\bpid|\bline|#|\bctx|\bcontext|[-_]\w+|\()\s?$")
+_CARD_BEFORE = re.compile(r"\b(?:gpus?|cards?|nvidia|geforce|amd|radeon|my|an?|single|dual|two|\d ?x)\W{1,2}$")
+_CARD_AFTER = re.compile(r"\W{1,2}(?:gpus?|cards?|ti\b|super|xtx?\b|\d{1,3} ?gb|vram|alone|only)")
+_COUNT_BEFORE = re.compile(rf"(?:(?<![\w.])(\d{{1,2}})\s?x\s?|\b({'|'.join(_NUMBERS)})(?: of)?\s(?:\w+\s)?)(?:nvidia |amd |geforce |radeon |intel )*$")
+_COUNT_AFTER = re.compile(r"s?\s?\(?x\s?(\d{1,2})\b")
 _CPU_WORD = re.compile(
-    r"\b(?:i[3579]-\d{4,5}\w*|core (?:ultra )?(?:i?[3579])[ -]?\w*|ryzen[\w ]{2,24}|threadripper[\w ]{2,20}"
-    r"|epyc[\w ]{2,12}|xeon[\w ]{2,20}|celeron\w*|pentium\w*|raspberry pi \d|\d{4}[xw]\w{0,3}3?d?)\b"
+    r"\b(?:i[3579]-\d{4,5}\w*|core (?:ultra )?i?[3579](?:[ -]\w*\d\w*)?"
+    r"|ryzen(?: ai)?(?: (?:threadripper|max\+?|pro|\d))*(?: pro)?(?: \w*\d{3,4}\w*)?|threadripper(?: pro)?(?: \w*\d\w*)?"
+    r"|epyc(?: \w*\d\w*)?|xeon(?:\(r\))?(?: (?:gold|silver|platinum|bronze|max|cpu|w|d))*(?:[ -]\w*\d\w*)?(?: v\d)?"
+    r"|celeron(?: \w*\d\w*)?|pentium(?: \w*\d\w*)?|raspberry pi \d|\d{4}[xw]\w{0,3}3?d?)\b"
 )
 _RAM = re.compile(
-    r"\b(\d{1,4}) ?g(?:i?b|igs?)?(?: of)? (?:system )?(?:ram|memory|(?:lp)?ddr\d)\b"
+    r"(?<![\d.])\b(\d{1,4}) ?g(?:i?b|igs?)?(?: of)? (?:system )?(?:ram|memory|(?:lp)?ddr\d)\b"
     r"|\bram\W{1,3}(\d{1,4}) ?gi?b|, (\d{2,4})gb\b"
 )
+_OF_A_MAC = re.compile(r"(?<![\d.])(\d{1,3}) ?gb\b(?! (?:ssd|disk|storage|model))")
 _DDR = re.compile(r"\b((?:lp)?ddr[345]x?)[- ]?(\d{4,5})?\b")
-_SYSTEMS = (("windows", "Windows"), ("wsl", "Linux"), ("ubuntu", "Linux"), ("debian", "Linux"), ("fedora", "Linux"),
+_SYSTEMS = (("windows", "Windows"), ("win10", "Windows"), ("win11", "Windows"), ("wddm", "Windows"), (".exe", "Windows"),
+            ("c:\\", "Windows"), ("wsl", "Linux"), ("ubuntu", "Linux"), ("debian", "Linux"), ("fedora", "Linux"),
             ("arch linux", "Linux"), ("linux", "Linux"), ("macos", "macOS"), ("mac os", "macOS"), ("macbook", "macOS"),
             ("mac studio", "macOS"), ("mac mini", "macOS"), ("apple silicon", "macOS"))  # fmt: skip
 _CONTAINERS = (
@@ -86,7 +99,7 @@ def _gpus(lines: Sequence[Line]) -> Fact[tuple[Gpu, ...]]:
         return told((), absent.where)
     for line in ordered:
         if said := _said(line):
-            gpus = list(chain.from_iterable(_named(s, line.where) for s in said))[:MOST_GPUS]
+            gpus = list(chain.from_iterable(_named(s, line) for s in said))[:MOST_GPUS]
             return told(tuple(_numbered([*gpus, *_integrated(line, said)])), line.where)
     return _nameless(ordered)
 
@@ -95,17 +108,44 @@ def _said(line: Line) -> list[DeviceSaid]:
     """The devices of a line that can compute; what follows a semicolon is another machine."""
     first = line.text.partition(";")[0]
     said = devices_named(first, line.original[: len(first)], amounts(first))
-    return [s for s in said if s.devices and not _PROCESSOR.match(first[s.start : s.end])]
+    return [s for s in said if s.devices and not _PROCESSOR.match(first[s.start : s.end]) and _is_meant(first, s)]
 
 
-def _named(said: DeviceSaid, where: str) -> list[Gpu]:
-    device = said.devices[0]
-    facts: dict[str, Any] = {"name": told(device.name, where), "vendor": told(device.vendor, where)}
+def _is_meant(text: str, said: DeviceSaid) -> bool:
+    """Whether a bare number is a card: one that is sold under it alone, and not a port, a build or a clock."""
+    name = text[said.start : said.end]
+    if not re.fullmatch(r"\d+s?", name):
+        return True
+    before, after = text[max(0, said.start - _NEAR) : said.start], text[said.end : said.end + _NEAR]
+    if not _CARD_NUMBER.fullmatch(name) or _NO_CARD.search(before):
+        return False
+    return bool(_FLAGSHIP.fullmatch(name) or _CARD_BEFORE.search(before) or _CARD_AFTER.match(after))
+
+
+def _number(text: str, said: DeviceSaid) -> int:
+    """How many: only `2x` and words count, since `Windows 11 RTX 4070` has a number before it too."""
+    before = _COUNT_BEFORE.search(text[max(0, said.start - _NEAR) : said.start])
+    after = _COUNT_AFTER.match(text, said.end)
+    if before:
+        return _NUMBERS.get(before[2] or "", 0) or int(before[1])
+    return int(after[1]) if after else 1
+
+
+def _named(said: DeviceSaid, line: Line) -> list[Gpu]:
+    device, where = said.devices[0], line.where
+    facts: dict[str, Any] = {"name": told(_called(said, line), where), "vendor": told(device.vendor, where)}
     if device.kind == "unified":
         facts["kind"] = told("integrated", where)
     elif size := said.memory_bytes or device.memory_bytes:
         facts["vram_total_bytes"] = told(int(size), where)
-    return [Gpu(index=0, **facts)] * max(1, min(said.number, MOST_GPUS))
+    return [Gpu(index=0, **facts)] * max(1, min(_number(line.text, said), MOST_GPUS))
+
+
+def _called(said: DeviceSaid, line: Line) -> str:
+    """The catalogue's name; as written where a letter follows that the catalogue's name lacks: an L40S is no L40."""
+    name, written = said.devices[0].name, line.original[said.start : said.end]
+    other = written.endswith("S") and not name.upper().endswith("S") and said.number == 1
+    return written if other else name
 
 
 def _integrated(line: Line, said: list[DeviceSaid]) -> list[Gpu]:
@@ -154,7 +194,10 @@ def _cpu(lines: Sequence[Line]) -> Cpu:
 def _unified_memory(lines: Sequence[Line], gpus: Fact[tuple[Gpu, ...]]) -> Fact[int]:
     """`M2 Max 64GB`: the size that is named with a chip whose GPU shares the memory of the host."""
     line = next((line for line in lines if isinstance(gpus, Known) and line.where == gpus.source), None)
-    sizes = [s.memory_bytes for s in _said(line) if s.devices[0].kind == "unified" and s.memory_bytes] if line else []
+    chips = [s for s in _said(line) if s.devices[0].kind == "unified"] if line else []
+    sizes = [s.memory_bytes for s in chips if s.memory_bytes]
+    if line and not sizes and any(s.devices[0].vendor == "Apple" for s in chips):
+        sizes = [float(found[1]) * GIB for found in _OF_A_MAC.finditer(line.text)]
     return told(int(sizes[0]), line.where) if line and sizes else NOT_LOOKED
 
 

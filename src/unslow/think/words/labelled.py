@@ -22,6 +22,11 @@ _CARDS = re.compile(
     r"\b(\d{1,2}) ?(?:x ?(?=(?:rtx|gtx|rx|tesla|nvidia|amd|[hablpvtm]\d{2,3}|\d{4}|mi\d{2,3}|gpus?|cards?)\b)"
     r"|(?=(?:gpus?|cards?)\b))"
 )
+_SPLIT = re.compile(r"\b(layer|row|none|tensor|graph)s?\b")
+_SHORT = re.compile(
+    r"^\W*(?:again |back (?:to|on) |with |on |under |in |version |release |v|koboldcpp |lm studio )?"
+    r"(\d{1,2}\.\d{1,3})(?!\s?(?:s\b|sec|ms|gi?b|%|x\b|b\b|k\b))\W*$"
+)
 _TIME_UNIT = re.compile(r"(?<![a-z])(?:ms|s|sec|seconds?)\s?(?:/|per)")
 
 
@@ -48,9 +53,16 @@ class Pair(NamedTuple):
 
 def label_topics(one: str, other: str) -> tuple[Topic, ...]:
     """What two labels name, and the version where each names another."""
-    version = (Topic.VERSION,) if other_version(one, other) else ()
+    version = (Topic.VERSION,) if other_version(one, other) or _other(_SHORT, one, other) else ()
     cards = (Topic.GPU_COUNT,) if _other_count(one, other) else ()
-    return tuple(dict.fromkeys((*topics_of(one), *topics_of(other), *version, *cards)))
+    split = (Topic.SPLIT_MODE,) if _other(_SPLIT, one, other) else ()
+    return tuple(dict.fromkeys((*topics_of(one), *topics_of(other), *version, *cards, *split)))
+
+
+def _other(pattern: re.Pattern[str], one: str, other: str) -> bool:
+    """Whether each of two labels has one word of a kind, and not the same."""
+    ours, theirs = set(pattern.findall(one)), set(pattern.findall(other))
+    return len(ours) == len(theirs) == 1 and ours != theirs
 
 
 def _other_count(one: str, other: str) -> bool:

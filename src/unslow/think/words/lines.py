@@ -26,6 +26,8 @@ _PRINTED = re.compile(
     r"|(?:[\w:]{0,60}_)?(?:llama|llm|ggml|gguf|clip|srv|slot|print_info|load_tensors|load_backend|sched_reserve|common)"
     r"\w{0,60}(?:  +|: )|[|+][-=+| ]{4,}|\{\"|[}\]],?$)"
 )
+_DEBUG = re.compile(r"\b(?:DEBUG|TRACE)\b")
+MOST_PRINTED = 400
 _LABEL = re.compile(r"^\s*(?:[-*•>#]{1,4}\s+)?(?:\d{1,2}[.)]\s+)?")
 
 
@@ -54,6 +56,18 @@ def prose(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> Ite
                 return
             original = _LABEL.sub("", line)
             yield Line(plain(original), original, f"{source}:{number}", number)
+
+
+def printed(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> Iterator[Line]:
+    """The lines that a program printed and no reader of logs knew, without what only a developer looks at."""
+    found = 0
+    for number, raw in zip(numbers or range(1, len(lines) + 1), lines, strict=False):
+        line = _cleaned(raw)
+        if line and _PRINTED.match(line) and not _DEBUG.search(line):
+            found += 1
+            if found > MOST_PRINTED:
+                return
+            yield Line(plain(line), line, f"{source}:{number}", number)
 
 
 def _cleaned(raw: str) -> str:

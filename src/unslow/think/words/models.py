@@ -6,11 +6,12 @@ from typing import Any
 
 from unslow.facts.model import Model
 from unslow.facts.values import NOT_LOOKED, Fact, estimated, told
-from unslow.think.claims.models_in_text import models_said
+from unslow.think.claims.models_in_text import ModelSaid, models_said
 from unslow.think.claims.quants_in_text import QuantSaid, quants_said
 from unslow.think.claims.readings import readings
 from unslow.think.words.lines import Line
 
+_LETTERS = re.compile(r"[^a-z0-9]")
 _ALIKE = 1.3
 """Readings of one name that differ by more than this leave the size open."""
 _LABEL = re.compile(r"^models?\b[^:]{0,12}:\s*")
@@ -64,13 +65,21 @@ def _facts(line: Line) -> dict[str, Any]:
         return {}
     rest = line.original[label.end() :] if label else line.original
     name = _NAME.search(rest)
-    facts: dict[str, Any] = {"name": told(said[0].label if said else name[0] if name else rest[:80], line.where)}
+    called = _as_written(line, said[0]) if said else name[0] if name else rest[:80]
+    facts: dict[str, Any] = {"name": told(called, line.where)}
     if said and said[0].parameters:
         facts["parameters"] = told(int(said[0].parameters), line.where)
     if said and len({m.shape.layers for m in said[0].models}) == 1:
         facts["layers"] = told(int(said[0].models[0].shape.layers), line.where)
     experts = _experts(line.text, said[0].models[0].shape.experts if said and len(said[0].models) == 1 else None)
     return facts | ({"experts": told(experts, line.where)} if experts is not None else {})
+
+
+def _as_written(line: Line, said: ModelSaid) -> str:
+    """The catalogue's name where it is the same but for its spelling, else the name as it was written."""
+    written = line.original[said.start : said.end].strip(" ,;:()")
+    same = _LETTERS.sub("", said.label.lower()) == _LETTERS.sub("", written.lower())
+    return said.label if same or not written else written
 
 
 def _experts(text: str, known: int | None) -> int | None:

@@ -8,6 +8,7 @@ from unslow.catalog.report_words import number_phrases
 from unslow.facts.units import GB, GIB, MB, MHZ, MIB
 from unslow.facts.values import Known, told
 from unslow.think.words.lines import Line
+from unslow.think.words.modality import is_of_others
 
 _SCALE = {"gib": GIB, "gb": GB, "g": GB, "mib": MIB, "mb": MB, "tb": 1000 * GB}
 _MOST = 2**53
@@ -28,12 +29,14 @@ _CONTEXTS = re.compile(
 )
 
 
-def numbers_told(lines: Sequence[Line]) -> dict[str, Known[Any]]:
-    """Facts by their dotted path; of each, the first that the text gives."""
+def numbers_told(lines: Sequence[Line], only: str = "") -> dict[str, Known[Any]]:
+    """Facts by their dotted path, or that of one path only; of each, the first that the text gives."""
     found: dict[str, Known[Any]] = {}
     for line in lines:
         for path, value in (*_of_line(line.text), *layers_of(line.text)):
-            found.setdefault(path, told(value, line.where))
+            elsewhere = path.startswith("machine.") and is_of_others(line.text)
+            if (not only or path == only) and not elsewhere:
+                found.setdefault(path, told(value, line.where))
     return found
 
 

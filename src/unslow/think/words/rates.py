@@ -32,8 +32,11 @@ _INSTEAD = re.compile(
     rf"(?:about |around )?(?P<b>{_RANGE})\s?{_UNIT}"
 )
 _LISTED = re.compile(
-    rf"(?P<label>[a-z][\w .+/()-]{{0,24}}?)[ :=]+(?P<n>{_N})(?:\s?{_UNIT})?(?=\s*(?:[,;]|$|and\b|vs\b))"
+    rf"(?P<label>(?:[a-z]|(?<![\w.])v?\d{{1,3}}\.\d)[\w .+/()-]{{0,24}}?)[ :=]+(?P<n>{_N})(?:\s?{_UNIT})?(?=\s*(?:[,;|]|$|and\b|vs\b))"
 )
+_RATED = re.compile(rf"{_UNIT}|\b(?:tg|pp) ?\d{{2,5}}\b")
+"""What tells that the numbers of a list are speeds: a unit, or what llama-bench calls its tests."""
+_UNIT_NEXT = re.compile(rf"\s?\+?\s?{_KIND}{_UNIT}")
 _FACTOR = re.compile(
     r"(?<![\w.])(?P<n>\d{1,4}(?:\.\d{1,2})?)(?:\s?-\s?(?P<m>\d{1,4}(?:\.\d{1,2})?))?\s?(?:x|times|fold)\s?"
     r"(?:(?:too )?slow(?:er|ly)?|slow[- ]?down|drop|decrease|regression|worse|longer|less|lower|hit)"
@@ -61,10 +64,39 @@ _PREFILL = re.compile(
 )
 _DECODE = re.compile(r"\btg\s?\d*\b|\btg\d|generat|\bgen\b|decode|(?<!prompt )\beval\b|output|inference|respon|chat")
 _LOAD = re.compile(r"(?<!under )(?<!full )(?<!high )(?<!cpu )(?<!gpu )\bload(?:ing|s|ed)?\b|cold start|start-?up")
-_FIRST = re.compile(r"ttft|first token|time to first|delay before|latency before|waits? before")
+_FIRST = re.compile(
+    r"ttft|first token|time to first|delay before|latency before|waits? before|(?:un)?till? (?:the )?first (?:answer|word|token|reply|output|character)|pauses?\b"
+    r"|before (?:anything|any (?:text|output|token|word)|(?:the )?(?:answer|reply|response|output)) (?:starts|begins|appears|comes)"
+)
 _MOST = 1e6
+_IN_TIME = re.compile(
+    r"(?<![\w./-])(?P<n>\d{1,6}) (?:new |output |generated |prompt )?tokens? (?:in|took|takes|within) (?:about |around )?"
+    r"(?P<s>\d{1,5}(?:\.\d{1,3})?) ?(?P<u>s|sec|seconds?|min|minutes?)\b"
+    r"|\b(?:takes?|took|needs?) (?:about |around )?(?P<t>\d{1,5}(?:\.\d{1,3})?) ?(?P<v>s|sec|seconds?|min|minutes?)"
+    r" (?:for|to (?:generate|write|produce)) (?P<k>\d{1,6}) tokens?\b"
+)
+"""`100 tokens in 240 s`, `takes 4 minutes for 100 tokens`."""
+_SLOWER = re.compile(
+    rf"(?<![\w./-])(?P<a>{_N})\s?(?P<u>ms|s|sec|seconds?)(?P<p>\s?(?:/|per|a)\s?tok(?:en)?\b)?[^.;,\d]{{0,16}}?"
+    rf"(?:{_ARROW}|\bbecomes?\b|\bvs\.?|\bversus\b|\binstead of\b|\bwas\b|\bagainst\b)[^.;,\d]{{0,16}}?"
+    rf"(?P<b>{_N})\s?(?P=u)\b(?P<q>\s?(?:/|per|a)\s?tok(?:en)?\b)?"
+)
+"""`21 ms per token becomes 47 ms`: the unit may be whole only once."""
+_THEN = re.compile(
+    rf"(?<![\w./-])(?P<a>{_RANGE})\s?{_UNIT}(?P<first>[^.;\d]{{0,40}}?)(?:[,;/]|\bbut\b|\band\b|\bthen\b) ?(?:then |only |just |now )*"
+    rf"(?P<b>{_N}) (?P<then>(?:after|with|without|on|off|now|later|in|using|when|if|at|once|for)\b[^.;]{{0,40}})"
+)
+"""`20 tokens/sec first, 9 after a few minutes`: what stands after the second number says what differs."""
+_NO_SPEED = re.compile(
+    r"(?:^|[\s(/-])(?:rtx|gtx|rx|arc|tesla|quadro|radeon|ryzen(?: \d)?|core|i\d|xeon|epyc|ddr\d\w?|num_\w+|n_\w+|n?cmoe|ngl|u?b|c|t|"
+    r"np|ctx|context(?: (?:of|size|length))?|threads?|cores?|layers?|batch(?:[-_ ]size)?|build|port|version|driver|cuda|rocm"
+    r"|windows|ubuntu|debian|fedora|macos|kernel|python|torch|fp|bf|q|gpu|gpus|slot|task|users?|concurrency|parallel|max|min"
+    r"|top_?[kp]|temp\w*|seed|step|node|gen|pcie|tokens?|prompt of|limit)$"
+)
+"""Words behind which a bare number is a name or a setting, and no speed."""
+_ROSE = re.compile(r"\b(?:went|goes|jumped|rose|improved|increased|sped|up|climbed|great|thanks|finally|happy)\b")
 _WISHED = re.compile(
-    r"(?:advertis\w*|claim\w*|expect\w*|should (?:be|give|get|reach)|promis\w*|published|vendor|benchmark|table|page)"
+    r"(?:advertis\w*|claim\w*|expect\w*|should (?:be|give|get|reach)|promis\w*|published|vendor|benchmark|table|page|roofline|theoretical\w*|ceiling|hop(?:ed|ing)|wish\w*)"
     r"[^.;,]{0,30}$"
 )
 _NEAR = 50
@@ -88,6 +120,8 @@ class Change(NamedTuple):
     metric: Metric
     labels: tuple[str, str] = ("", "")
     """What stands beside each speed, the slow one's first, in lists such as `bf16 5.6, fp16 192`."""
+    rose: bool = False
+    """Whether it is told as a gain, so that the faster one is how it is now."""
 
 
 def speeds(text: str) -> Iterator[Speed]:
@@ -97,12 +131,26 @@ def speeds(text: str) -> Iterator[Speed]:
         if match["per"]:
             value = 1 / (value * (1e-3 if match["per"] == "ms" else 1.0)) if value else 0.0
         if 0 < value < _MOST and not _WISHED.search(text[max(0, match.start() - _NEAR) : match.start()]):
-            yield Speed(value, metric_of(text[: match.start()], text), *match.span())
+            yield Speed(value, _of_rate(text[: match.start()], text), *match.span())
+    for match in _IN_TIME.finditer(text):
+        seconds = float(match["s"] or match["t"]) * (60 if (match["u"] or match["v"]).startswith("m") else 1)
+        if seconds and 0 < float(match["n"] or match["k"]) / seconds < _MOST:
+            value = float(match["n"] or match["k"]) / seconds
+            yield Speed(value, _of_rate(text[: match.start()], match[0]), *match.span())
+
+
+def _of_rate(before: str, text: str) -> Metric:
+    """The phase of tokens per second: reading a prompt or writing an answer, and never a load."""
+    metric = metric_of(before, text)
+    if metric in {"prefill", "decode", "unknown"}:
+        return metric
+    kinds = [(kind, m.start()) for kind in ("prefill", "decode") for m in _KINDS[kind].finditer(before)]
+    return max(kinds, key=lambda found: found[1])[0] if kinds else "unknown"
 
 
 def changes(text: str) -> Iterator[Change]:
     """Pairs of speeds: by an arrow, by a word such as `was`, or in a list with labels."""
-    found = list(direct_changes(text))
+    found = list(direct_changes(text)) or list(_then(text))
     yield from found or _listed(text)
 
 
@@ -111,14 +159,34 @@ def direct_changes(text: str) -> Iterator[Change]:
     for match in (*_CHANGE.finditer(text), *_AGAINST.finditer(text), *_INSTEAD.finditer(text)):
         a, b = middle(match["a"]), middle(match["b"])
         if min(a, b) > 0 and max(a, b) < _MOST:
-            yield Change(min(a, b), max(a, b), metric_of(text[: match.start()], text))
+            rose = match.re is _CHANGE and b > a and bool(_ROSE.search(text))
+            yield Change(min(a, b), max(a, b), metric_of(text[: match.start()], text), rose=rose)
+    yield from _of_times(text)
+
+
+def _of_times(text: str) -> Iterator[Change]:
+    """Times per token, as rates."""
+    for match in _SLOWER.finditer(text):
+        a, b = middle(match["a"]), middle(match["b"])
+        if (match["p"] or match["q"]) and min(a, b) > 0:
+            scale = 1e-3 if match["u"] == "ms" else 1.0
+            yield Change(1 / (max(a, b) * scale), 1 / (min(a, b) * scale), metric_of(text[: match.start()], text))
+
+
+def _then(text: str) -> Iterator[Change]:
+    """Two speeds with the unit at the first alone, each with the words behind it."""
+    for match in _THEN.finditer(text):
+        sides = [(middle(match["a"]), match["first"]), (middle(match["b"]), match["then"])]
+        (slow, one), (fast, other) = sorted(sides)
+        if 0 < slow < fast < _MOST and not _UNIT_NEXT.match(text, match.end("b")):
+            yield Change(slow, fast, metric_of(text[: match.start()], text), (one, other))
 
 
 def _listed(text: str) -> Iterator[Change]:
     """`bf16 eval 5.62 tps, fp16 191.95`: the unit may stand only once."""
-    if not re.search(_UNIT, text):
+    if not _RATED.search(text):
         return
-    items = [(m["label"].strip(" ,;("), middle(m["n"])) for m in _LISTED.finditer(text)]
+    items = [(m["label"].strip(" ,;("), middle(m["n"])) for m in _LISTED.finditer(text) if _is_speed(text, m)]
     items = [(label, value) for label, value in items if 0 < value < _MOST and label]
     kinds = {metric_of(label, "") for label, _ in items} - {"unknown"}
     if len(items) < 2 or len(kinds) > 1:  # noqa: PLR2004 (one speed is no comparison, nor are two phases of one run)
@@ -126,6 +194,14 @@ def _listed(text: str) -> Iterator[Change]:
     slow, fast = min(items, key=lambda i: i[1]), max(items, key=lambda i: i[1])
     if slow[1] < fast[1]:
         yield Change(slow[1], fast[1], metric_of(text, text), (slow[0], fast[0]))
+
+
+def _is_speed(text: str, item: re.Match[str]) -> bool:
+    """Whether the number of an item is a speed: by its unit, else where it is no setting's and no name's."""
+    if _UNIT_NEXT.match(text, item.end("n")):
+        return True
+    flag = text[item.start() - 1 : item.start()] == "-" and " " not in item["label"].strip()
+    return not flag and not _NO_SPEED.search(item["label"].strip())
 
 
 def slowdown(text: str) -> float | None:

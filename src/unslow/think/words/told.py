@@ -17,7 +17,7 @@ from unslow.facts.values import NOT_LOOKED, Fact, Known, first_known, told
 from unslow.think.words.comparisons import comparisons_told, slow_metric, slowdown_told, speed_told, versions_compared
 from unslow.think.words.gpu_memory import with_each, with_usage
 from unslow.think.words.hardware import machine_told
-from unslow.think.words.lines import Line, prose
+from unslow.think.words.lines import Line, printed, prose
 from unslow.think.words.models import model_told
 from unslow.think.words.numbers import contexts_of, numbers_told
 from unslow.think.words.topics import remarks_told
@@ -33,8 +33,10 @@ class Told(NamedTuple):
 
 def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> Told:
     """The facts in a text of prose; lines that a program printed are left to the logs. `numbers` are those of lines."""
-    read = list(prose(lines, source, numbers))
+    read, output = list(prose(lines, source, numbers)), list(printed(lines, source, numbers))
     found = numbers_told(read)
+    refused = numbers_told(output, "runtime.gpu_refused")
+    found = refused | found
     versions = versions_told(read)
     measured_before, measured_since = versions_compared(read)
     facts: dict[str, Any] = _of(found, "runtime.")
@@ -46,7 +48,7 @@ def read_words(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -
     gpus = with_usage(_with_numbers(machine.gpus, _of(found, "machine.gpus.0.")), read)
     machine = msgspec.structs.replace(machine, gpus=with_each(gpus, _of(found, "machine.gpus.each.")))
     account = Account(
-        remarks=_some(remarks_told(read), source),
+        remarks=_some(remarks_told(read, output), source),
         comparisons=_some(comparisons_told(read), source),
         slow_metric=slow_metric(read),
         slowdown=slowdown_told(read),

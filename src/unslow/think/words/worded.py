@@ -30,6 +30,11 @@ _OF_SAMPLING = re.compile(
     r"|low|unusabl\w*|crawl\w*"
     r"|tanks?|expensive|dominat\w*|bottleneck|takes|halv\w*|hang\w*|stall\w*|fast)\b"
 )
+_TIED = re.compile(
+    r"\b(?:with|when|whenever|using|uses?|if|once|enabl\w+|turn\w*|add\w*|set\w*|request\w*|makes?|caus\w+|slows?|due to"
+    r"|because|dominat\w*|expensive|takes?|costs?|is|are|for)\b"
+)
+"""What ties a thing to what it does: two words in one line are no trial yet."""
 _SAMPLING = {Topic.GRAMMAR, Topic.SAMPLER, Topic.LOGPROBS}
 """What nobody blames who has not seen requests without it run faster: they are the rule."""
 _NO_TRIAL = re.compile(
@@ -39,7 +44,7 @@ _NO_TRIAL = re.compile(
     r"(?:expect\w*|should|before|usual|normal|advertised|claimed|hoped|possible|others?)\b"
 )
 _CIRCUMSTANCES = {Topic.DEPTH, Topic.CONTEXT, Topic.EXPERTS}
-_PROVABLE = {
+PROVABLE = {
     Topic.CLIENT, Topic.GRAPHS, Topic.GRAMMAR, Topic.SAMPLER, Topic.LOGPROBS, Topic.THREADS, Topic.NUMA,
     Topic.CPU_QUOTA, Topic.BATCH, Topic.CACHE, Topic.GPU_COUNT, Topic.SPLIT_MODE, Topic.TENSOR_PARALLEL, Topic.DRAFT,
     Topic.CLOCKS, Topic.LINK, Topic.THINKING, Topic.DISK, Topic.LOAD_MODE, Topic.CONCURRENCY,
@@ -50,7 +55,7 @@ _PROVABLE = {
 def worded_trial(text: str) -> tuple[Topic, ...]:
     """What a line tells a trial of, in words only; nothing where it guesses, hopes, or compares with no other way."""
     topics = tuple(topic for topic in topics_of(text) if topic not in _CIRCUMSTANCES)
-    if not topics or not set(topics) <= _PROVABLE or _NO_TRIAL.search(text) or versions_in(text):
+    if not topics or not set(topics) <= PROVABLE or _NO_TRIAL.search(text) or versions_in(text):
         return ()
-    patterns = (*_TRIALS, _OF_SAMPLING) if set(topics) <= _SAMPLING else _TRIALS
+    patterns = (*_TRIALS, _OF_SAMPLING) if set(topics) <= _SAMPLING and _TIED.search(text) else _TRIALS
     return topics if any(pattern.search(text) for pattern in patterns) else ()

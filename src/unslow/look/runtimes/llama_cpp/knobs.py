@@ -4,11 +4,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.placed import Place, at
 from unslow.facts.runtime import Runtime
 from unslow.facts.units import MIB
+from unslow.facts.values import Known
 from unslow.look.command_line import taken_out, unset
 from unslow.look.llama_server.arguments import spelled_flags, without_secrets
-from unslow.look.llama_server.builds import LOAD_MODE, build_number
+from unslow.look.llama_server.builds import DEFAULTS, LOAD_MODE, build_number
 from unslow.look.llama_server.flags import FLAGS
 
 _NAMES: dict[Knob, tuple[str, ...]] = {
@@ -36,11 +38,18 @@ _SET_BY_FIRST = (Knob.EXPERTS_ON_CPU, Knob.SPECULATIVE, Knob.LOAD_MODE)
 """Knobs whose first flag gives the value; the others only stand in its way."""
 _GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 _USUAL_BATCH = 2048
+_FITS_SINCE = next(default.since for default in DEFAULTS if default.fact == "fit")
+_ALL = "99"
+"""More layers than any model has that people run."""
+_FEWER = "-ngl N, with fewer layers than now: builds before b7407 do not fit them by themselves"
+_UNTHINKING = ["--reasoning-budget 0", at(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')]
 _OLD_LOAD_MODES = {"none": ["--no-mmap"], "mlock": ["--no-mmap", "--mlock"], "mmap+mlock": ["--mlock"], "dio": ["-dio"]}
 
 
 def spell(change: Change, runtime: Runtime) -> list[str]:
     """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
+    if change.knob is Knob.FIT and change.value is not False and not _fits_by_itself(runtime):
+        return [at(Place.HAND, _FEWER)]
     if change.knob is Knob.FIT and change.value:
         change = Change(Knob.FIT, None, change.why)  # it is on unless something stops it
     if change.knob not in _NAMES:
@@ -53,6 +62,13 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
     return [fragment, restart(words, change, runtime.environment.value_or({}))]
 
 
+def _fits_by_itself(runtime: Runtime) -> bool:
+    """Whether no number of layers means as many as fit; in older builds it means none, and a text may tell of one."""
+    build = build_number(runtime.version)
+    seen = isinstance(runtime.version, Known) or isinstance(runtime.pid, Known) or isinstance(runtime.url, Known)
+    return build >= _FITS_SINCE if build else seen
+
+
 def _outside_the_flags(change: Change, runtime: Runtime) -> list[str]:
     command, environment = runtime.command.value_or([]), runtime.environment.value_or({})
     again = [shlex.join(without_secrets(command))] if command else []
@@ -60,11 +76,12 @@ def _outside_the_flags(change: Change, runtime: Runtime) -> list[str]:
     graphs = _without_variable(_GRAPHS_OFF, command, environment)
     words: dict[Knob, list[str]] = {
         Knob.OTHER_PROCESS: again,  # once the memory is free, a restart fits the layers anew
-        Knob.QUANT: [f"-m FILE, where FILE is this model as {change.value or 'a smaller quant'}"],
-        Knob.GPU_BACKEND: unhidden or [f"install a llama.cpp build{_for(change.value)} and its driver", *again],
+        Knob.QUANT: [at(Place.HAND, f"give `-m` the file of this model as {change.value or 'a smaller quant'}")],
+        Knob.GPU_BACKEND: unhidden or [at(Place.HAND, f"install a llama.cpp build{_for(change.value)} and its driver")],
         Knob.GRAPHS: graphs or [f"unset {_GRAPHS_OFF}"],
         Knob.KEEP_ALIVE: ["--sleep-idle-seconds -1"],
-        Knob.VERSION: [f"install llama.cpp {change.value}" if change.value else "install a newer llama.cpp", *again],
+        Knob.VERSION: [at(Place.HAND, f"install llama.cpp {change.value or 'anew, in a newer build'}")],
+        Knob.THINKING: _UNTHINKING,
     }
     return words.get(change.knob, [])
 
@@ -106,7 +123,7 @@ def _standing_in_the_way(name: str) -> str:
 def _words(change: Change, runtime: Runtime) -> list[str]:
     """The flags that give the knob its value; none for None, and for a switch that is on by itself."""
     if change.value is None:
-        return []
+        return ["-ngl", _ALL] if change.knob is Knob.GPU_LAYERS and not _fits_by_itself(runtime) else []
     if change.knob is Knob.LOAD_MODE and 0 < (build_number(runtime.version) or LOAD_MODE) < LOAD_MODE:
         return _OLD_LOAD_MODES.get(str(change.value), [])
     return [word for name in _set_by(change) for word in _flag(name, change.value)]

@@ -4,8 +4,9 @@ import re
 from collections.abc import Callable
 
 from unslow.facts.knob import Setting
+from unslow.facts.placed import Place, at
 from unslow.facts.runtime import Runtime
-from unslow.look.runtimes.ollama.places import home_of, variable
+from unslow.look.runtimes.ollama.places import COMPOSE_UP, home_of, variable
 
 _INSTALL = "curl -fsSL https://ollama.com/install.sh | sh"
 _NVIDIA_CONTAINER = "docker run -d --gpus all -v ollama:/root/.ollama -p 11434:11434 --name ollama ollama/ollama"
@@ -13,32 +14,45 @@ _AMD_CONTAINER = (
     "docker run -d --device /dev/kfd --device /dev/dri -v ollama:/root/.ollama -p 11434:11434 --name ollama "
     "ollama/ollama:rocm"
 )
+_NVIDIA_SERVICE = at(
+    Place.COMPOSE, "deploy: {resources: {reservations: {devices: [{driver: nvidia, count: all, capabilities: [gpu]}]}}}"
+)
+_AMD_SERVICE = at(Place.COMPOSE, 'devices: ["/dev/kfd", "/dev/dri"]')
+_AMD_IMAGE = at(Place.COMPOSE, "image: ollama/ollama:rocm")
 _GROUPS = "sudo usermod -a -G render,video ollama"
 _HIDES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
 _SIBLINGS = {"90": "9.0.0", "103": "10.3.0", "110": "11.0.0", "115": "11.5.1"}
 _VISIBLE = {"cuda": _HIDES[0], "rocm": _HIDES[2], "vulkan": _HIDES[3]}
 
 
-def spell_backend(_value: Setting, runtime: Runtime) -> list[str]:
-    """Commands for the reason that the log names."""
+def spell_backend(value: Setting, runtime: Runtime) -> list[str]:
+    """Commands for the reason that the log names, else for the GPU's backend, else for all there are."""
     environment = runtime.environment.value_or({})
     hidden = [name for name in _HIDES if environment.get(name, "x").strip() in ("", "-1")]
     if hidden:
         return variable(hidden[0], None, runtime)
     reason = runtime.gpu_refused.value_or("")
-    return next((words(runtime) for pattern, words in _BY_REASON if re.search(pattern, reason)), _anything(runtime))
+    by_reason = (words(runtime) for pattern, words in _BY_REASON if re.search(pattern, reason))
+    return next(by_reason, None) or _anything(str(value or ""), runtime)
 
 
-def _anything(runtime: Runtime) -> list[str]:
-    home = home_of(runtime)
+def _anything(backend: str, runtime: Runtime) -> list[str]:
+    """What hands a GPU on, or installs what it needs; `backend` is the one of the GPU, or empty."""
+    home, cuda, rocm = home_of(runtime), backend in ("", "CUDA"), backend in ("", "ROCm")
+    if home == "compose":
+        return [*([_NVIDIA_SERVICE] if cuda else []), *([_AMD_SERVICE, _AMD_IMAGE] if rocm else []), COMPOSE_UP]
     if home == "container":
-        return [_NVIDIA_CONTAINER, _AMD_CONTAINER]
-    return [_INSTALL, "nvidia-smi", "rocminfo"] if home == "linux" else ["install Ollama anew from https://ollama.com"]
+        return [*([_NVIDIA_CONTAINER] if cuda else []), *([_AMD_CONTAINER] if rocm else [])]
+    if home == "linux":
+        return [_INSTALL, *(["nvidia-smi"] if cuda else []), *(["rocminfo"] if rocm else [])]
+    return [at(Place.HAND, "install Ollama anew from https://ollama.com")]
 
 
 def _opened(runtime: Runtime) -> list[str]:
-    container = home_of(runtime) == "container"
-    return [_AMD_CONTAINER] if container else [_GROUPS, "sudo systemctl restart ollama"]
+    home = home_of(runtime)
+    if home == "compose":
+        return [_AMD_SERVICE, _AMD_IMAGE, COMPOSE_UP]
+    return [_AMD_CONTAINER] if home == "container" else [_GROUPS, "sudo systemctl restart ollama"]
 
 
 def _other_target(runtime: Runtime) -> list[str]:
@@ -54,7 +68,7 @@ def _integrated(runtime: Runtime) -> list[str]:
 
 
 def _newer_driver(_runtime: Runtime) -> list[str]:
-    return ["install a newer driver of the GPU, and start the machine again"]
+    return [at(Place.HAND, "install a newer driver of the GPU, and start the machine again")]
 
 
 def _libraries(_runtime: Runtime) -> list[str]:

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from functools import partial
 
 from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.placed import Place, at
 from unslow.facts.runtime import Runtime
 from unslow.facts.units import MIB
 from unslow.look.runtimes.ollama.backend import spell_backend, spell_device
-from unslow.look.runtimes.ollama.places import is_at_least, option, variable
+from unslow.look.runtimes.ollama.places import COMPOSE_UP, home_of, is_at_least, is_known_at_least, option, variable
 
 Words = Callable[[Setting, Runtime], list[str]]
 _SMALLEST_BYTES = 2**24  # a number below is one of MiB already
@@ -71,7 +72,8 @@ def _margin(value: Setting, runtime: Runtime) -> list[str]:
 
 def _cache_type(value: Setting, runtime: Runtime) -> list[str]:
     """A quantised cache needs flash attention, which before 0.30 had to be asked for."""
-    asked = [] if is_at_least(runtime, _SERVED_BY_LLAMA_SERVER) else variable("OLLAMA_FLASH_ATTENTION", 1, runtime)[:1]
+    on = is_known_at_least(runtime, _SERVED_BY_LLAMA_SERVER)
+    asked = [] if on else variable("OLLAMA_FLASH_ATTENTION", 1, runtime)[:1]
     return [*asked, *variable("OLLAMA_KV_CACHE_TYPE", value if value in _CACHE_TYPES else "q8_0", runtime)]
 
 
@@ -102,12 +104,13 @@ def _drafting(value: Setting, runtime: Runtime) -> list[str]:
 
 def _keep_alive(value: Setting, runtime: Runtime) -> list[str]:
     stay = -1 if value is None else value
-    return [f'"keep_alive": {stay} in every request', *variable("OLLAMA_KEEP_ALIVE", stay, runtime)]
+    return [at(Place.REQUEST, f'"keep_alive": {stay}'), *variable("OLLAMA_KEEP_ALIVE", stay, runtime)]
 
 
 def _quant(value: Setting, _runtime: Runtime) -> list[str]:
-    kind = f"with {value}" if value else "of a smaller quant"
-    return [f"ollama pull MODEL:TAG, where TAG is the one {kind} in the list at https://ollama.com/library"]
+    """Tags of one model are its quants; which there are, its page says."""
+    kind = f"with {value}" if value else "of a smaller quant, or of a smaller model"
+    return ["ollama pull NAME:TAG", at(Place.HAND, f"TAG is the one {kind} on the model's page at ollama.com/library")]
 
 
 def _again(_value: Setting, _runtime: Runtime) -> list[str]:
@@ -117,9 +120,20 @@ def _again(_value: Setting, _runtime: Runtime) -> list[str]:
 
 def _version(value: Setting, runtime: Runtime) -> list[str]:
     tag = str(value).removeprefix("v") if value else ""
-    if runtime.container.value_or(""):
-        return [f"docker pull ollama/ollama:{tag or 'latest'}"]
+    image = f"ollama/ollama:{tag or 'latest'}"
+    match home_of(runtime):
+        case "container":
+            return [f"docker pull {image}"]
+        case "compose":
+            return [at(Place.COMPOSE, f"image: {image}"), COMPOSE_UP]
+        case "windows" | "mac":
+            where = f"https://github.com/ollama/ollama/releases/tag/v{tag}" if tag else "https://ollama.com/download"
+            return [at(Place.HAND, f"install it from {where}")]
     return [f"curl -fsSL https://ollama.com/install.sh | {f'OLLAMA_VERSION={tag} ' if tag else ''}sh"]
+
+
+def _thinking(_value: Setting, _runtime: Runtime) -> list[str]:
+    return ["ollama run MODEL --think=false", at(Place.CHAT, "/set nothink"), at(Place.REQUEST, '"think": false')]
 
 
 _WORDS: dict[Knob, Words] = {
@@ -146,4 +160,5 @@ _WORDS: dict[Knob, Words] = {
     Knob.GPU_BACKEND: spell_backend,
     Knob.OTHER_PROCESS: _again,
     Knob.VERSION: _version,
+    Knob.THINKING: _thinking,
 }

@@ -4,13 +4,16 @@ import re
 from typing import Literal, NamedTuple
 
 from unslow.facts.knob import Setting
+from unslow.facts.placed import Place, at
 from unslow.facts.runtime import Runtime
 
-Home = Literal["container", "windows", "mac", "linux"]
+Home = Literal["container", "compose", "windows", "mac", "linux"]
 _WINDOWS = re.compile(r"\b[A-Za-z]:\\|\.exe\b")
 _NAMED: dict[str, Home] = {"windows": "windows", "macos": "mac", "darwin": "mac", "linux": "linux"}
 _DROP_INS = "/etc/systemd/system/ollama.service.d"
-_APP_AGAIN = ("quit Ollama and start it again",)
+_APP_AGAIN = (at(Place.HAND, "quit Ollama and start it again"),)
+_COMPOSED = "docker compose"
+COMPOSE_UP = "docker compose up -d"
 
 
 class _Way(NamedTuple):
@@ -22,13 +25,22 @@ class _Way(NamedTuple):
 
 
 _WAYS: dict[Home, _Way] = {
-    "container": _Way("start the container with -e NAME=VALUE", "start the container without -e NAME", ()),
+    "container": _Way(
+        at(Place.HAND, "start the container with `-e NAME=VALUE`"),
+        at(Place.HAND, "start the container without `-e NAME`"),
+        (),
+    ),
+    "compose": _Way(
+        at(Place.COMPOSE, 'environment: ["NAME=VALUE"]'),
+        at(Place.HAND, "take NAME out of the `environment` of the compose file"),
+        (COMPOSE_UP,),
+    ),
     "windows": _Way('setx NAME "VALUE"', r"reg delete HKCU\Environment /F /V NAME", _APP_AGAIN),
     "mac": _Way('launchctl setenv NAME "VALUE"', "launchctl unsetenv NAME", _APP_AGAIN),
     "linux": _Way(
         f"sudo mkdir -p {_DROP_INS} && "
         rf"""printf '[Service]\nEnvironment="NAME=VALUE"\n' | sudo tee {_DROP_INS}/NAME.conf""",
-        f"take NAME out of the unit and of {_DROP_INS}",
+        at(Place.HAND, f"take NAME out of the unit and of `{_DROP_INS}`"),
         ("sudo systemctl daemon-reload && sudo systemctl restart ollama",),
     ),
 }
@@ -38,7 +50,7 @@ _MAC = re.compile(r"/Users/|/Applications/")
 def home_of(runtime: Runtime) -> Home:
     """What it runs on, by the paths that it shows; Linux, where it shows none."""
     if runtime.container.value_or(""):
-        return "container"
+        return "compose" if runtime.container.value_or("") == _COMPOSED else "container"
     if named := _NAMED.get(runtime.system.value_or("").partition(" ")[0].lower()):
         return named
     paths = " ".join(
@@ -64,11 +76,20 @@ def variable(name: str, value: Setting, runtime: Runtime) -> list[str]:
 def option(name: str, value: Setting) -> list[str]:
     """An option for a chat, for a request and for a model."""
     word = _word("N" if value is None else value)
-    return [f"/set parameter {name} {word}", f'"options": {{"{name}": {word}}}', f"PARAMETER {name} {word}"]
+    return [
+        at(Place.CHAT, f"/set parameter {name} {word}"),
+        at(Place.REQUEST, f'"options": {{"{name}": {word}}}'),
+        at(Place.MODELFILE, f"PARAMETER {name} {word}"),
+    ]
 
 
 def _word(value: Setting) -> str:
     return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def is_known_at_least(runtime: Runtime, version: tuple[int, ...]) -> bool:
+    """The same of a server that tells its version; one that does not tell is not."""
+    return bool(re.match(r"v?\d", runtime.version.value_or(""))) and is_at_least(runtime, version)
 
 
 def is_at_least(runtime: Runtime, version: tuple[int, ...]) -> bool:

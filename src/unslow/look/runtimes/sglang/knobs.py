@@ -1,9 +1,20 @@
 """How SGLang spells each knob."""
 
 from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.placed import Place, at
 from unslow.facts.runtime import Runtime
 from unslow.look.serving.sglang_flags import FLAGS
-from unslow.look.serving.turns import Turn, kv_type, nothing, number, spell_turn
+from unslow.look.serving.turns import (
+    MORE_MEMORY,
+    MOST_MEMORY,
+    UNTHINKING,
+    Turn,
+    halved_context,
+    kv_type,
+    nothing,
+    number,
+    spell_turn,
+)
 
 
 def _kernel(value: Setting) -> list[str]:
@@ -29,9 +40,9 @@ _TURNS: dict[Knob, Turn] = {
     Knob.FIT_MARGIN: Turn(("memory_fraction",), number("--mem-fraction-static")),
 }
 _OTHERS: dict[Knob, list[str]] = {
-    Knob.CAPACITY: ["--mem-fraction-static N", "--kv-cache-dtype fp8_e5m2", "--max-running-requests N"],
     Knob.DEVICE: ["CUDA_VISIBLE_DEVICES=NUMBER"],
-    Knob.QUANT: ["--model-path MODEL, where MODEL is a checkpoint of this model as AWQ, GPTQ or FP8"],
+    Knob.QUANT: [at(Place.HAND, "give `--model-path` a checkpoint of this model as AWQ, GPTQ or FP8")],
+    Knob.THINKING: UNTHINKING,
     Knob.VERSION: ["pip install --upgrade sglang"],
 }
 
@@ -40,4 +51,17 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
     """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
     if change.knob in _TURNS:
         return spell_turn(FLAGS, _TURNS[change.knob], change, runtime)
+    if change.knob is Knob.CAPACITY:
+        return _capacity(runtime)
     return _OTHERS.get(change.knob, [])
+
+
+def _capacity(runtime: Runtime) -> list[str]:
+    """More memory for the cache of requests, smaller entries, or shorter ones."""
+    fraction = runtime.gpu_memory_fraction.value_or(0.0)
+    more = f"--mem-fraction-static {min(MOST_MEMORY, fraction + MORE_MEMORY):.2f}" if fraction else ""
+    return [
+        *([more] if more and fraction < MOST_MEMORY else []),
+        "--kv-cache-dtype fp8_e5m2",
+        *halved_context("--context-length", runtime),
+    ]

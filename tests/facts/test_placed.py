@@ -1,0 +1,23 @@
+import pytest
+
+from unslow.facts.placed import Line, Place, at, line_of
+
+
+@pytest.mark.parametrize("place", [place for place in Place if place not in (Place.SHELL, Place.FLAG)])
+def test_a_labelled_line_is_found_again(place):
+    assert line_of(at(place, "do it")) == Line(place, "do it")
+
+
+@pytest.mark.parametrize(
+    ("text", "place"),
+    [
+        ("-ngl 99", Place.FLAG),
+        ("--enforce-eager", Place.FLAG),
+        ("remove -ngl 20", Place.FLAG),
+        ("start it without --enforce-eager", Place.FLAG),
+        ("ollama stop llama3", Place.SHELL),
+        ("OMP_NUM_THREADS=4 python x.py", Place.SHELL),
+    ],
+)
+def test_without_a_label_it_is_a_flag_or_for_a_shell(text, place):
+    assert line_of(text) == Line(place, text)

@@ -1,0 +1,26 @@
+"""People go on in words behind a command; a command to copy ends before them."""
+
+import pytest
+
+from unslow.look.logs.command_end import runnable
+
+
+@pytest.mark.parametrize(
+    ("pasted", "kept"),
+    [
+        ("llama-server -m m.gguf -ngl 30 -c 8192 (rtx 4070 12GB, b6900)", "llama-server -m m.gguf -ngl 30 -c 8192"),
+        ("./llama-server -m m.gguf -c 8192 on my RTX 4090", "./llama-server -m m.gguf -c 8192"),
+        ("vllm serve org/model --enforce-eager and it is slow", "vllm serve org/model --enforce-eager"),
+        ("llama-server -m m.gguf -ngl 20, but slow", "llama-server -m m.gguf -ngl 20"),
+        ("llama-server -fa on -m m.gguf --numa distribute", "llama-server -fa on -m m.gguf --numa distribute"),
+        ("koboldcpp --tensor_split 3 1 --usecuda", "koboldcpp --tensor_split 3 1 --usecuda"),
+        ("./main -m m.gguf -p secret -n 128", "./main -m m.gguf -n 128"),
+        ("llama-bench -m m.gguf -p 512", "llama-bench -m m.gguf -p 512"),
+    ],
+)
+def test_the_words_of_a_command(pasted, kept):
+    assert runnable(pasted.split()) == kept.split()
+
+
+def test_nothing_stays_nothing():
+    assert runnable([]) == []

@@ -1,0 +1,47 @@
+"""Who started whom, and where the output of a process goes."""
+
+from doubles import FakeSystem
+
+from unslow.look.processes import not_started_by, outermost, read_process, read_processes, started_by
+
+PARENTS = {1: 0, 10: 1, 11: 10, 12: 11, 20: 1, 30: 31, 31: 30}
+
+
+def family(**more: str) -> FakeSystem:
+    files = {f"/proc/{pid}/comm": f"p{pid}\n" for pid in PARENTS}
+    files |= {f"/proc/{pid}/status": f"Name:\tp\nPPid:\t{parent}\n" for pid, parent in PARENTS.items()}
+    return FakeSystem(files=files, folders={"/proc": [*map(str, PARENTS), "self"]}, links=more)
+
+
+def pids(processes):
+    return [process.pid for process in processes]
+
+
+def test_children_and_their_children():
+    everything = read_processes(family())
+    assert pids(started_by(everything[1], everything)) == [11, 12]
+
+
+def test_the_outermost_of_several():
+    everything = read_processes(family())
+    these = [p for p in everything if p.pid in (10, 12, 20)]
+    assert pids(outermost(these, everything)) == [10, 20]
+    assert pids(not_started_by(these, [p for p in everything if p.pid == 11], everything)) == [10, 20]
+
+
+def test_processes_that_started_one_another_do_not_go_round_for_ever():
+    everything = read_processes(family())
+    assert outermost([p for p in everything if p.pid in (30, 31)], everything) == []
+
+
+def test_output_goes_to_a_file_once_or_to_none():
+    system = family(
+        **{"/proc/10/fd/1": "/var/log/a.log", "/proc/10/fd/2": "/var/log/a.log", "/proc/20/fd/1": "/dev/null"}
+    )
+    assert read_process(system, 10).outputs() == ["/var/log/a.log"]
+    assert read_process(system, 20).outputs() == []
+    assert read_process(system, 10).roots() == ("/proc/10/root", "")
+
+
+def test_a_process_that_is_gone_has_no_name():
+    assert read_process(family(), 99).name == ""
