@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.app.read_target import check_url, is_live, read_stored
+from unslow.app.read_target import as_url, check_url, is_live, read_stored
 from unslow.facts.errors import UserError
 
 
@@ -63,3 +63,30 @@ def test_a_target_of_thousands_of_letters_is_an_error_for_the_user(target):
     assert not is_live(target)
     with pytest.raises(UserError, match="too long"):
         read_stored(target)
+
+
+@pytest.mark.parametrize(
+    ("word", "url"),
+    [
+        ("localhost:8000", "http://localhost:8000"),
+        ("127.0.0.1:11434", "http://127.0.0.1:11434"),
+        ("gpu-box.lan:8080/v1", "http://gpu-box.lan:8080/v1"),
+        ("[::1]:8080", "http://[::1]:8080"),
+        ("bob:secret@box:8080", "http://bob:secret@box:8080"),
+        ("https://box", "https://box"),
+    ],
+)
+def test_an_address_without_its_scheme(word, url):
+    assert as_url(word) == url
+    assert is_live(word)
+
+
+@pytest.mark.parametrize("word", ["qwen3:8b", "seen.json", "C:\\x", "a b:80", "folder/x:80", "8080"])
+def test_what_is_no_address(word):
+    assert as_url(word) is None
+
+
+def test_a_file_of_that_name_comes_first(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "box:8080").write_text("{}")
+    assert not is_live("box:8080")

@@ -180,3 +180,31 @@ def test_a_real_server_behind_a_port_alone(monkeypatch):
     files = {"/proc/net/tcp6": listening(8080).replace("0100007F", "0" * 32)}
     found = read_runtimes(FakeSystem(http=http, files=files, folders={"/proc": ["1"]}), "")
     assert [s.runtime.url.need() for s in found.subjects] == [url]
+
+
+def test_a_server_that_lets_one_wait_is_not_asked_again(machine):
+    asked = []
+
+    def waiting(system, url, api_key):
+        asked.append(url)
+        for _ in range(40):  # each look at the clock is a second
+            system.clock()
+        raise LookError(f"{url}/props did not answer in time")
+
+    lookers = [looker(name) for name in "ABC"]
+    for each in lookers:
+        each.read_url = waiting
+    with pytest.raises(LookError, match="http://h:1 did not answer in time"):
+        read_at(machine(*lookers), "http://h:1", "")
+    assert len(asked) == 1
+
+
+def test_nor_is_one_whose_waiting_was_taken_for_a_no(machine):
+    def silent(system, url, api_key):
+        for _ in range(40):
+            system.clock()
+
+    first, second = looker("A"), looker("B", at=True)
+    first.read_url = silent
+    with pytest.raises(LookError, match="in time"):
+        read_at(machine(first, second), "http://h:1", "")

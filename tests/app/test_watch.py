@@ -1,6 +1,7 @@
 """Watching a model from within its program: on a stand-in without torch, on a recording, and on the real thing."""
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from doubles import FakeSystem
@@ -8,7 +9,7 @@ from fake_transformers import Model, Tensor
 
 import unslow
 from unslow.app.read_target import read_stored
-from unslow.app.watch import Watch, replayed
+from unslow.app.watch import ALREADY, Watch, replayed
 from unslow.facts.errors import UserError
 from unslow.facts.values import Absence, Unknown
 from unslow.look.system.live import LiveSystem
@@ -81,6 +82,53 @@ def test_nothing_was_called():
     assert "not called" in run.decode_tokens_per_s.why
     assert run.decode_tokens_per_s.absence is Absence.NOT_FOUND
 
+    (subject,) = watched.report.subjects
+    assert subject.verdict == "cannot_tell"
+    assert "not called" in subject.summary
+
+
+def test_a_pipeline_is_watched_by_its_model():
+    model = Model()
+    with unslow.watch(SimpleNamespace(model=model), quiet=True) as watched:
+        model.generate(PROMPT)
+    assert watched.model is model
+    assert len(watched.timer.calls) == 1
+
+
+def test_several_at_once_are_told(capsys):
+    model = Model()
+    with unslow.watch(model):
+        model.generate(Tensor((4, 64)), max_new_tokens=8)
+    said = " ".join(capsys.readouterr().err.split())
+    assert "4 sequences were generated together; the speeds are those of each" in said
+
+
+def test_a_watch_within_another_only_takes_notes(capsys):
+    model = Model()
+    with unslow.watch(model) as outer:
+        with unslow.watch(model) as inner:
+            model.generate(PROMPT)
+        assert capsys.readouterr().err == ALREADY
+    assert capsys.readouterr().err.count("Transformers") == 1
+    assert len(outer.timer.calls) == len(inner.timer.calls) == 1
+    assert "generate" not in vars(model)
+    with unslow.watch(model):
+        model.generate(PROMPT)
+    assert "Transformers" in capsys.readouterr().err, "what ended is forgotten"
+
+
+def test_without_a_cache():
+    model = Model()
+    with unslow.watch(model, quiet=True) as watched:
+        model.generate(PROMPT, use_cache=False)
+    cache = watched.snapshot.subjects[0].runtime.prompt_cache
+    assert (cache.need(), cache.source) == (False, "generate(use_cache=False)")
+    assert any("use_cache" in note for note in watched.report.subjects[0].notes)
+
+
+def test_it_is_listed():
+    assert {"watch", "__version__"} <= set(dir(unslow))
+
 
 def test_what_is_no_model():
     with pytest.raises(UserError, match="str is no model"):
@@ -104,7 +152,9 @@ def test_a_real_model_that_was_recorded():
     (subject,) = snapshot.subjects
     runtime, model, run = subject.runtime, subject.model, subject.run
     assert (runtime.name.need(), runtime.version.need()) == ("Transformers", "5.22.2")
-    assert (runtime.attention.need(), runtime.eager.need(), runtime.threads.need()) == ("sdpa", True, 2)
+    assert (runtime.attention.need(), runtime.threads.need()) == ("sdpa", 2)
+    assert isinstance(runtime.eager, Unknown), "no GPU, no graphs"
+    assert {"AVX2", "FMA", "F16C", "AVX"} <= set(runtime.build_features.need())
     assert (runtime.gpu_layers.need(), runtime.layers.need(), model.quant.need()) == (0, 8, "F32")
     assert "without CUDA and ROCm" in runtime.gpu_refused.need()
     assert [c.generated_tokens for c in run.completions.need()] == [64, 64, 64]

@@ -10,6 +10,7 @@ import pytest
 from unslow import __version__
 from unslow.cli import main
 from unslow.cli._dispatch import commands
+from unslow.show import formats
 
 MACHINES = Path(__file__).parents[1] / "machines"
 HEALTHY = str(MACHINES / "h200_llama_server_healthy_full_gpu")
@@ -143,3 +144,34 @@ def test_a_terminal_without_unicode(tmp_path):
     assert done.returncode == 1
     assert b"Traceback" not in done.stderr
     assert b"SLOW" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["diagnose", "triage"])
+def test_help_names_every_format(command, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    text = capsys.readouterr().out
+    told = text.rpartition("--format FORMAT")[2].splitlines()[0]
+    assert all(name in told for name in formats())
+
+
+@pytest.mark.parametrize(("columns", "width"), [("80", 80), ("60", 60), ("", 100), ("0", 100), ("wide", 100)])
+def test_a_pipe_is_as_wide_as_columns_says(columns, width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", columns)
+    out = run(capsys, "diagnose", SLOW)[1]
+    longest = max(len(line) for line in out.splitlines() if "--" not in line)  # commands are not broken
+    assert longest <= width
+    assert longest > width - 15
+
+
+def test_an_address_without_a_scheme(capsys):
+    status, _, err = run(capsys, "127.0.0.1:9", "--passive", "-q")
+    assert status == 2
+    assert "http://127.0.0.1:9: nothing listens there" in err
+
+
+def test_a_password_in_a_url_is_named_as_unused_and_not_shown(capsys):
+    status, _, err = run(capsys, "http://bob:canary-password@127.0.0.1:9", "--passive")
+    assert status == 2
+    assert "are not used" in err
+    assert "canary-password" not in err

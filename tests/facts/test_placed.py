@@ -1,11 +1,11 @@
 import pytest
 
-from unslow.facts.placed import Line, Place, at, line_of
+from unslow.facts.placed import Line, Place, labelled, line_of
 
 
 @pytest.mark.parametrize("place", [place for place in Place if place not in (Place.SHELL, Place.FLAG)])
 def test_a_labelled_line_is_found_again(place):
-    assert line_of(at(place, "do it")) == Line(place, "do it")
+    assert line_of(labelled(place, "do it")) == Line(place, "do it")
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from unslow.look.processes import not_started_by, outermost, read_process, read_
 PARENTS = {1: 0, 10: 1, 11: 10, 12: 11, 20: 1, 30: 31, 31: 30}
 
 
-def family(**more: str) -> FakeSystem:
+def family(links: dict[str, str] | None = None) -> FakeSystem:
     files = {f"/proc/{pid}/comm": f"p{pid}\n" for pid in PARENTS}
     files |= {f"/proc/{pid}/status": f"Name:\tp\nPPid:\t{parent}\n" for pid, parent in PARENTS.items()}
-    return FakeSystem(files=files, folders={"/proc": [*map(str, PARENTS), "self"]}, links=more)
+    return FakeSystem(files=files, folders={"/proc": [*map(str, PARENTS), "self"]}, links=links or {})
 
 
 def pids(processes):
@@ -35,9 +35,8 @@ def test_processes_that_started_one_another_do_not_go_round_for_ever():
 
 
 def test_output_goes_to_a_file_once_or_to_none():
-    system = family(
-        **{"/proc/10/fd/1": "/var/log/a.log", "/proc/10/fd/2": "/var/log/a.log", "/proc/20/fd/1": "/dev/null"}
-    )
+    both = dict.fromkeys(("/proc/10/fd/1", "/proc/10/fd/2"), "/var/log/a.log")
+    system = family(both | {"/proc/20/fd/1": "/dev/null"})
     assert read_process(system, 10).outputs() == ["/var/log/a.log"]
     assert read_process(system, 20).outputs() == []
     assert read_process(system, 10).roots() == ("/proc/10/root", "")

@@ -34,7 +34,7 @@ def test_the_verdict_is_the_heading():
 def test_a_finding_cites_its_evidence_and_gives_its_fix():
     text = shown(slow())
     assert "**1. A setting keeps layers off the GPU** (about" in text
-    assert "- `runtime.gpu_layers_set` is 20 against 33 layers" in text
+    assert "- layers asked for on the GPU: 20, against 33 layers" in text
     assert "- **Fix:** remove the setting" in text
 
 
@@ -45,16 +45,19 @@ def test_speeds_and_sizes_have_their_units():
         Evidence(fact="run.load_s", value=90.0, reference=None, origin="told", source="p:1"),
     )
     text = shown(slow(known=known))
-    assert "`run.decode_tokens_per_s` is 7.00 tok/s (told, p:1)" in text
-    assert "is 32.0 GiB" in text
-    assert "`run.load_s` is 90 s" in text
+    assert "- speed of the answer: 7.00 tok/s (p:1, in words)" in text
+    assert "- RAM: 32.0 GiB" in text
+    assert "- time to load: 90 s" in text
 
 
 def test_questions_are_ready_to_copy():
     asks = (Question(command="ollama ps", why="shows the share"), Question(command="nvidia-smi", why="shows the GPU"))
     text = shown(slow(ask_next=asks))
     assert "Please run the following and add the output:" in text
-    assert "```sh\n# shows the share\nollama ps\n# shows the GPU\nnvidia-smi\n```" in text
+    assert (
+        "- It shows the share:\n  ```sh\n  ollama ps\n  ```\n- It shows the GPU:\n  ```sh\n  nvidia-smi\n  ```\n"
+        in text
+    )
     assert "Please run this and add the output:" in shown(slow(ask_next=asks[:1]))
     assert "Please run" not in shown(slow())
 
@@ -63,13 +66,13 @@ def test_suspicions_contradictions_and_what_was_understood():
     suspected = Untold(cause="swapping", missing="x", because="it swaps", how_to_get="", suspected=True)
     guess = Untold(cause="queueing", missing="x", because="not looked at", how_to_get="")
     text = shown(slow(cannot_tell=(suspected, guess)))
-    assert "Also possible, not proven:\n\n- `swapping`: it swaps" in text
+    assert "Also possible, not proven:\n\n- it swaps (`swapping`)" in text
     assert "queueing" not in text
     assert "Possible, but not proven by what is here" in shown(slow(findings=(), cannot_tell=(suspected,)))
     against = Contradicted(about="context_length", says=("8192 [a:1]", "4096 [b:2]"), meaning="It was reduced.")
     text = shown(slow(contradictions=(against,), known=(told("Llama-3.1-8B"),)))
     assert "- context_length: 8192 \\[a:1\\]; 4096 \\[b:2\\]. It was reduced." in text
-    assert "<summary>What was understood</summary>\n\n- `model.name` is Llama-3.1-8B (told, report.txt:3)" in text
+    assert "<summary>What was understood</summary>\n\n- model: Llama-3.1-8B (report.txt:3, in words)" in text
 
 
 def test_what_was_ruled_out_on_demand():
@@ -90,7 +93,8 @@ def test_it_says_what_it_rests_on():
         ("![](http://evil/track.png)", "!\\[\\](http://evil/track.png)"),
         ("[click](javascript:x)", "\\[click\\](javascript:x)"),
         ("&#x202e;", "&amp;#\u200bx202e;"),
-        ("`code` and **bold**", "\\`code\\` and \\*\\*bold\\*\\*"),
+        ("``code` and **bold**", "\\`\\`code\\` and \\*\\*bold\\*\\*"),
+        ("```<img src=x>`", "\\`\\`\\`&lt;img src=x>\\`"),
         ("thanks @alice, see #12", "thanks @\u200balice, see #\u200b12"),
         (r"C:\models\x.gguf", r"C:\\models\\x.gguf"),
         ("two\nlines\n# heading", "two lines #\u200b heading"),
@@ -99,7 +103,7 @@ def test_it_says_what_it_rests_on():
 )
 def test_pasted_text_stays_text(pasted, shown_as):
     text = shown(slow(known=(told(pasted, pasted),), summary=pasted))
-    assert f"`model.name` is {shown_as} (told, {shown_as})" in text
+    assert f"- model: {shown_as} ({shown_as}, in words)" in text
     assert f"\n\n{shown_as}\n" in text
 
 
@@ -108,3 +112,33 @@ def test_a_command_can_not_close_its_fence():
     fix = Fix(knob="x", value=1, why="do it", commands=("echo '```'\n# heading",))
     text = shown(slow(findings=(msgspec.structs.replace(finding, fixes=(fix,)),)))
     assert "  ````sh\n  echo '```' # heading\n  ````\n" in text
+
+
+def fixed_by(*commands: str) -> str:
+    (finding,) = slow().findings[:1]
+    fix = Fix(knob="x", value=1, why="do it", commands=commands)
+    return shown(slow(findings=(msgspec.structs.replace(finding, fixes=(fix,)),)))
+
+
+def test_only_what_a_shell_takes_stands_in_its_block():
+    text = fixed_by(
+        "in a chat: /set parameter num_ctx 8192", 'in a request: "think": false', "ollama ps", "by hand: quit it"
+    )
+    assert "\n\n  In a chat:\n  ```text\n  /set parameter num_ctx 8192\n  ```\n" in text
+    assert '  In a request:\n  ```json\n  "think": false\n  ```\n  ```sh\n  ollama ps\n  ```\n  - quit it\n' in text
+
+
+def test_flags_are_code_in_a_list():
+    assert "\n  - `--kv-cache-dtype fp8`, `--max-model-len 16384`\n" in fixed_by(
+        "--kv-cache-dtype fp8", "--max-model-len 16384"
+    )
+    assert "\n  - remove `-ngl 20`\n  ```sh\n  ./main -m x.gguf\n" in fixed_by("remove -ngl 20", "./main -m x.gguf")
+
+
+def test_commands_of_windows_have_a_block_of_their_own():
+    asks = (Question(command=r'in cmd.exe: type "%LOCALAPPDATA%\x.log"', why="holds it"),)
+    assert '  In cmd.exe:\n  ```bat\n  type "%LOCALAPPDATA%\\x.log"\n  ```\n' in shown(slow(ask_next=asks))
+
+
+def test_code_in_a_summary_is_code():
+    assert "To find out: `ollama ps && x`." in shown(slow(summary="To find out: `ollama ps && x`."))

@@ -34,14 +34,16 @@ def test_a_finding_shows_its_evidence_its_fix_and_its_gain():
     text = shown(FIRING["gpu_layers_set_too_low"]())
     assert "A setting keeps layers off the GPU" in text
     assert re.search(r"\d+\.\d× faster without it", text)
-    assert "runtime.gpu_layers_set = 20 (33 layers" in text
+    assert "layers asked for on the GPU: 20 (33 layers" in text
     assert "remove the setting" in text
     assert re.search(r"→ about [\d.]+ tok/s", text)
 
 
 def test_missing_facts_say_how_to_get_them():
-    text = shown(msgspec.structs.replace(gpu_case(), run=cpu_case().run.__class__()))
-    assert "Could not tell" in text
+    case = msgspec.structs.replace(gpu_case(), run=cpu_case().run.__class__())
+    assert "Could not tell" in shown(case, everything=True)
+    assert re.search(r"\d+ (?:more )?causes could not be judged: --all", shown(case))
+    assert "Could not tell" not in shown(case)
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
@@ -102,7 +104,7 @@ SUSPICION = Untold(cause="swapping", missing="x", because="it swaps", how_to_get
 
 
 def test_what_was_understood_with_its_line():
-    assert re.search(r"run.decode_tokens_per_s +7.00 tok/s  \[report.txt:3, in words\]", shown_text(of_a_text()))
+    assert re.search(r"speed of the answer +7.00 tok/s  \[report.txt:3, in words\]", shown_text(of_a_text()))
 
 
 def test_commands_to_copy_are_not_wrapped():
@@ -114,7 +116,7 @@ def test_commands_to_copy_are_not_wrapped():
 def test_suspicions_come_before_the_rest():
     text = shown_text(of_a_text(cannot_tell=(GUESS, SUSPICION)))
     assert re.search(r"Suspected, not proven\n +swapping +it swaps; to find out: run vmstat", text)
-    assert "1 more causes could not be judged from this text: --all" in text
+    assert "1 more cause could not be judged from this text: --all" in text
     assert "queueing" not in text
     everything = shown_text(of_a_text(cannot_tell=(GUESS, SUSPICION)), everything=True)
     assert re.search(r"Could not tell\n +queueing", everything)
@@ -127,8 +129,10 @@ def test_whoever_wrote_a_text_without_facts_is_spared_the_lists():
     assert "  ? " not in text, "no open question of the checklist"
 
 
-def test_a_machine_that_was_looked_at_shows_all_that_is_open():
-    assert "queueing" in shown_text(of_a_text(known=(), ask_next=(), cannot_tell=(GUESS,)))
+def test_a_machine_that_was_looked_at_shows_what_is_open_on_demand():
+    live = of_a_text(known=(), ask_next=(), cannot_tell=(GUESS,))
+    assert "queueing" in shown_text(live, everything=True)
+    assert "\n1 cause could not be judged: --all" in shown_text(live)
 
 
 def test_contradictions_are_shown_with_what_they_mean():

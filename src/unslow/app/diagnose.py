@@ -10,11 +10,11 @@ import msgspec
 from unslow import __version__
 from unslow.app.chosen import at_url, chosen
 from unslow.app.collect import collect, with_subjects
-from unslow.app.discretion import Discretion
+from unslow.app.discretion import Discretion, userinfo
 from unslow.app.embedded import embedded_subject
 from unslow.app.measure import Manners, measured_subject
 from unslow.app.progress import Progress
-from unslow.app.read_target import check_url, is_live, read_stored
+from unslow.app.read_target import as_url, check_url, is_live, read_stored
 from unslow.app.runtimes import PROCESSES
 from unslow.app.save import save
 from unslow.app.spell import spelled
@@ -68,7 +68,7 @@ class Request(NamedTuple):
     @property
     def discretion(self) -> Discretion:
         """What must not be seen of it."""
-        return Discretion.about(self.manners.api_key, self.target)
+        return Discretion.about(self.manners.api_key, as_url(self.target or ""))
 
 
 def diagnose_target(request: Request, progress: Progress) -> Report:
@@ -93,11 +93,14 @@ def look(request: Request, progress: Progress) -> Snapshot:
     """The snapshot of what runs: one server, one process, or this whole machine. It holds no key."""
     discretion = request.discretion
     with discretion.errors():
-        url = check_url(request.target) if request.target and "://" in request.target else None
+        named = as_url(request.target or "")
+        url = check_url(named) if named else None
         host = urlsplit(url).hostname or "" if url else ""
         system = LiveSystem([host] if host else [])
         here = url is None or is_loopback(host)
         shown = discretion.progress(progress)
+        if named and userinfo(named):
+            shown.say("the name and password in the URL are not used; a key is given with --api-key")
         seen = look_here(system, url, request, shown) if here else look_afar(system, str(url), request, shown)
         return discretion.facts(seen)
 

@@ -22,9 +22,22 @@ _PID = re.compile(r"[0-9]{1,10}")
 _HINT = "a TARGET is a URL, a process id, a snapshot file or a recording folder"
 
 
+_ADDRESS = re.compile(
+    r"(?:[^@\s/]{1,512}@)?(?:[\w-]{1,63}(?:\.[\w-]{1,63}){0,10}|\[[0-9A-Fa-f:.]{2,45}\]):\d{1,5}(?:/\S*)?"
+)
+"""Host and port, as they are typed by whoever leaves the scheme out."""
+
+
+def as_url(target: str) -> str | None:
+    """The target as a URL, its scheme put in where only host and port are named; None where it is something else."""
+    if "://" in target:
+        return target
+    return f"http://{target}" if _ADDRESS.fullmatch(target) and not Path(target).exists() else None
+
+
 def is_live(target: str | None) -> bool:
     """Whether the target is something that runs: nothing, a URL or a process id."""
-    return target is None or "://" in target or (bool(_PID.fullmatch(target)) and not Path(target).exists())
+    return target is None or as_url(target) is not None or (bool(_PID.fullmatch(target)) and not Path(target).exists())
 
 
 def check_url(url: str) -> str:

@@ -4,14 +4,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from unslow.app.placeholders import filled
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.units import MIB
+from unslow.facts.values import Known, Origin
 from unslow.look.machine_knobs import spell_machine
 from unslow.look.runtimes import looker_of
 from unslow.think.gpu_makers import maker_of
+from unslow.think.placeholders import filled
 from unslow.think.report import Finding, Fix, Report, SubjectReport
 
 SHORTEST_CONTEXT = 4096
@@ -50,7 +51,13 @@ def _fixes(finding: Finding, case: Case) -> Iterator[Fix]:
     for fix in finding.fixes:
         change = Change(Knob(fix.knob), _value(fix, finding, case), fix.why)
         lines = spell_machine(change) or spell(change, case.runtime)
-        yield msgspec.structs.replace(fix, commands=tuple(filled(line, case) for line in lines))
+        yield msgspec.structs.replace(fix, commands=tuple(filled(line, case) for line in lines), why=_why(fix, lines))
+
+
+def _why(fix: Fix, lines: list[str]) -> str:
+    """The word of the cause, unless it speaks of removing what is rather set to another value."""
+    removes = not lines or lines[0].startswith(("remove ", "start it without "))
+    return fix.why if removes else fix.why.removeprefix("remove the setting: ")
 
 
 def _value(fix: Fix, finding: Finding, case: Case) -> Setting:
@@ -68,10 +75,20 @@ def _value(fix: Fix, finding: Finding, case: Case) -> Setting:
 
 def _context(finding: Finding, case: Case) -> int | None:
     """Half of what it has now, where that is known and long; the very same where every client shall have one."""
-    now: int = case.runtime.context_length.value_or(0)
+    now = _context_now(case.runtime)
     if finding.cause == _ONE_FOR_ALL:
         return now or None
     return now // 2 if now // 2 >= SHORTEST_CONTEXT else None
+
+
+def _context_now(runtime: Runtime) -> int:
+    """The tokens of all requests together; what Ollama tells is often the context of one."""
+    total = runtime.context_length
+    of_one = runtime.context_per_slot if isinstance(runtime.context_per_slot, Known) else total
+    alone = isinstance(total, Known) and total.origin is Origin.ESTIMATED
+    if runtime.name.value_or("") == "Ollama" and isinstance(of_one, Known) and (alone or of_one is not total):
+        return int(of_one.value) * max(1, runtime.slots.value_or(1))
+    return int(total.value_or(0))
 
 
 def _backend(case: Case) -> str | None:

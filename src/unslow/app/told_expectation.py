@@ -4,52 +4,92 @@ A report rarely holds what the exact prediction needs (tensors, placement, bandw
 and "Llama 3 8B Q4_K_M", and the catalogue knows both.
 """
 
+from typing import NamedTuple
+
 import msgspec
 
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
+from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.vram import gpus_of
-from unslow.think.report import Expected, Range, SubjectReport
+from unslow.think.checklist import AS_FAST
+from unslow.think.report import ChecklistItem, Expected, Range, SubjectReport
+from unslow.think.summary import AS_MUCH_AS_FITS, roots
 from unslow.think.verdict import lost_speed
 
 DECODE = "decode_tokens_per_s"
 CLEARLY_SLOWER = 1.5
 """So much below the interval no difference of builds or settings explains it."""
+CPU_UNTOLD = "a part of the model is on the CPU, and the text does not tell how fast that reads memory"
 _USUAL_QUANTS = {"Ollama": "Q4_K_M", "LM Studio": "Q4_K_M"}
 
 
+class Usual(NamedTuple):
+    """What is usual, and whether only a part of the model finds room on the GPU."""
+
+    speed: Range
+    in_part: bool
+
+
 def with_expectation(subject: SubjectReport, case: Case) -> SubjectReport:
-    """The report with the catalogue's expectation, and the verdict that follows where nothing else decided one."""
-    if DECODE in subject.expected.achievable or subject.verdict == "failed":
+    """The report with the catalogue's expectation, and the verdict that follows where nothing else decided one.
+
+    A prediction that rests on more than names stands, unless it is of a model that all fits where it can't.
+    """
+    if subject.verdict == "failed":
         return subject
-    expected = _expected(case)
-    if expected is None:
-        return subject
-    subject = msgspec.structs.replace(subject, expected=Expected(achievable={DECODE: expected}))
-    return subject if lost_speed(case) else _judged(subject, expected)
+    known, usual = DECODE in subject.expected.achievable, _usual(case)
+    if usual is None or (known and not usual.in_part):
+        return _unpredicted(subject) if known and roots(subject.findings) == ["weights_spill_to_ram"] else subject
+    most = usual.speed.mid if subject.findings else usual.speed.high
+    if usual.in_part and subject.measured.get(DECODE, 0.0) > most:
+        return _unpredicted(subject)
+    expected = Expected(achievable={DECODE: usual.speed}, because=AS_MUCH_AS_FITS if usual.in_part else "")
+    subject = msgspec.structs.replace(subject, expected=expected, checklist=_answered(subject, usual.speed))
+    return subject if known or lost_speed(case) else _judged(subject, usual)
 
 
-def _expected(case: Case) -> Range | None:
+def _unpredicted(subject: SubjectReport) -> SubjectReport:
+    """Where it is faster than a part on a usual CPU would be, its CPU is not a usual one."""
+    asked = ChecklistItem(item=AS_FAST, state="unknown", because=CPU_UNTOLD)
+    checklist = tuple(asked if item.item == AS_FAST else item for item in subject.checklist)
+    return msgspec.structs.replace(subject, expected=Expected(because=CPU_UNTOLD), checklist=checklist)
+
+
+def _answered(subject: SubjectReport, speed: Range) -> tuple[ChecklistItem, ...]:
+    """The checklist, its question about the speed answered by this expectation."""
+    rate = subject.measured.get(DECODE)
+    if rate is None:
+        return subject.checklist
+    because = f"{_rounded(rate)} tok/s, {_rounded(speed.low)} to {_rounded(speed.high)} expected"
+    reached = ChecklistItem(item=AS_FAST, state="ok" if rate >= speed.low else "bad", because=because)
+    return tuple(reached if item.item == AS_FAST else item for item in subject.checklist)
+
+
+def _usual(case: Case) -> Usual | None:
     """Of one GPU: several are placed in ways that a text seldom tells, and of a CPU it leaves out what decides."""
     gpus = gpus_of(case)
     device = gpus[0].name.value_or("") if len(gpus) == 1 else ""
     quant = case.model.quant.value_or(_USUAL_QUANTS.get(case.runtime.name.value_or(""), ""))
-    if not device or not quant or not isinstance(case.model.name, Known):
+    several = case.runtime.running_requests.value_or(1) > 1  # their speeds add up
+    if several or not device or not quant or not isinstance(case.model.name, Known):
         return None
-    from unslow.app.check import expected_speed  # noqa: PLC0415 (the whole predictor: only where it can be asked)
+    from unslow.app.predict.expected import expected  # noqa: PLC0415 (the whole predictor: only where it can be asked)
 
-    found = expected_speed(case.model.name.value, quant, device, 1, 0)
-    return Range(low=found.low, mid=found.mid, high=found.high) if found else None
+    found = expected(case.model.name.value, quant, device)
+    if isinstance(found, Unknown):
+        return None
+    rate = found.decode
+    return Usual(Range(low=rate.low, mid=rate.mid, high=rate.high), in_part=found.gpu_layers is not None)
 
 
-def _judged(subject: SubjectReport, expected: Range) -> SubjectReport:
+def _judged(subject: SubjectReport, usual: Usual) -> SubjectReport:
     """Normal where the speed is as expected and nothing speaks against it; slow where it is far below."""
     rate = subject.measured.get(DECODE)
     if rate is None or subject.findings or subject.verdict != "cannot_tell":
         return subject
-    should = (
-        f"{_rounded(expected.mid)} tokens per second are usual ({_rounded(expected.low)} to {_rounded(expected.high)})"
-    )
+    expected, fitting = usual.speed, f" {AS_MUCH_AS_FITS}" if usual.in_part else ""
+    between = f"{_rounded(expected.low)} to {_rounded(expected.high)}"
+    should = f"{_rounded(expected.mid)} tokens per second are usual{fitting} ({between})"
     if rate >= expected.low and not any(item.suspected for item in subject.cannot_tell):
         summary = f"It generates {_rounded(rate)} tokens per second, which is normal for this hardware: {should}."
         return msgspec.structs.replace(subject, verdict="normal", summary=summary)

@@ -13,6 +13,7 @@ from unslow.facts.bounded import bounded
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
 from unslow.facts.masking import masked
+from unslow.facts.placed import line_of
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import first_known
 from unslow.look.logs.cleaning import TEXT_LOOKED_AT, is_text
@@ -22,7 +23,8 @@ from unslow.look.paste.subjects import merged_subjects
 from unslow.think.judge import diagnose
 from unslow.think.known_facts import known_facts
 from unslow.think.questions import questions
-from unslow.think.report import Report, SubjectReport, Untold
+from unslow.think.report import Question, Report, SubjectReport, Untold
+from unslow.think.summary import summary
 from unslow.think.words import read_words
 
 PROVEN = 0.75
@@ -88,20 +90,24 @@ def _pairs(report: Report, snapshot: Snapshot) -> Iterator[tuple[SubjectReport, 
 
 
 def _open(subject: SubjectReport) -> tuple[Untold, ...]:
-    """What a command could still settle: where printed facts prove a cause, only what is suspected beside it."""
-    proven = any(finding.confidence >= PROVEN for finding in subject.findings[:1])
+    """What a command could still settle: where a cause is proven, or all is well, only what is suspected beside it."""
+    proven = subject.verdict == "normal" or any(finding.confidence >= PROVEN for finding in subject.findings[:1])
     return tuple(one for one in subject.cannot_tell if one.suspected or not proven)
 
 
 def _completed(subject: SubjectReport, case: Case, pasted: Pasted) -> SubjectReport:
     """With what to ask next, what was understood, and how it was read."""
     read = ", ".join(f"{count} of {name}" for name, count in sorted(pasted.recognised.items(), key=lambda p: -p[1]))
-    note = f"Read {pasted.lines} lines: {read or 'no log or table among them'}; the rest as words."
+    lines = f"{pasted.lines:,} line{'' if pasted.lines == 1 else 's'}"
+    note = f"Read {lines}: {read or 'no log or table among them'}; the rest as words."
     if pasted.sampled:
         note += " Lines that repeat were counted, not read one by one."
-    return msgspec.structs.replace(
-        with_expectation(subject, case),
-        ask_next=questions(case, _open(subject)),
-        known=known_facts(case),
-        notes=(*subject.notes, note),
-    )
+    judged = with_expectation(subject, case)
+    asked = questions(case, _open(judged))
+    worded = judged if judged.summary != subject.summary else summary(case, judged, _advice(asked))
+    return msgspec.structs.replace(worded, ask_next=asked, known=known_facts(case), notes=(*subject.notes, note))
+
+
+def _advice(asked: tuple[Question, ...]) -> str:
+    """The first command that is asked for, within a sentence."""
+    return f"`{line_of(asked[0].command).text}`" if asked else ""

@@ -37,11 +37,17 @@ CALLS = "transformers calls"
 NEVER_CALLED = not_found("`generate` was not called while it was watched", "call it inside the `with` block")
 
 
+_NOT_CALLED = "It can't be told whether this is slow: `generate` was not called while it was watched."
+ALREADY = "unslow: this model is watched already; the report comes when the outer watching ends\n"
+_WATCHED: dict[int, "Watch"] = {}
+"""Who watches a model first, by the model: others within only take notes."""
+
+
 class Watch(ContextDecorator):
     """Times every `generate` of a model; the report is there when the watching ends."""
 
     def __init__(self, model: Any, *, quiet: bool = False, system: System | None = None) -> None:
-        if not callable(getattr(model, "generate", None)) or not hasattr(model, "register_forward_pre_hook"):
+        if not is_model(model):
             raise UserError(
                 f"{type(model).__name__} is no model of Transformers", "give the model, or `model.generate`"
             )
@@ -50,11 +56,13 @@ class Watch(ContextDecorator):
         self.snapshot: Snapshot | None = None
         self.report: Report | None = None
         self._quiet = quiet
+        self._outer = False
         self._system = system or LiveSystem()
         self._before: CpuSample | None = None
 
     def __enter__(self) -> Self:
         """Start timing."""
+        self._outer = _WATCHED.setdefault(id(self.model), self) is self
         self.timer.start()
         self._before = self._cpu()
         return self
@@ -64,13 +72,17 @@ class Watch(ContextDecorator):
     ) -> None:
         """Stop timing; a program that failed gets no report on top."""
         self.timer.stop()
-        if kind is None:
-            self.finish()
+        try:
+            if kind is None:
+                self.finish()
+        finally:
+            if self._outer:
+                _WATCHED.pop(id(self.model), None)
 
     def finish(self) -> Report:
         """Look at the model and the machine now, judge, and show the report unless asked to be quiet."""
         self.snapshot = self._look()
-        self.report = spelled(diagnose(self.snapshot), self.snapshot)
+        self.report = noted(spelled(diagnose(self.snapshot), self.snapshot), self.snapshot)
         if not self._quiet:
             self._show(self.report)
         return self.report
@@ -95,9 +107,17 @@ class Watch(ContextDecorator):
     def _show(self, report: Report) -> None:
         from unslow.show import render  # noqa: PLC0415 (only where something is shown)
 
-        color = sys.stderr is not None and sys.stderr.isatty()
-        if sys.stderr is not None:
-            sys.stderr.write(render(report, "terminal", width=100, color=color, everything=False))
+        if sys.stderr is None:
+            return
+        if _WATCHED.get(id(self.model), self) is not self:
+            sys.stderr.write(ALREADY)
+            return
+        sys.stderr.write(render(report, "terminal", width=100, color=sys.stderr.isatty(), everything=False))
+
+
+def is_model(target: Any) -> bool:
+    """Whether it generates and can be watched while it does."""
+    return callable(getattr(target, "generate", None)) and hasattr(target, "register_forward_pre_hook")
 
 
 def _sample(system: System) -> CpuSample | None:
@@ -121,6 +141,10 @@ def read_watched(system: System, calls: Any, read: Callable[[], Subject]) -> Sna
     subject, done = read(), msgspec.convert(calls, list[_Call])
     streams = reported(max(call.sequences for call in done), SOURCE) if done else NEVER_CALLED
     runtime = msgspec.structs.replace(subject.runtime, running_requests=streams)
+    if any(call.use_cache is False for call in done):
+        runtime = msgspec.structs.replace(
+            runtime, prompt_cache=reported(value=False, source="generate(use_cache=False)")
+        )
     return Snapshot(
         unslow_version=__version__,
         taken_at=system.now(),
@@ -134,6 +158,7 @@ def read_watched(system: System, calls: Any, read: Callable[[], Subject]) -> Sna
 class _Call(msgspec.Struct, frozen=True):
     sequences: Count
     completion: Completion
+    use_cache: bool | None = None
 
 
 def _run(calls: list[_Call]) -> Run:
@@ -159,11 +184,25 @@ def _with_cpus(snapshot: Snapshot, system: System, before: CpuSample | None, aft
     return msgspec.structs.replace(snapshot, subjects=(msgspec.structs.replace(subject, run=run),))
 
 
+def noted(report: Report, snapshot: Snapshot) -> Report:
+    """The report with what only a watched program tells: whether it ran, how many at once, whether without a cache."""
+    (subject,), runtime = report.subjects, snapshot.subjects[0].runtime
+    streams, notes = runtime.running_requests.value_or(0), []
+    if not streams:  # settings alone make nobody wait
+        subject = msgspec.structs.replace(subject, verdict="cannot_tell", summary=_NOT_CALLED)
+    if streams > 1:
+        notes.append(f"{streams} sequences were generated together; the speeds are those of each, not of all together.")
+    if runtime.prompt_cache.value_or(None) is False:
+        notes.append("`use_cache` is False: for every token the whole text is computed again. Leave it at True.")
+    subject = msgspec.structs.replace(subject, notes=(*subject.notes, *notes))
+    return msgspec.structs.replace(report, subjects=(subject,))
+
+
 def watch(target: Any, *, quiet: bool = False) -> Any:
-    """Watch a model: a context manager and a decorator. Given `model.generate`, the same method, watched for good."""
+    """Watch a model or a pipeline: a context manager, a decorator. Given `model.generate`, that, watched for good."""
     owner = getattr(target, "__self__", None)
     if owner is None:
-        return Watch(target, quiet=quiet)
+        return Watch(target if is_model(target) else getattr(target, "model", target), quiet=quiet)
     return _watched(owner, target, quiet=quiet)
 
 

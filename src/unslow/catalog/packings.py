@@ -9,7 +9,6 @@ from unslow.catalog import entries
 from unslow.facts.errors import UserError
 
 Module: TypeAlias = Literal["embeddings", "output", "norms", "routers", "attention"]
-WIDE_BITS = 16
 _GROUPS_IN_A_GROUP = 256  # bitsandbytes' nested blocks
 
 

@@ -8,7 +8,10 @@ from unslow.catalog import entries
 
 
 class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A command, why it helps, what it gives, and where it makes sense; no list means anywhere."""
+    """A command, why it helps, what it gives, and where it makes sense; no list means anywhere.
+
+    A label in front says where it is typed, if not in a shell (`facts.placed`).
+    """
 
     command: str
     why: str
@@ -17,6 +20,17 @@ class Command(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     systems: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ()
     containers: tuple[str, ...] = ()
+    backends: tuple[str, ...] = ()
+    """Those that it can speak of, where the runtime says which one computes."""
+    shown_by: tuple[str, ...] = ()
+    """Facts of which each, once a program printed it, shows that this output is there already."""
+    since_build: int = 0
+    """Builds of llama.cpp that it is for, from this one on; those that have no number count as new."""
+    before_build: int = 0
+    finds_the_runtime: bool = False
+    """Only of use where nobody says which runtime it is."""
+    compares_versions: bool = False
+    """Only of use where two versions are told of."""
 
 
 class _File(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

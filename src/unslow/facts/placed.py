@@ -15,6 +15,7 @@ class Place(StrEnum):
     MODELFILE = "in the Modelfile"
     COMPOSE = "in the compose file"
     PYTHON = "in Python"
+    CMD = "in cmd.exe"
     HAND = "by hand"
 
 
@@ -29,7 +30,7 @@ _LABELLED = tuple(place for place in Place if place not in (Place.SHELL, Place.F
 _FLAG = re.compile(r"(?:remove |start it without )?-{1,2}[A-Za-z]")
 
 
-def at(place: Place, text: str) -> str:
+def labelled(place: Place, text: str) -> str:
     """The line with the label of its place."""
     return f"{place}: {text}"
 

@@ -1,7 +1,7 @@
 """Knobs of the machine, which are turned in the same way whatever runs on it."""
 
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.units import MIB
 
 _SMALLEST_BYTES = 2**24  # a number below is one of MiB already
@@ -20,7 +20,7 @@ def spell_machine(change: Change) -> list[str]:
         case Knob.WIRED_LIMIT, int(size):
             return [f"sudo sysctl iogpu.wired_limit_mb={_mebibytes(size)}"]
         case Knob.DRIVER_FALLBACK, _:
-            return [at(Place.HAND, _NO_FALLBACK)]
+            return [labelled(Place.HAND, _NO_FALLBACK)]
         case Knob.POWER, _:
             return _power(change.value)
         case _:

@@ -1,11 +1,13 @@
 """The report as Markdown, for an issue or a chat: an answer that a maintainer could post as it stands."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from unslow.show._clean import cleaned
-from unslow.show._units import fact_value, rate
-from unslow.think.report import Evidence, Finding, Report, SubjectReport, Untold
+from unslow.show._commands import commands
+from unslow.show._labels import label, worded_value
+from unslow.show._units import rate
+from unslow.think.report import Evidence, Finding, Fix, Report, SubjectReport, Untold
 
 _DECODE = "decode_tokens_per_s"
 _HEADS = {
@@ -15,7 +17,9 @@ _HEADS = {
     "cannot_tell": "What is here does not decide it yet",
 }
 _MARKS = re.compile(r"[\\`*\[\]]")
-_TICKS = re.compile("`+")
+_VERB = re.compile(r"(?:shows|holds|gives|measures|prints)\b")
+_SPAN = re.compile(r"((?<!`)`[^`\n]+`(?!`))")
+MOST_SUSPECTED = 4
 
 
 def render(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (the same call for all)
@@ -34,7 +38,7 @@ def _signature(report: Report) -> str:
 
 
 def _subject(subject: SubjectReport, *, everything: bool) -> str:
-    lines = [f"### {_HEADS[subject.verdict]}", "", _escaped(subject.summary), ""]
+    lines = [f"### {_HEADS[subject.verdict]}", "", _prose(subject.summary), ""]
     for number, finding in enumerate(subject.findings, 1):
         lines += _finding(number, finding)
     lines += _suspicions([item for item in subject.cannot_tell if item.suspected], found=bool(subject.findings))
@@ -50,29 +54,34 @@ def _finding(number: int, finding: Finding) -> Iterator[str]:
     gain = f" (about {finding.speedup:.1f}× slower than without it)" if finding.speedup and finding.speedup > 1 else ""
     yield f"**{number}. {finding.title}**{gain}"
     yield ""
-    yield _escaped(finding.because[:1].upper() + finding.because[1:]) + "."
+    yield _sentence(finding.because)
     yield ""
     yield from (f"- {_cited(evidence)}" for evidence in finding.evidence)
     for fix in finding.fixes:
-        then = fix.predicted.get(_DECODE)
-        gives = f", then about {rate(then)} tok/s" if then else ""
-        risk = f" Careful: {_escaped(fix.risk)}." if fix.risk else ""
-        yield f"- **Fix:** {_escaped(fix.why or fix.knob)}{gives}.{risk}"
-        yield from _code(fix.commands, indent="  ")
+        yield from _fix(fix)
     yield ""
 
 
+def _fix(fix: Fix) -> Iterator[str]:
+    then = fix.predicted.get(_DECODE)
+    gives = f", then about {rate(then)} tok/s" if then else ""
+    risk = f" Careful: {_prose(fix.risk)}." if fix.risk else ""
+    yield f"- **Fix:** {_prose(fix.why or fix.knob)}{gives}.{risk}"
+    yield from commands(fix.commands, indent="  ")
+
+
 def _cited(evidence: Evidence) -> str:
-    against = f" against {evidence.reference}" if evidence.reference else ""
-    value = _escaped(fact_value(evidence.fact, evidence.value))
-    return f"`{evidence.fact}` is {value}{_escaped(against)} ({evidence.origin}, {_escaped(evidence.source)})"
+    against = f", against {evidence.reference}" if evidence.reference else ""
+    value = _escaped(worded_value(evidence.fact, evidence.value))
+    told = ", in words" if evidence.origin == "told" and not evidence.fact.startswith("account.") else ""
+    return f"{label(evidence.fact)}: {value}{_escaped(against)} ({_escaped(evidence.source)}{told})"
 
 
 def _suspicions(items: list[Untold], *, found: bool) -> Iterator[str]:
     if items:
         yield "Also possible, not proven:" if found else "Possible, but not proven by what is here:"
         yield ""
-        yield from (f"- `{item.cause}`: {_escaped(item.because)}" for item in items[:4])
+        yield from (f"- {_prose(item.because)} (`{item.cause}`)" for item in items[:MOST_SUSPECTED])
         yield ""
 
 
@@ -87,12 +96,16 @@ def _contradictions(subject: SubjectReport) -> Iterator[str]:
 
 
 def _questions(subject: SubjectReport) -> Iterator[str]:
-    if subject.ask_next:
-        several = len(subject.ask_next) > 1
-        yield "Please run the following and add the output:" if several else "Please run this and add the output:"
-        yield ""
-        yield from _code([line for question in subject.ask_next for line in (f"# {question.why}", question.command)])
-        yield ""
+    if not subject.ask_next:
+        return
+    several = len(subject.ask_next) > 1
+    yield "Please run the following and add the output:" if several else "Please run this and add the output:"
+    yield ""
+    for question in subject.ask_next:
+        why = f"It {question.why}" if _VERB.match(question.why) else question.why[:1].upper() + question.why[1:]
+        yield f"- {_prose(why)}:"
+        yield from commands([question.command], indent="  ")
+    yield ""
 
 
 def _known(subject: SubjectReport) -> list[str]:
@@ -103,13 +116,15 @@ def _folded(title: str, lines: list[str]) -> list[str]:
     return ["<details>", f"<summary>{title}</summary>", "", *lines, "", "</details>", ""]
 
 
-def _code(lines: Sequence[str], indent: str = "") -> Iterator[str]:
-    """Lines to copy, in a fence that none of them can close."""
-    if lines:
-        fence = "`" * max(3, 1 + max(len(ticks) for line in lines for ticks in _TICKS.findall(line) or [""]))
-        yield f"{indent}{fence}sh"
-        yield from (f"{indent}{' '.join(line.split(chr(10)))}" for line in lines)
-        yield f"{indent}{fence}"
+def _sentence(text: str) -> str:
+    text = _prose(text[:1].upper() + text[1:])
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+def _prose(text: str) -> str:
+    """A sentence in which single backticks mark code; all else stays text."""
+    parts = _SPAN.split(text)
+    return "".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts))
 
 
 def _escaped(text: str) -> str:

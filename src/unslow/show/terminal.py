@@ -5,10 +5,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from unslow.facts.values import NOT_LOOKED
 from unslow.show._clean import cleaned
 from unslow.show._console import TextConsole
-from unslow.show._units import fact_value, rate, span
+from unslow.show._labels import label, worded_value
+from unslow.show._units import rate, span
 from unslow.think.report import BudgetPart, ChecklistItem, Finding, Range, Report, SubjectReport, Untold
+from unslow.think.summary import AS_MUCH_AS_FITS
 
 _RED, _GREEN, _YELLOW = "bold white on red", "bold black on green", "bold black on yellow"
 _STYLE = {"slow": _RED, "failed": _RED, "normal": _GREEN, "cannot_tell": _YELLOW}
@@ -73,17 +76,19 @@ def _speed(subject: SubjectReport) -> RenderableType:
         grid.add_row("  measured", Text(f"{rate(measured[_DECODE])} tok/s", style="bold"))
     for name, ranges in (("as configured", expected.as_configured), ("achievable", expected.achievable)):
         if _DECODE in ranges:
-            grid.add_row(f"  {name}", _interval(ranges[_DECODE]))
+            note = f", {AS_MUCH_AS_FITS}" if expected.because == AS_MUCH_AS_FITS else ""
+            grid.add_row(f"  {name}", f"{_interval(ranges[_DECODE])}{note}")
     if expected.ceiling_tokens_per_s:
         share = f", {measured[_DECODE] / expected.ceiling_tokens_per_s:.0%} reached" if _DECODE in measured else ""
         grid.add_row("  ceiling", f"{rate(expected.ceiling_tokens_per_s)} tok/s by memory bandwidth alone{share}")
     if expected.because and not expected.achievable:
-        grid.add_row("  expected", f"no prediction: {expected.because}")
+        why = "too little is known" if expected.because == NOT_LOOKED.why else expected.because
+        grid.add_row("  expected", f"no prediction: {why}")
     if "prefill_tokens_per_s" in measured:
         grid.add_row("  prompt", f"{rate(measured['prefill_tokens_per_s'])} tok/s")
-    for key, label in (("time_to_first_token_s", "first token"), ("load_s", "load")):
+    for key, name in (("time_to_first_token_s", "first token"), ("load_s", "load")):
         if key in measured:
-            grid.add_row(f"  {label}", span(measured[key]))
+            grid.add_row(f"  {name}", span(measured[key]))
     return grid
 
 
@@ -122,11 +127,8 @@ def _finding(number: int, finding: Finding, root: str | None) -> RenderableType:
     grid.add_row("     because", finding.because)
     for evidence in finding.evidence:
         against = f" ({evidence.reference})" if evidence.reference else ""
-        source = f"  [{evidence.origin}: {evidence.source}]"
-        text = Text(f"{evidence.fact} = {fact_value(evidence.fact, evidence.value)}{against}").append(
-            source, style="dim"
-        )
-        grid.add_row("     evidence", text)
+        text = Text(f"{label(evidence.fact)}: {worded_value(evidence.fact, evidence.value)}{against}")
+        grid.add_row("     evidence", text.append(f"  [{evidence.origin}: {evidence.source}]", style="dim"))
     for fix in finding.fixes:
         then = fix.predicted.get(_DECODE)
         gives = f" → about {rate(then)} tok/s" if then else ""
@@ -161,8 +163,8 @@ def _known(subject: SubjectReport) -> list[RenderableType]:
     grid = _pair_grid()
     for item in subject.known:
         told = ", in words" if item.origin == "told" else ""
-        text = Text(fact_value(item.fact, item.value)).append(f"  [{item.source}{told}]", style="dim")
-        grid.add_row(f"  {item.fact}", text)
+        text = Text(worded_value(item.fact, item.value)).append(f"  [{item.source}{told}]", style="dim")
+        grid.add_row(f"  {label(item.fact)}", text)
     return [Text("Understood from the text", style="bold"), grid]
 
 
@@ -203,16 +205,18 @@ def _ruled_out(subject: SubjectReport, *, everything: bool) -> list[RenderableTy
 
 
 def _untold(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
-    """Suspicions first; where commands were asked for instead, the rest only on demand."""
+    """Suspicions first; the rest only on demand."""
     suspected = [item for item in subject.cannot_tell if item.suspected]
     others = [item for item in subject.cannot_tell if not item.suspected]
     parts: list[RenderableType] = (
         ["", Text("Suspected, not proven", style="bold"), _lacks(suspected)] if suspected else []
     )
-    if others and (everything or not _is_of_a_text(subject)):
+    if others and everything:
         parts += ["", Text("Could not tell", style="bold"), _lacks(others)]
     elif others:
-        parts += ["", Text(f"{len(others)} more causes could not be judged from this text: --all", style="dim")]
+        causes = f"{len(others)} {'more ' if suspected else ''}cause{'' if len(others) == 1 else 's'}"
+        where = " from this text" if _is_of_a_text(subject) else ""
+        parts += ["", Text(f"{causes} could not be judged{where}: --all", style="dim")]
     return parts
 
 

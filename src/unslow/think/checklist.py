@@ -12,6 +12,7 @@ from unslow.think.predict import Prediction, measured_rate
 from unslow.think.report import ChecklistItem
 
 Answer = tuple[bool | None, str]
+AS_FAST = "Is it as fast as this hardware allows?"
 _THROTTLE = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown"}
 _BUSY_ENOUGH = 0.8
 
@@ -26,7 +27,7 @@ def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem,
         ("Does the runtime see the GPU?", _with_gpu(_gpu_build)),
         ("Is flash attention on?", _flash_attention),
         ("Is the CPU free for the model?", _cpu_free),
-        ("Is it as fast as this hardware allows?", lambda c: _as_expected(c, achievable)),
+        (AS_FAST, lambda c: _as_expected(c, achievable)),
     )
     return tuple(_item(question, answer, case) for question, answer in questions)
 
@@ -109,4 +110,9 @@ def _as_expected(case: Case, achievable: Prediction | None) -> Answer:
     if achievable is None:
         return None, "no prediction"
     interval = achievable.tokens_per_s
-    return rate >= interval.low, f"{rate:.3g} tok/s, {interval.low:.3g} to {interval.high:.3g} expected"
+    return rate >= interval.low, f"{_speed(rate)} tok/s, {_speed(interval.low)} to {_speed(interval.high)} expected"
+
+
+def _speed(rate: float) -> str:
+    """Three digits, whole numbers from a hundred on."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 (three digits)

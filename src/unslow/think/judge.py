@@ -15,6 +15,7 @@ from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, Suspect
 from unslow.think.checklist import checklist
 from unslow.think.findings import priced_findings
 from unslow.think.predict import DECODE, Prediction, measured_rate, predict
+from unslow.think.quotes import quoted
 from unslow.think.report import (
     BudgetPart,
     Contradicted,
@@ -80,7 +81,7 @@ def judge(case: Case) -> SubjectReport:
         contradictions=_contradictions(case),
         notes=_notes(case),
     )
-    return summary(case, report)
+    return summary(case, quoted(case, report))
 
 
 def _notes(case: Case) -> tuple[str, ...]:
@@ -135,7 +136,9 @@ def _last_resorts_settled(answers: Answers) -> Answers:
     if not found:
         return answers
     explained = Absent(f"{causes[found[0]].title[0].lower()}{causes[found[0]].title[1:]}, which explains it")
-    return {n: explained if isinstance(a, Found) and causes[n].last_resort else a for n, a in answers.items()}
+    return {
+        n: explained if isinstance(a, Found) and causes[n].last_resort and not a.sure else a for n, a in answers.items()
+    }
 
 
 def _all_cures(case: Case, found: dict[str, Found]) -> Cure | None:
@@ -198,7 +201,7 @@ def _name(*parts: Known[str] | Unknown) -> str:
 
 def _devices(case: Case) -> tuple[str, ...]:
     names = [g.name.value_or("a GPU") for g in gpus_of(case)]
-    return (*names, case.machine.cpu.model.value_or("CPU"))
+    return (*names, case.machine.cpu.model.value_or("CPU" if names else "unknown hardware"))
 
 
 def machine_line(snapshot: Snapshot) -> dict[str, str | int | float | bool]:

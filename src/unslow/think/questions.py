@@ -1,43 +1,50 @@
 """What to ask next: the few commands that would settle most of what is open, ready to copy."""
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from unslow.catalog.devices import find_device
 from unslow.catalog.questions import Command, commands
-from unslow.facts.machine import Gpu
+from unslow.facts.placed import line_of
 from unslow.facts.snapshot import Case
-from unslow.think.adapt.vram import gpus_of
+from unslow.facts.values import Known, Origin
+from unslow.think.adapt.vram import gpus_of, seen_gpus
+from unslow.think.gpu_makers import maker_of
+from unslow.think.placeholders import filled
 from unslow.think.report import Question, Untold
 
 MOST = 3
 _SUSPICION = 6.0
 """A cause that something speaks for weighs as much as so many that nothing does."""
-_MAKERS = (("rtx", "NVIDIA"), ("gtx", "NVIDIA"), ("nvidia", "NVIDIA"), ("tesla", "NVIDIA"), ("quadro", "NVIDIA"),
-           ("radeon", "AMD"), ("amd", "AMD"))  # fmt: skip
+_UNSURE = 0.5
+"""A command of one operating system, where nobody says which one it is, is worth so much of the same elsewhere."""
+_BUILD = re.compile(r"b?(\d{3,6})\b")
 
 
 def questions(case: Case, untold: Sequence[Untold], most: int = MOST) -> tuple[Question, ...]:
     """The commands that give the missing facts of most causes, suspected ones first; at most `most`."""
     open_ = list(untold)
-    left = [command for command in commands() if _fits(command, case)]
+    left = [command for command in commands() if _fits(command, case) and not _is_there(command, case)]
     chosen: list[Question] = []
     while left and open_ and len(chosen) < most:
-        best = max(left, key=lambda command: _worth(command, open_))
+        best = max(left, key=lambda command: _worth(command, open_, case))
         settled = [one for one in open_ if _gives(best, one)]
         if not settled:
             break
-        chosen.append(Question(command=best.command, why=best.why, settles=tuple(_suspected_first(settled))))
+        chosen.append(_question(best, settled, case))
         open_ = [one for one in open_ if one not in settled]
         left.remove(best)
     return tuple(chosen)
 
 
-def _suspected_first(settled: Iterable[Untold]) -> list[str]:
-    return [one.cause for one in sorted(settled, key=lambda one: not one.suspected)]
+def _question(command: Command, settled: Iterable[Untold], case: Case) -> Question:
+    settles = tuple(one.cause for one in sorted(settled, key=lambda one: not one.suspected))
+    return Question(command=filled(command.command, case), why=command.why, settles=settles)
 
 
-def _worth(command: Command, open_: Iterable[Untold]) -> float:
-    return sum(_SUSPICION if one.suspected else 1.0 for one in open_ if _gives(command, one))
+def _worth(command: Command, open_: Iterable[Untold], case: Case) -> float:
+    weight = sum(_SUSPICION if one.suspected else 1.0 for one in open_ if _gives(command, one))
+    return weight * (_UNSURE if command.systems and not _system(case) else 1.0)
 
 
 def _gives(command: Command, untold: Untold) -> bool:
@@ -45,31 +52,80 @@ def _gives(command: Command, untold: Untold) -> bool:
     wanted = [path.strip() for path in untold.missing.split(" or ")]
     if any(path == given or path.startswith(f"{given}.") for path in wanted for given in command.gives):
         return True
-    return command.command.split(" ")[0] in untold.how_to_get and command.command in untold.how_to_get
+    return line_of(command.command).text in untold.how_to_get
+
+
+def _is_there(command: Command, case: Case) -> bool:
+    """Whether its output was given already: a program printed what only it shows, or all is known that it gives."""
+    printed = (fact for path in command.shown_by for fact in _at(case, path))
+    if any(isinstance(fact, Known) and fact.origin is not Origin.TOLD for fact in printed):
+        return True
+    return all(any(isinstance(fact, Known) for fact in _at(case, path)) for path in command.gives)
+
+
+def _at(case: Case, path: str) -> Iterator[Any]:
+    """The fact at a path, or of each item on the way; nothing where a list is not known."""
+    found: list[Any] = [case]
+    for step in path.split("."):
+        values = [fact.value if isinstance(fact, Known) else fact for fact in found]
+        if step.isdecimal():
+            found = [item for value in values if isinstance(value, list | tuple) for item in value]
+        else:
+            found = [getattr(value, step) for value in values if hasattr(value, step)]
+    return iter(found)
 
 
 def _fits(command: Command, case: Case) -> bool:
-    runtime = case.runtime.name.value_or("llama.cpp")
-    system = case.machine.system.name.value_or("Linux")
-    container = case.machine.system.container.value_or(case.runtime.container.value_or(""))
-    vendors = {_vendor(gpu).lower() for gpu in gpus_of(case)} - {""}
+    runtime = case.runtime.name.value_or("")
     return (
         (not command.runtimes or any(runtime.endswith(name) for name in command.runtimes))
-        and (not command.systems or _family(system) in command.systems)
-        and (not command.vendors or bool(vendors & {vendor.lower() for vendor in command.vendors}))
-        and (not command.containers or container in command.containers)
-        and not (command.systems and container and command.command.startswith("journalctl"))
+        and not (command.finds_the_runtime and runtime)
+        and _fits_the_system(command, case)
+        and _fits_the_gpu(command, case)
+        and _fits_the_version(command, case)
     )
 
 
-def _vendor(gpu: Gpu) -> str:
-    """Who made a GPU: as told, else by its name."""
-    name = gpu.name.value_or("")
-    known = find_device(name)
-    named = known.vendor if known else next((maker for word, maker in _MAKERS if word in name.lower()), "")
-    return str(gpu.vendor.value_or(named) or named)
+def _fits_the_system(command: Command, case: Case) -> bool:
+    container = _container(case)
+    if command.containers:
+        return container in command.containers
+    if command.systems and container and command.runtimes:
+        return False  # its log is the container's
+    system = _system(case) or ("Linux" if command.runtimes else "")
+    return not command.systems or system in command.systems
 
 
-def _family(system: str) -> str:
-    words = system.lower()
-    return "Windows" if "windows" in words else "macOS" if "mac" in words or "darwin" in words else "Linux"
+def _fits_the_gpu(command: Command, case: Case) -> bool:
+    makers = {maker_of(gpu).lower() for gpu in gpus_of(case)} - {""}
+    libraries = {device.library for device in seen_gpus(case)} - {""} | set(case.runtime.backends.value_or([]))
+    libraries |= {buffer.device for buffer in case.runtime.buffers.value_or([]) if buffer.on_gpu}
+    named = {name.rstrip("0123456789").lower() for name in libraries} - {"cpu", "rpc", "blas"}
+    return (not command.vendors or bool(makers & {vendor.lower() for vendor in command.vendors})) and (
+        not command.backends or not named or bool(named & {backend.lower() for backend in command.backends})
+    )
+
+
+def _fits_the_version(command: Command, case: Case) -> bool:
+    told = any(isinstance(v, Known) for v in (case.account.version_before, case.account.version_since))
+    found = _BUILD.match(case.runtime.version.value_or(""))
+    build = int(found[1]) if found else None
+    return (
+        (not command.compares_versions or told)
+        and (not command.since_build or build is None or build >= command.since_build)
+        and (not command.before_build or (build is not None and build < command.before_build))
+    )
+
+
+def _system(case: Case) -> str:
+    """The family of the operating system; empty where neither a word nor the hardware tells."""
+    words = case.machine.system.name.value_or(case.runtime.system.value_or("")).lower()
+    if "windows" in words:
+        return "Windows"
+    if "mac" in words or "darwin" in words or any(maker_of(gpu) == "Apple" for gpu in gpus_of(case)):
+        return "macOS"
+    return "Linux" if words or _container(case) else ""
+
+
+def _container(case: Case) -> str:
+    return str(case.runtime.container.value_or(case.machine.system.container.value_or("")))

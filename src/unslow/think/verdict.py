@@ -6,7 +6,7 @@ from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.account import WORTH_COMPARING, compared_by, ratio, remarks_on
-from unslow.think.adapt.experiments import names_phase
+from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.hardware import has_no_gpu
 from unslow.think.causes import all_causes
 from unslow.think.predict import Prediction
@@ -56,7 +56,7 @@ def _stands(finding: Finding) -> bool:
 
 
 def lost_speed(case: Case) -> bool:
-    """Whether a person shows that it was faster, or waits for something else: a usual speed is no answer to them then."""
+    """Whether a person shows that it was faster, or waits for something else: a usual speed is no answer to them."""
     account = case.account
     told = isinstance(account.slowdown, Known) or isinstance(account.version_since, Known)
     waits = names_phase(case, "load", "first_token") or bool(remarks_on(case, *_NOT_OF_SPEED))
@@ -69,7 +69,8 @@ def told_normal(case: Case) -> str:
     lost = isinstance(account.slowdown, Known) or isinstance(account.version_since, Known)
     if lost or compared_by(case, Topic.VERSION, Topic.DRIVER, Topic.SYSTEM, Topic.BUILD):
         return ""
-    if remarks_on(case, Topic.SATURATED):
+    threads = experiment_on(case, Topic.THREADS, metrics=("decode",))
+    if remarks_on(case, Topic.SATURATED) or (threads and not is_clear(threads)):
         return "more threads give nothing because a few of them already read memory as fast as it can be read"
     if has_no_gpu(case) and any(not _OTHERS.search(r.text) for r in remarks_on(case, Topic.CPU_BUSY)):
         return "there is no GPU, so the CPU is busy with every token, and reads all weights for each from RAM"

@@ -11,8 +11,9 @@ from unslow.facts.values import Unknown, reported
 from unslow.look.listeners import read_listeners
 from unslow.look.llama_server.address import front_of, url_of
 from unslow.look.llama_server.arguments import parse_settings
-from unslow.look.llama_server.process import find_one
+from unslow.look.llama_server.process import found_server
 from unslow.look.llama_server.router_log import lines_of
+from unslow.look.processes import read_process
 from unslow.look.system.recorded import RecordedSystem, Recorder
 
 
@@ -28,7 +29,7 @@ def front(parent: str = "bash", command: str = "", environment: str = "") -> str
         "/proc/40/cmdline": command.replace(" ", "\0"),
         "/proc/40/environ": "",
     }
-    found = find_one(FakeSystem(files=files), 42)
+    found = found_server(read_process(FakeSystem(files=files), 42))
     assert found
     return front_of(found).value_or("")
 

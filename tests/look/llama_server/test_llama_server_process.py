@@ -2,8 +2,8 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Absence, Unknown, reported
-from unslow.look.llama_server.process import absolute, find, find_one, is_llama_server, parse_status
-from unslow.look.processes import read_processes
+from unslow.look.llama_server.process import absolute, find, found_server, is_llama_server, parse_status
+from unslow.look.processes import read_process, read_processes
 from unslow.look.system import LookError
 
 STATUS = "Name:\tllama-server\nPid:\t42\nPPid:\t1\nVmRSS:\t 3248856 kB\nThreads:\t37\nCpus_allowed_list:\t0-3,8\n"
@@ -28,7 +28,7 @@ def pids(system: FakeSystem) -> list[int]:
 
 def test_a_server_with_its_settings_and_only_the_variables_that_matter():
     assert pids(machine()) == [42]
-    found = find_one(machine(), 42)
+    found = found_server(read_process(machine(), 42))
     assert found
     assert found.pid == 42
     assert found.command.need() == ["/bin/llama-server", "-m", "m.gguf", "-ngl", "20"]
@@ -42,7 +42,7 @@ def test_another_users_process_is_found_with_what_can_be_seen():
     denied = LookError("permission denied", Absence.FAILED, "run as the user who owns it")
     hidden = machine(**{"/proc/42/environ": denied, "/proc/42/cmdline": denied, "/proc/42/status": denied})
     assert pids(hidden) == [42]
-    found = find_one(hidden, 42)
+    found = found_server(read_process(hidden, 42))
     assert found
     assert found.environment.absence is Absence.FAILED
     assert found.command.absence is Absence.FAILED

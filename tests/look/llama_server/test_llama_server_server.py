@@ -8,8 +8,9 @@ from unslow.facts.values import Absence, Origin, Unknown
 from unslow.look.llama_server.address import url_of
 from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.llama_server.log_file import HEAD_BYTES, read_log
-from unslow.look.llama_server.process import find_one
+from unslow.look.llama_server.process import found_server
 from unslow.look.llama_server.server import read_server
+from unslow.look.processes import read_process
 from unslow.look.system import Answer, LookError
 
 FOLDER = Path(__file__).parents[2] / "machines" / "h200_llama_server_gpu_layers_set_too_low"
@@ -34,7 +35,7 @@ def machine(command: list[str] = COMMAND, http: bool = True, **files) -> FakeSys
 
 
 def subject_of(system: FakeSystem, key: str = ""):
-    found = find_one(system, 7)
+    found = found_server(read_process(system, 7))
     assert found
     return read_server(system, found, key)
 

@@ -12,6 +12,7 @@ from unslow.look.logs.command_end import runnable
         ("./llama-server -m m.gguf -c 8192 on my RTX 4090", "./llama-server -m m.gguf -c 8192"),
         ("vllm serve org/model --enforce-eager and it is slow", "vllm serve org/model --enforce-eager"),
         ("llama-server -m m.gguf -ngl 20, but slow", "llama-server -m m.gguf -ngl 20"),
+        ("llama-server -m m.gguf -b 512. CPU: i5-8400, b4000.", "llama-server -m m.gguf -b 512"),
         ("llama-server -fa on -m m.gguf --numa distribute", "llama-server -fa on -m m.gguf --numa distribute"),
         ("koboldcpp --tensor_split 3 1 --usecuda", "koboldcpp --tensor_split 3 1 --usecuda"),
         ("./main -m m.gguf -p secret -n 128", "./main -m m.gguf -n 128"),

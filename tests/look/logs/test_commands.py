@@ -109,3 +109,11 @@ def test_hostile_lines_are_read_in_bounds():
     for text in ("llama-server " + "-ngl " * 100_000, "llama-server -m 'never ends", "\\\n" * 10_000, "-" * 100_000):
         assert isinstance(llama(text), Seen)
         assert isinstance(general(text), Seen)
+
+
+def test_a_service_with_an_image_is_started_by_compose():
+    lines = ("services:", "  ollama:", "    image: ollama/ollama:0.5.7", '    ports: ["11434:11434"]')
+    container = general("\n".join(lines)).subject.runtime.container
+    assert isinstance(container, Known)
+    assert (container.value, container.source) == ("docker compose", "post:3")
+    assert general("    image: ollama/ollama") == Seen()

@@ -37,8 +37,8 @@ def test_a_stream_that_echoes_the_key_has_lost_it():
 @pytest.mark.parametrize(
     ("status", "absence", "word"),
     [
-        (401, Absence.FAILED, "wants an API key"),
-        (403, Absence.FAILED, "refuses this key"),
+        (401, Absence.FAILED, "refuses the key that was given"),
+        (403, Absence.FAILED, "refuses the key that was given"),
         (404, Absence.NOT_FOUND, "does not know"),
         (501, Absence.NOT_FOUND, "answered 501"),
         (500, Absence.FAILED, "answered 500"),
@@ -49,3 +49,9 @@ def test_what_a_status_means(status, absence, word):
         server(Answer(status, KEY.encode())).json("/x")
     assert caught.value.absence is absence
     assert KEY not in caught.value.why
+
+
+@pytest.mark.parametrize(("status", "word"), [(401, "wants an API key"), (403, "refuses this key")])
+def test_a_locked_server_that_was_given_no_key(status, word):
+    with pytest.raises(LookError, match=word):
+        Server(FakeSystem(http={f"GET {URL}/x": Answer(status, b"")}), URL).json("/x")

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from unslow.facts.snapshot import Snapshot, dump_snapshot, parse_snapshot
 from unslow.look.logs.registry import line_dialects
+from unslow.look.logs.stream import MOST_LINES_KEPT, LogStream, blocks
 from unslow.look.paste import Pasted, read_paste
 
 NEEDLES = sorted({needle for dialect in line_dialects().values() for needle in dialect.needles})
@@ -96,3 +97,20 @@ def test_a_line_without_end_takes_bounded_memory(piece: bytes):
 def test_escape_sequences_do_not_get_through():
     told = checked([b"\x1b]0;title\x07ggml_vulkan: 0 = \x1b[31mEvil GPU\x1b[0m (x) | uma: 0 |\n\x1b[2Jwords\n"])
     assert "\x1b" not in str(told)
+
+
+@pytest.mark.parametrize("line", [b"\n", b"a\n", b"gpu\r\n"])
+def test_millions_of_short_lines_cost_little_memory(line):
+    stream = LogStream(line_dialects(), "x")
+    for block in blocks([line * 1_000_000] * 3):
+        stream.feed(block)
+    tracemalloc.start()
+    try:
+        texts = stream.unread()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert stream.lines == 3_000_000
+    assert {texts[0].numbers[0], texts[-1].numbers[-1]} == {1, 3_000_000}
+    assert sum(len(text.lines) for text in texts) <= 2 * MOST_LINES_KEPT
+    assert peak < 40 << 20

@@ -168,5 +168,6 @@ def test_each_knob_has_its_words(change, fragment, again):
 def test_what_it_has_no_words_for_is_empty():
     assert koboldcpp.spell(Knob.POWER.to(300), Runtime()) == []
     assert koboldcpp.spell(Knob.THREADS.to(8), Runtime()) == ["--threads 8"]
-    assert koboldcpp.spell(Knob.CONTEXT_LENGTH.to(None), Runtime()) == ["--contextsize N", "by hand: with a smaller N than now"]
+    context = koboldcpp.spell(Knob.CONTEXT_LENGTH.to(None), Runtime())
+    assert context == ["--contextsize N", "by hand: with a smaller N than now"]
     assert facts().batch.origin is Origin.ESTIMATED

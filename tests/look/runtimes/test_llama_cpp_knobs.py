@@ -86,7 +86,13 @@ def test_graphs_that_a_variable_switches_off():
 
 def test_every_spelling_of_a_flag_is_replaced():
     command = ["llama-server", "--n-gpu-layers=5", "-fit", "off", "--gpu-layers", "20", "-m", "a b.gguf"]
-    assert changed_command(command, Knob.GPU_LAYERS.to(None), runtime(command)) == ["llama-server", "-fit", "off", "-m", "a b.gguf"]
+    assert changed_command(command, Knob.GPU_LAYERS.to(None), runtime(command)) == [
+        "llama-server",
+        "-fit",
+        "off",
+        "-m",
+        "a b.gguf",
+    ]
     assert changed_command(command, Knob.FIT.to(None)) == ["llama-server", "-m", "a b.gguf"]
 
 

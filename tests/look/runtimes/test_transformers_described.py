@@ -3,6 +3,7 @@
 import json
 from types import SimpleNamespace
 
+import pytest
 from fake_transformers import Config, Model, Tensor
 
 from unslow.facts.values import Unknown
@@ -75,12 +76,32 @@ def test_facts_of_a_model_between_gpu_and_cpu():
 
 
 def test_kernels_are_launched_one_by_one_unless_something_compiles():
-    assert subject_of(describe(Model()), 1).runtime.eager.need() is True
+    gpu = ("cuda:0", "cuda:0")
+    assert subject_of(describe(Model(gpu)), 1).runtime.eager.need() is True
     static = SimpleNamespace(use_cache=True, cache_implementation="static")
-    assert subject_of(describe(Model(generation_config=static)), 1).runtime.eager.need() is False
+    assert subject_of(describe(Model(gpu, generation_config=static)), 1).runtime.eager.need() is False
     compiled = SimpleNamespace(use_cache=False, cache_implementation=None, compile_config=object())
-    runtime = subject_of(describe(Model(generation_config=compiled)), 1).runtime
+    runtime = subject_of(describe(Model(gpu, generation_config=compiled)), 1).runtime
     assert (runtime.eager.need(), runtime.prompt_cache.need()) == (False, False)
+
+
+def test_without_a_gpu_there_are_no_graphs_to_be_switched_off():
+    eager = subject_of(describe(Model()), 1).runtime.eager
+    assert isinstance(eager, Unknown)
+    assert "no graphs" in eager.why
+
+
+@pytest.mark.parametrize(
+    ("capability", "features"),
+    [
+        ("AVX512", ["AVX512", "AVX2", "FMA", "F16C", "AVX"]),
+        ("AVX2", ["AVX2", "FMA", "F16C", "AVX"]),
+        ("SVE256", ["SVE256"]),
+    ],
+)
+def test_a_level_of_instructions_has_those_below_it(capability, features):
+    runtime = subject_of(describe(Model()) | {"torch": {"cpu": capability}}, 1).runtime
+    assert runtime.build_features.need() == features
 
 
 def test_a_torch_without_gpu_support_refuses_the_gpu():

@@ -22,35 +22,35 @@ def timed(model: Model, *args, **kwargs):
 
 
 def test_the_second_step_begins_the_answer():
-    ((sequences, done),) = timed(Model(), PROMPT, max_new_tokens=8)
+    ((sequences, done, _),) = timed(Model(), PROMPT, max_new_tokens=8)
     assert (sequences, done.prompt_tokens, done.generated_tokens) == (1, 64, 8)
     # begin is read at 0, the steps at 1 to 8, the end at 9
     assert (done.prefill_s, done.decode_s, done.client_total_s) == (2, 7, 9)
 
 
 def test_a_batch():
-    ((sequences, done),) = timed(Model(), input_ids=Tensor((4, 10)), max_new_tokens=8)
+    ((sequences, done, _),) = timed(Model(), input_ids=Tensor((4, 10)), max_new_tokens=8)
     assert (sequences, done.prompt_tokens, done.generated_tokens) == (4, 10, 8)
 
 
 def test_a_single_token_is_all_prompt():
-    ((_, done),) = timed(Model(), PROMPT, max_new_tokens=1)
+    ((_, done, _),) = timed(Model(), PROMPT, max_new_tokens=1)
     assert (done.prefill_s, done.decode_s) == (2, 0)
 
 
 def test_a_model_that_skips_hooks_does_not_tell_its_prompt_apart():
     model = Model()
     model.register_forward_pre_hook = lambda _hook: SimpleNamespace(remove=lambda: None)
-    ((_, done),) = timed(model, PROMPT, max_new_tokens=8)
+    ((_, done, _),) = timed(model, PROMPT, max_new_tokens=8)
     assert (done.prefill_s, done.decode_s) == (0, 1)
 
 
 def test_the_prompt_is_only_taken_off_where_it_is_given_back():
     encoder = Model(config=Config(), gives_back=False)
     encoder.config.is_encoder_decoder = True
-    ((_, done),) = timed(encoder, PROMPT, max_new_tokens=8)
+    ((_, done, _),) = timed(encoder, PROMPT, max_new_tokens=8)
     assert (done.prompt_tokens, done.generated_tokens) == (64, 8)
-    ((_, done),) = timed(Model(), inputs_embeds=Tensor((1, 64, 512)), max_new_tokens=8)
+    ((_, done, _),) = timed(Model(), inputs_embeds=Tensor((1, 64, 512)), max_new_tokens=8)
     assert (done.prompt_tokens, done.generated_tokens) == (64, 8)
 
 
@@ -58,7 +58,7 @@ def test_an_answer_with_scores_and_all():
     model = Model()
     plain = model.generate
     model.generate = lambda *a, **k: SimpleNamespace(sequences=plain(*a, **k))
-    ((_, done),) = timed(model, PROMPT, max_new_tokens=8)
+    ((_, done, _),) = timed(model, PROMPT, max_new_tokens=8)
     assert done.generated_tokens == 8
 
 

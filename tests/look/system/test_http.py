@@ -162,3 +162,10 @@ def test_a_stream_that_is_refused():
         pytest.raises(LookError, match="503: busy"),
     ):
         stream(url)
+
+
+def test_https_where_plain_http_is_spoken():
+    with server(OK + b"Content-Length: 0\r\n\r\n") as url, pytest.raises(LookError) as caught:
+        LiveSystem().request("GET", url.replace("http://", "https://"))
+    assert caught.value.why.endswith("it does not speak TLS")
+    assert caught.value.how_to_get == f"try {url}"

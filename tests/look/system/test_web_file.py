@@ -185,7 +185,7 @@ def test_a_handshake_that_never_ends_is_left():
 
 
 def test_a_server_without_encryption_is_not_taken_for_one_with():
-    with web_server({PATH: DATA}) as server, pytest.raises(LookError, match=r"SSL|broke off"):
+    with web_server({PATH: DATA}) as server, pytest.raises(LookError, match=r"does not speak TLS|broke off"):
         fetched(server.url.replace("http:", "https:") + PATH)
 
 

@@ -10,7 +10,6 @@ from unslow.look.command_line import UNSET, Setting
 from unslow.look.kernel.cpu_lists import parse_cpu_list
 from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.processes import Process, ancestors, read_process, words_of
-from unslow.look.system import System
 
 _NAMES = ("llama", "server", "com.docker.llam")  # the kernel keeps fifteen letters of a name
 _OWNERS = ("ollama", "LM Studio", "lm-studio", "llmster", ".lmstudio")
@@ -44,12 +43,6 @@ def find(processes: Sequence[Process]) -> list[Process]:
     servers = [process for process in processes if is_server(process) and not is_owned(process, processes)]
     parents = {process.parent_pid() for process in servers}
     return [process for process in servers if process.pid not in parents]
-
-
-def find_one(system: System, pid: int) -> FoundServer | None:
-    """The process if it is a llama-server; None for any other, and for one that is gone."""
-    process = read_process(system, pid)
-    return found_server(process) if is_server(process) else None
 
 
 def found_server(process: Process) -> FoundServer:
@@ -106,14 +99,13 @@ def parents_of(process: Process, most: int = 4) -> Iterator[Process]:
 
 
 def parse_status(text: str, source: str) -> dict[str, Fact[Any]]:
-    """Parent, resident bytes, threads and allowed CPUs of /proc/PID/status."""
+    """Process id, resident bytes, threads and allowed CPUs of /proc/PID/status."""
     fields = dict(re.findall(r"^(\w+):[ \t]*(.*)$", text, re.MULTILINE))
     missing = not_found(f"{source} does not say")
     cpus = len(parse_cpu_list(fields.get("Cpus_allowed_list", "")))
     resident = re.fullmatch(r"(\d{1,15}) kB", fields.get("VmRSS", ""))
     return {
         "Pid": _count(fields, "Pid", source),
-        "PPid": _count(fields, "PPid", source),
         "Threads": _count(fields, "Threads", source),
         "VmRSS": reported(int(resident[1]) * KIB, f"{source}: VmRSS") if resident else missing,
         "Cpus_allowed_list": reported(cpus, f"{source}: Cpus_allowed_list") if cpus else missing,

@@ -10,6 +10,7 @@ _WORDS = frozenset({
     "a", "an", "and", "at", "because", "but", "for", "from", "get", "gets", "getting", "gives", "i", "in", "is", "it",
     "my", "of", "or", "so", "the", "then", "this", "to", "using", "when", "where", "which", "while", "with",
 })  # fmt: skip
+_MARKS = (".", ",", ";", ":", "!", "?")
 _VALUES = frozenset({"on", "off", "auto", "true", "false", "none"})
 _PLAIN = re.compile(r"[a-z]+[.,!?]?")
 
@@ -17,15 +18,18 @@ _PLAIN = re.compile(r"[a-z]+[.,!?]?")
 def runnable(command: Sequence[str]) -> list[str]:
     """The command up to the first word that can't belong to it, without the text that the model was asked."""
     words = _without_prompts(command[: _end(command)])
-    return [*words[:-1], words[-1].rstrip(".,;")] if len(words) > 1 and len(words) < len(command) else words
+    return [*words[:-1], words[-1].rstrip("".join(_MARKS))] if len(words) > 1 and len(words) < len(command) else words
 
 
 def _end(command: Sequence[str]) -> int:
     flagged = False
     for at, word in enumerate(command):
         after_flag = at > 0 and command[at - 1].startswith("-")
-        if flagged and not word.startswith("-") and _is_prose(word, after_flag=after_flag):
-            return at
+        if flagged and not word.startswith("-"):
+            if _is_prose(word, after_flag=after_flag):
+                return at
+            if len(word) > 1 and word.endswith(_MARKS):
+                return at + 1
         flagged = flagged or word.startswith("-")
     return len(command)
 

@@ -31,13 +31,16 @@ _MARKS = ("\\", "^", "`")
 _CONTINUED = re.compile(r"\s[\\^`]\s*$")
 _END_OF_COMMAND = re.compile(r"(?<!\\)[`;]|\s(?:&&|\|\|?|2?>>?|<|#)\s|&\s*$")
 _VARIABLE = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{3,40})=("[^"\n]{0,200}"|'[^'\n]{0,200}'|[^\s,;\]"'`]{1,200})""")
+# an empty list hides every GPU; other variables that are empty say nothing
+_EMPTY_LIST = re.compile(r"""(?<![\w$])([A-Z]{3,10}_VISIBLE_DEVICES)=(?=["']?\s*$|\s+[./a-z])""")
 _WINDOWS_VARIABLE = re.compile(r"""(?:\$env:|\bsetx\s+)([A-Z][A-Z0-9_]{3,40})\s*=?\s*["']?([^\s"']{1,200})""")
 _LISTED_VARIABLE = re.compile(r"""^\s*-?\s*([A-Z][A-Z0-9_]{3,40}):\s+["']?([^\s"'#]{1,200})""")
 # words before a flag that take it back, or only speak of it
 _NOT_GIVEN = re.compile(
     r"(?i)\b(?:without|not|never|no|removed?|removing|drop|dropped|dropping|instead|try|tried|trying|suggest\w*|should|"
-    r"could|would|might|maybe|perhaps|if|lacks?|lacking|missing|omit\w*|support\w*)\W+(?:\w+\W+){0,2}$"
+    r"could|would|might|maybe|perhaps|if|lacks?|lacking|missing|omit\w*|support\w*|than)\W+(?:\w+\W+){0,2}$"
 )
+_OWN_RUNNER = re.compile(r"\bollama(?:\.exe)?[\"']? runner\b|\bollama_llama_server\b")
 _GENERAL = ("CUDA_", "HIP_", "ROCR_", "HSA_", "OMP_", "NCCL_", "ONEAPI_", "ZES_", "GPU_MAX_", "PYTORCH_", "HF_HOME")
 _CONTAINERS = re.compile(r"\b(docker|podman|nerdctl)(?: container)? (?:run|create)\b")
 _SERVICES, _IMAGE = re.compile(r"\s*services:\s*$"), re.compile(r"\s+image:\s*\S")
@@ -62,6 +65,7 @@ def parse_commands(commands: Commands, text: Text) -> Seen:
         words, environment = _found(commands, line.text)
         if len(words) > 1 or environment:
             said = placed(_known(commands.parse(words, environment)), text.where(line.first))
+            said = _decided(said) if _OWN_RUNNER.search(line.text) else said
             subject = _over(subject, said, environment, text.where(line.first))
             lines += line.end - line.first
     return Seen(subject=subject, lines=lines) if lines else Seen()
@@ -154,6 +158,7 @@ def _variables(line: str) -> dict[str, str]:
     if "=" not in line and ":" not in line and "setx" not in line:
         return {}
     found = {name: value.strip("\"'") for name, value in _VARIABLE.findall(line)}
+    found |= dict.fromkeys(_EMPTY_LIST.findall(line), "")
     return found or dict(_WINDOWS_VARIABLE.findall(line)) or dict(_LISTED_VARIABLE.findall(line))
 
 
@@ -166,6 +171,16 @@ def _known(subject: Subject) -> Subject:
         whole = len(command.value) > 1 and bool(command.value[0])
         changes["command"] = reported(masked_command(runnable(command.value)), command.source) if whole else NOT_LOOKED
     return msgspec.structs.replace(subject, runtime=msgspec.structs.replace(runtime, **changes))
+
+
+def _decided(subject: Subject) -> Subject:
+    """What a server gives to the program that it starts is what it decided on, and not what anybody asked for."""
+    runtime = subject.runtime
+    layers = runtime.gpu_layers_set
+    chosen = layers if isinstance(layers, Known) and layers.value >= 0 else runtime.gpu_layers
+    return msgspec.structs.replace(
+        subject, runtime=msgspec.structs.replace(runtime, gpu_layers=chosen, gpu_layers_set=NOT_LOOKED)
+    )
 
 
 def _over(base: Subject, said: Subject, environment: dict[str, str], where: str) -> Subject:

@@ -32,7 +32,7 @@ _AMOUNT = re.compile(rf"Amt: ?{_COUNT}/")
 _THREADS = re.compile(r"\[Threads: (\d{1,4}), (?:BlasThreads|BatchThreads): (\d{1,4})")
 _LAYERS = re.compile(r"Auto (?:Recommended|Selected) GPU Layers: (\d{1,4})")
 _BENCHMARK = re.compile(rf"(ProcessingSpeed|GenerationSpeed): {_NUMBER}T/s")
-_REFUSALS = ("GPU will not be used", "No GPU backend found")
+_REFUSALS = ("GPU will not be used", "No GPU backend found", "Non-BLAS library will be used")
 
 
 class KoboldReader:

@@ -23,7 +23,8 @@ _OPTION = re.compile(
 # behind an equals sign stands the value; behind a space or a colon often a sentence goes on
 _VARIABLE = re.compile(
     r"(?<![\w.])((?:OLLAMA|LLAMA_ARG)_[A-Z_]{2,40})[\"'`]?"
-    r"(?:\s?=\s?[\"'`]?([\w.:/\\+@%!~$&#*-]{1,200})|[: ]\s{0,2}[\"'`]?(-?\d[\w.]{0,20}|true|false|on|off|b?f16|q\d_\d)(?!\w))"
+    r"(?:\s?=\s?[\"'`]?([\w.:/\\+@%!~$&#*-]{1,200})"
+    r"|[: ]\s{0,2}[\"'`]?(-?\d[\w.]{0,20}|true|false|on|off|b?f16|q\d_\d)(?!\w))"
 )
 _RUN = re.compile(
     r"\bollama run((?: --?[a-z-]{2,20}(?:[ =](?:true|false|[\d.]+\w?))?){0,5}) ([\w./-]{2,120}(?::[\w.-]{1,60})?)"

@@ -50,7 +50,7 @@ class _Block:
     recognised: set[int] = field(default_factory=set)
 
     def forward(self) -> Iterator[tuple[int, str]]:
-        """The lines that nobody recognised, with their numbers, each made when it is asked for: there may be millions."""
+        """The lines that nobody recognised, with their numbers, each made when asked for: there may be millions."""
         start, number, end = 0, self.first, len(self.data)
         while start < end:
             stop = self.data.find(b"\n", start)

@@ -18,7 +18,8 @@ SOURCE = "Task Manager"
 
 _FORMS = (
     form(
-        r"(?i:(?:Dedicated|Shared) GPU memory|of (?:the )?shared )|(?<!\S)(?:GPU|NPU) ?\d{1,2}\W*$",
+        r"(?i:(?:Dedicated|Shared)\"? GPU memory|of (?:the )?shared |dedicated[^.]{0,30}\d ?GB\W{1,3}shared)"
+        r"|(?<!\S)(?:GPU|NPU) ?\d{1,2}\W*$",
         r"NVIDIA|AMD|Intel|Radeon|GeForce|GPU|GB|%|:\s",
     ),
 )
@@ -30,6 +31,12 @@ _IN_WORDS = re.compile(
     r"shared (?:GPU |video )?(?:memory|VRAM)",
     re.IGNORECASE,
 )
+_TYPED = re.compile(
+    r"(?:\bshared\W{0,2} GPU memory\W{0,3}|\bdedicated[^;\n]{0,30}GB\W{1,3}shared(?: GPU memory)? ?)"
+    r"(?:(?:rais|ris|grow|go)\w{1,4} )?(?:from \d[\d.]{0,5}(?: ?GB)? to )?(\d{1,4}(?:[.,]\d{1,2})?) ?(GB)(?!\s*/)",
+    re.IGNORECASE,
+)
+"""The figure of the page in a line of somebody's own."""
 _NONE_OF_ITS_OWN = re.compile(r"Dedicated GPU memory\s*$", re.IGNORECASE)
 _BEGIN = re.compile(r"(?<!\S)(?:GPU|NPU) ?(\d{1,2})?\s*:?$")
 _NAME = re.compile(r"(?<!\S)((NVIDIA|AMD|Intel|Radeon|GeForce)\b[^:|,]{2,80})$")
@@ -89,7 +96,7 @@ def _facts(line: Numbered) -> dict[str, Fact[Any]]:
         if sizes := pattern.search(line.text):
             facts[f"{kind}_used_bytes"] = amount(f"{sizes[1]} {sizes[3]}", "GB", line.source)
             facts[f"{kind}_total_bytes"] = amount(f"{sizes[2]} {sizes[3]}", "GB", line.source)
-    if told := _IN_WORDS.search(line.text):
+    if told := _IN_WORDS.search(line.text) or _TYPED.search(line.text):
         facts.setdefault("shared_used_bytes", amount(f"{told[1]} {told[2]}", "GB", line.source))
     if _NONE_OF_ITS_OWN.search(line.text):
         facts["vram_used_bytes"] = facts["vram_total_bytes"] = not_supported(

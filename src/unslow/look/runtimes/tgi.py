@@ -113,7 +113,7 @@ _TURNS: dict[Knob, Turn] = {
 
 
 def _by_hand(sentence: str) -> str:
-    return placed.at(placed.Place.HAND, sentence)
+    return placed.labelled(placed.Place.HAND, sentence)
 
 
 _OTHERS: dict[Knob, list[str]] = {

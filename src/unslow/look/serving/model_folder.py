@@ -34,7 +34,7 @@ def with_files(
             try:
                 read = model_facts(read_checkpoint(system, f"{root}{folder}"), folder)
             except LookError as error:
-                why = not_found(f"{written}: {error.why}")
+                why = not_found(error.why if error.why.startswith(written) else f"{written}: {error.why}")
                 continue
             return overlaid(read, Model(name=model.name, path=reported(folder, "its files")))
     missing: Fact[int] = model.weights_bytes if isinstance(model.weights_bytes, Known) else why

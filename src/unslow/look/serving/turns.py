@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from unslow.facts.knob import Change, Setting
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.look.serving.arguments import Flags
 from unslow.look.serving.restart import given_flags, restarted
@@ -16,7 +16,7 @@ PLACE = "N"
 MORE_MEMORY, MOST_MEMORY = 0.03, 0.97
 """A step of the share of GPU memory that a server takes, and the most that leaves room for what is not counted."""
 SHORTEST_CONTEXT = 4096
-UNTHINKING = [at(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')]
+UNTHINKING = [labelled(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')]
 
 _KV_TYPES = {"q8_0": "fp8", "q4_0": "fp8", "f16": "auto", "bf16": "auto"}
 

@@ -16,6 +16,8 @@ EXPLAINED_SHARE = 0.5
 THERMAL = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
 POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
 
+_AT_WORK = frozenset({"P0", "P1", "P2"})
+
 
 class LoadedGpu(NamedTuple):
     """A GPU at work; `at` is where its readings stand, `place` where the GPU itself does."""
@@ -50,9 +52,17 @@ def loaded_gpus(case: Case) -> list[LoadedGpu]:
     for number, gpu in enumerate(gpus_of(case)):
         if gpu.index in used and gpu.index in sampled:
             found.append(_sampled(gpu, number, *sampled[gpu.index]))
-        elif gpu.index in used and gpu.busy.value_or(0) >= BUSY:
+        elif gpu.index in used and _is_at_work(gpu):
             found.append(_now(gpu, number))
     return found
+
+
+def _is_at_work(gpu: Gpu) -> bool:
+    """Whether a GPU is busy; where nobody read that, a chip that is held back at full performance state is."""
+    if isinstance(gpu.busy, Known):
+        return gpu.busy.value >= BUSY
+    reasons = set(gpu.event_reasons.value_or([]))
+    return gpu.performance_state.value_or("") in _AT_WORK and bool(reasons & (THERMAL | POWER))
 
 
 def _sampled(gpu: Gpu, number: int, place: int, under: GpuUnderLoad) -> LoadedGpu:

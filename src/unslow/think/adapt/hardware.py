@@ -13,7 +13,7 @@ from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.vram import gpus_of, gpus_used
 
 _INTEGRATED = re.compile(
-    r"\bIntel\b(?!.*\bArc\b).*\b(?:Graphics|Mobile)\b"
+    r"\bIntel\b(?!.*\bArc\b).*\b(?:Graphics|Mobile)\b|\bArc(?:\(TM\))? (?:1[34]0[VT]|Graphics)"
     r"|\b(?:U?HD|Iris|Vega \d{1,2}|Radeon(?:\(TM\))? (?:R\d )?Graphics|(?:6|7|8)\d{2}[MS]|80[456]0S)\b(?! ?XT)",
     re.IGNORECASE,
 )
@@ -22,6 +22,10 @@ _APPLE = re.compile(
 )
 
 _MAC_ONLY = re.compile(r"\bv?mlx\b|\bmlx[-_]", re.IGNORECASE)
+
+
+MUCH_FASTER = 1.5
+"""Of the bandwidths: between GPUs that are closer, other reasons decide which is used."""
 
 
 def device_of(gpu: Gpu) -> Device | None:
@@ -35,6 +39,12 @@ def is_integrated(gpu: Gpu) -> bool:
         return gpu.kind.value == "integrated"
     known = device_of(gpu)
     return known.unified if known else is_integrated_name(gpu.name.value_or(""))
+
+
+def is_much_faster(one: Gpu, other: Gpu) -> bool:
+    """Whether the memory of one GPU has far more bandwidth than that of another, by the catalogue."""
+    fast, slow = device_of(one), device_of(other)
+    return bool(fast and slow and fast.memory_bytes_per_s > MUCH_FASTER * slow.memory_bytes_per_s > 0)
 
 
 def is_integrated_name(name: str) -> bool:

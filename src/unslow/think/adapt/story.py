@@ -28,6 +28,8 @@ def lost_since_a_version(case: Case) -> bool:
     """Whether the author says that another version or driver was well."""
     if isinstance(case.account.version_since, Known) or isinstance(case.account.version_before, Known):
         return True
+    if remarks_on(case, Topic.GOING_BACK_HELPS):
+        return True
     topics = {topic for comparison in case.account.comparisons.value_or(()) for topic in comparison.differs}
     return bool(topics & {Topic.VERSION, Topic.DRIVER})
 

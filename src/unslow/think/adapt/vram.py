@@ -11,6 +11,7 @@ from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, FIT_MARGIN_BYTE
 NOBODYS_BYTES = 512 * MIB
 """GPU memory that belongs to no listed process on a healthy machine: the driver and the display."""
 
+_OF_OLLAMA = {"ollama", "ollama_llama_server"}
 _WHOLE_SHARE = 0.6
 _WHOLE_BYTES = 1.5 * GIB
 """Weights on the host that are more than a token table: this share of the model, or where that is unknown, so much."""
@@ -64,26 +65,33 @@ def _processes(case: Case) -> list[GpuProcess]:
 
 
 def _is_own(case: Case, process: GpuProcess) -> bool:
-    """Whether a process is the runtime: by its number, else by the name that llama.cpp's server has."""
+    """Whether a process is the runtime: by its number, else by the name that llama.cpp's server or Ollama has."""
     pid = case.runtime.pid
-    return process.pid == pid.value if isinstance(pid, Known) else _has_own_name(process)
+    return process.pid == pid.value if isinstance(pid, Known) else _has_own_name(case, process)
 
 
-def _has_own_name(process: GpuProcess) -> bool:
-    return process.name.value_or("").replace("\\", "/").rpartition("/")[2].removesuffix(".exe") == "llama-server"
+def _has_own_name(case: Case, process: GpuProcess) -> bool:
+    program = process.name.value_or("").replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
+    ollama = "ollama" in case.runtime.name.value_or("").lower()
+    return program == "llama-server" or (ollama and program in _OF_OLLAMA)
 
 
 def own_is_known(case: Case) -> bool:
     """Whether the runtime's own process can be told from strangers; after a failed load there is none."""
     if case.runtime.state.value_or("") == "failed":
         return True
-    return isinstance(case.runtime.pid, Known) or any(_has_own_name(p) for p in _processes(case))
+    return isinstance(case.runtime.pid, Known) or any(_has_own_name(case, p) for p in _processes(case))
 
 
 def strangers(case: Case) -> list[GpuProcess]:
     """Processes that hold memory on the runtime's GPUs and are not the runtime, the largest first."""
     others = (p for p in _processes(case) if not _is_own(case, p))
     return sorted(others, key=lambda p: -p.vram_bytes.value_or(0))
+
+
+def gpus_held(case: Case) -> tuple[Gpu, ...]:
+    """The GPUs that list the runtime's own process; none where no list is known or it is on none of them."""
+    return tuple(g for g in gpus_of(case) if any(_is_own(case, p) for p in g.processes.value_or([])))
 
 
 def own_vram_bytes(case: Case) -> float | None:
@@ -128,16 +136,29 @@ def runtime_sees_gpu(case: Case) -> bool | None:
         return True
     if isinstance(runtime.gpu_refused, Known) or isinstance(runtime.devices, Known):
         return False
+    if isinstance(runtime.gpu_layers, Known):
+        return None  # no layer is there: for want of a backend, or of room
     return False if whole_on_host(case) or _holds_nothing(case) else None
 
 
 def _says_that_it_uses_one(case: Case) -> bool:
     runtime = case.runtime
-    if any(b.on_gpu for b in runtime.buffers.value_or([])) or isinstance(runtime.gpu_layers, Known):
-        return True  # llama.cpp counts offloaded layers only where a GPU backend exists
+    if any(b.on_gpu for b in runtime.buffers.value_or([])) or _counts_layers(case):
+        return True
     if runtime.vram_share.value_or(0) > 0 or runtime.size_vram_bytes.value_or(0) > 0:
         return True
     return bool(seen_gpus(case))
+
+
+def _counts_layers(case: Case) -> bool:
+    """Whether there are layers on a GPU, or none of them by a program that counts them only where it has a GPU."""
+    runtime = case.runtime
+    if runtime.gpu_layers.value_or(0) > 0:
+        return True
+    if isinstance(runtime.gpu_refused, Known) or not isinstance(runtime.gpu_layers, Known):
+        return False
+    ollama = "ollama" in runtime.name.value_or("").lower()  # it counts them without one too, if it saw none
+    return not ollama or isinstance(runtime.available_bytes, Known)
 
 
 def whole_on_host(case: Case) -> bool:

@@ -6,7 +6,7 @@ from unslow.facts.units import MIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.placement import layers_left_on_host
-from unslow.think.adapt.vram import buffers_of, gpus_of, runtime_sees_gpu
+from unslow.think.adapt.vram import buffers_of, gpus_held, gpus_of, runtime_sees_gpu
 
 _TABLE_BYTES = 1024 * MIB
 """No token table is much larger: what else of the model lies in the host's memory is there to be computed with."""
@@ -40,4 +40,6 @@ def gpus_computing(case: Case) -> int | None:
         return parallel
     if isinstance(case.machine.gpus, Known) and len(gpus_of(case)) <= 1:
         return len(gpus_of(case))
-    return 1 if case.runtime.split_mode.value_or("") == "none" else None
+    if case.runtime.split_mode.value_or("") == "none":
+        return 1
+    return len(gpus_held(case)) or None

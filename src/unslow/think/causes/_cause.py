@@ -34,6 +34,8 @@ class Found(NamedTuple):
     remedies: tuple[Remedy, ...] = ()
     explains: tuple[str, ...] | None = None
     speedup: float | None = None
+    sure: bool = False
+    """Whether it stands beside other causes, though it is a last resort."""
 
 
 class Absent(NamedTuple):

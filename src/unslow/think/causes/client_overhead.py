@@ -17,6 +17,8 @@ suggestion requests, let proxies pass streams.
 Answers do not change.
 """
 
+import re
+
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
@@ -31,6 +33,8 @@ LOST = 0.7
 """Of the server's speed: a client that shows less loses it itself."""
 DELAY_S = 1.0
 CURL = 'time curl -s http://127.0.0.1:PORT/v1/completions -d \'{"prompt":"Hi","max_tokens":64}\''
+_DIFFERENT = re.compile(r"(?i)\d ?m?s\b|second|slow|fast|delay|instant|instead|fix|solv|quick|wait|hang|lag|refused")
+_SECONDS = re.compile(r"(?<![\w.:])(\d{1,4}(?:\.\d{1,3})?) ?s(?:ec(?:ond)?s?)?\b")
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -71,16 +75,35 @@ def _delayed(case: Case, delay: float) -> Found:
 
 def _by_name(case: Case) -> Found | None:
     """The same pause before every request to `localhost`: IPv6 is tried first where the server listens on IPv4."""
-    pause, name = remarks_on(case, Topic.CONSTANT_DELAY), remarks_on(case, Topic.LOCALHOST_URL)
+    pause = remarks_on(case, Topic.CONSTANT_DELAY)
+    name = [r for r in remarks_on(case, Topic.LOCALHOST_URL) if "localhost" in r.text.lower()]
     url = "localhost" in case.runtime.url.value_or("")
-    both = [r for r in name if "127.0.0.1" in r.text and "localhost" in r.text.lower()]
+    both = [r for r in name if "127.0.0.1" in r.text and _DIFFERENT.search(r.text)]
     if both:  # one name against the other is a trial
         words = f"`localhost` is tried over IPv6 first: {both[0].text}"
         return _found(words, cite_remarks(case, both), "127.0.0.1 instead of localhost", None)
+    if trial := _by_address(case):
+        return trial
     if not pause or not (name or url):
         return None
     words = f"the client asks for `localhost`, which is tried over IPv6 first: {pause[0].text}"
     return _found(words, cite_remarks(case, [*pause[:1], *name[:1]]), "127.0.0.1 instead of localhost", None)
+
+
+def _by_address(case: Case) -> Found | None:
+    """How long a request takes by the name and by the number, each in a line of its own."""
+    said = remarks_on(case, Topic.LOCALHOST_URL)
+    by_name = next((r for r in said if "localhost" in r.text.lower() and _SECONDS.search(r.text)), None)
+    by_number = next((r for r in said if "127.0.0.1" in r.text and _SECONDS.search(r.text)), None)
+    if not by_name or not by_number or _seconds(by_name.text) < 2 * _seconds(by_number.text):
+        return None
+    words = f"`localhost` is tried over IPv6 first: {by_name.text}, and {by_number.text}"
+    return _found(words, cite_remarks(case, [by_name, by_number]), "127.0.0.1 instead of localhost", None)
+
+
+def _seconds(text: str) -> float:
+    found = _SECONDS.search(text)
+    return float(found[1]) if found else 0.0
 
 
 def _by_trial(case: Case) -> Found | None:

@@ -24,11 +24,19 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, first_known
-from unslow.think.adapt.account import ratio
+from unslow.think.adapt.account import ratio, remarks_on
 from unslow.think.adapt.demand import fitting_placement, read_demand
 from unslow.think.adapt.experiments import experiment_on
-from unslow.think.adapt.placement import counted_layers, grown_beyond_weights, layers_left_on_host
+from unslow.think.adapt.hardware import vram_total_bytes
+from unslow.think.adapt.placement import (
+    counted_layers,
+    grown_beyond_weights,
+    layers_left_on_host,
+    seen_split,
+    set_on_purpose,
+)
 from unslow.think.adapt.shape import kv_per_token, read_shape
+from unslow.think.adapt.story import lost_since_a_version
 from unslow.think.adapt.vram import available_vram_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, fact_at
@@ -43,13 +51,15 @@ _SETTING = re.compile(
 )
 LONG = 8192
 """Tokens: a shorter context is not what makes a model grow."""
+VERY_LONG, ROOMY = 65536, 0.7
+"""Tokens of a context that takes gigabytes in any model, and a share of the GPU that leaves room for a usual one."""
 HEADROOM = 2
 """A conversation may grow to twice what was seen before it would be cut."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """See how many more layers would fit at the context that is used, or whether the weights alone would fit."""
-    return first_to_decide(case, _by_layers, _by_reckoning, _by_sizes, _by_trial)
+    return first_to_decide(case, _by_layers, _by_reckoning, _by_sizes, _by_trial, _by_room)
 
 
 def _by_layers(case: Case) -> Found | Absent:
@@ -135,6 +145,25 @@ def _by_sizes(case: Case) -> Found | None:
     )
 
 
+def _by_room(case: Case) -> Found | None:
+    """A split model whose weights alone would leave room on the GPU, with a context as long as few ever use."""
+    split, name, vram = seen_split(case), _where_set(case), vram_total_bytes(case)
+    weights = float(case.model.weights_bytes.value_or(0))
+    if not split or not name or not vram or not weights or set_on_purpose(case) or lost_since_a_version(case):
+        return None
+    context = fact_at(case, name).need()
+    if context < VERY_LONG or weights > ROOMY * vram or remarks_on(case, Topic.OTHER_VRAM_USER, Topic.VRAM_FREE):
+        return None
+    return Found(
+        because=f"{split.words} with a context of {context} tokens, and the weights of {weights / GIB:.0f} GiB alone "
+        f"would leave room on a GPU of {vram / GIB:.0f} GiB",
+        evidence=(cite(case, name, f"{weights / GIB:.0f} GiB of weights"), cite(case, split.fact)),
+        remedies=(
+            Remedy(Knob.CONTEXT_LENGTH.to(None, "as long as the conversations are"), None, "long chats are cut"),
+        ),
+    )
+
+
 def _where_set(case: Case) -> str:
     """The fact that tells the context: as it runs, as it was asked for, or as it is where nobody asks."""
     names = ("runtime.context_length", "runtime.context_set", "runtime.context_default")
@@ -178,6 +207,7 @@ CAUSE = Cause(
             "runtime.longest_sequence",
             "runtime.asked_bytes",
             "runtime.size_bytes",
+            "model.weights_bytes",
             "account.comparisons",
         ),
         (

@@ -33,6 +33,7 @@ from unslow.think.adapt.experiments import experiment_on, names_phase
 from unslow.think.adapt.hardware import is_unified, vram_total_bytes
 from unslow.think.adapt.placement import read_placement, seen_split
 from unslow.think.adapt.shape import ACTIVE_PART, is_mixture, read_shape
+from unslow.think.adapt.story import lost_since_a_version
 from unslow.think.adapt.vram import available_vram_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
@@ -59,19 +60,25 @@ def _by_words(case: Case) -> Found | Suspected | None:
         return None
     room, held = remarks_on(case, Topic.VRAM_FREE), remarks_on(case, Topic.GPU_UNUSED, Topic.GPU_IDLE)
     tried = experiment_on(case, Topic.EXPERTS)
-    if not room and not held and tried is None:
+    if not room and not held and tried is None and not _surely_fits(case):
         return Suspected(said[0].text, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
     shown = (
         *cite_remarks(case, (*said[:1], *room[:1], *held[:1])),
         *((cite_comparison(case, tried),) if tried else ()),
     )
-    why = "the GPU has room for more of them" if room else "the GPU waits for the CPU"
+    why = "the GPU has room for more of them" if room or _surely_fits(case) else "the GPU waits for the CPU"
     return Found(
         because=f"experts are computed by the CPU, and {why}: {said[0].text}",
         evidence=shown,
         remedies=(Remedy(Knob.EXPERTS_ON_CPU.to(None, "only as many on the CPU as lack room on the GPU")),),
         explains=("weights_spill_to_ram", "gpu_layers_set_too_low", "model_outside_envelope", "gpu_backend_not_loaded"),
     )
+
+
+def _surely_fits(case: Case) -> bool:
+    """Whether all of the model fits on the GPU, whatever else a desktop holds there."""
+    weights, vram = case.model.weights_bytes.value_or(0), vram_total_bytes(case)
+    return bool(weights and vram) and weights + COMPUTE_BUFFER_BYTES < SURELY_FREE * (vram or 0.0)
 
 
 def _by_setting(case: Case) -> Found | Absent | None:
@@ -130,7 +137,7 @@ def _by_size(case: Case) -> Found | Absent | None:
     """A mixture that is larger than the GPU's memory and is divided by whole layers."""
     if not _is_mixture(case):
         return Absent("the model is no mixture of experts") if case.model.experts.value_or(1) == 0 else None
-    if is_unified(case) or case.runtime.tensor_overrides.value_or([]):
+    if is_unified(case) or case.runtime.tensor_overrides.value_or([]) or lost_since_a_version(case):
         return None
     where, fact = _on_cpu(case)
     vram, weights = vram_total_bytes(case), _weights(case)

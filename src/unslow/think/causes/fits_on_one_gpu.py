@@ -46,7 +46,7 @@ def _by_trial(case: Case) -> Found | Absent | Suspected | None:
         return None
     if not is_clear(tried):
         return Absent("one GPU is no faster")
-    if max(len(gpus_of(case)), gpus_computing(case) or 0) < 2:  # noqa: PLR2004 (several)
+    if (gpus_computing(case) or len(gpus_of(case))) < 2:  # noqa: PLR2004 (several)
         return Suspected("another number of GPUs is faster", "how many GPUs compute now", SHOW)
     words = f"on one GPU instead of several it is {times_as_fast(tried)}"
     return _found(words, (cite_comparison(case, tried),), gain_of(tried))

@@ -38,10 +38,13 @@ from unslow.think.report import Evidence
 
 _HOST_BACKENDS = {"CPU", "BLAS", "RPC", "LLAMAFILE", "AMX"}
 _NAMES_A_GPU = re.compile(
-    r"/dev/(?:kfd|dri|nvidia)|amdgpu|permission|driver|devices? (?:was |were )?detected", re.IGNORECASE
+    r"/dev/(?:kfd|dri|nvidia)|amdgpu|permission|driver|devices? (?:was |were )?detected|gfx ?\d"
+    r"|(?:rocm|cuda|vulkan) device",
+    re.IGNORECASE,
 )
 _PRINTED = re.compile(
-    r"is_available\(\)|\d\+cpu\b|:[\w.-]{0,30}-?cpu\b|device\(cpu|platform\W{1,3}cpu|cpu[- ]only (?:build|wheel|torch|pytorch|binary|image)|initialize nvml"
+    r"is_available\(\)|\d\+cpu\b|:[\w.-]{0,30}-?cpu\b|device\(cpu|platform\W{1,3}cpu"
+    r"|cpu[- ]only (?:build|wheel|torch|pytorch|binary|image)|initialize nvml"
     r"|(?:built|compiled) without (?:cuda|gpu|cublas|hip|rocm|vulkan|metal)",
     re.IGNORECASE,
 )

@@ -137,7 +137,7 @@ def _by_room(case: Case) -> Found | Absent:
     total = shape.layers + 1
     if asked >= total:
         return Absent(f"{asked} layers asked for, the model has {total}")
-    available = _room(case)
+    available, seen = _room(case)
     context = case.runtime.context_length.value_or(4096)
     room = fitting_placement(case, shape, available, context)
     fitting = int(room.gpu_layers) + room.output_on_gpu
@@ -147,8 +147,8 @@ def _by_room(case: Case) -> Found | Absent:
     cure = Cure(vram_bytes=available)
     who = "the default of this build" if setting == "gpu_layers" else "a setting"
     return Found(
-        because=f"{who} keeps {total - asked} of {total} layers on the CPU; the GPU had "
-        f"{available / GIB:.0f} GiB free, enough for {fitting}",
+        because=f"{who} keeps {total - asked} of {total} layers on the CPU; "
+        f"{_in_words(case, available, seen=seen)} {fitting}",
         evidence=(cite(case, f"runtime.{setting}", f"{total} layers, {fitting} of them fit"), *free_before_load(case)),
         cure=cure,
         remedies=(_remedy(setting, fitting, total, cure),),
@@ -175,15 +175,23 @@ def _asked(case: Case) -> tuple[int | None, str]:
     return None, ""
 
 
-def _room(case: Case) -> float:
-    """What was free; where nobody looked, what is free on any card of this size that shows a desktop."""
+def _room(case: Case) -> tuple[float, bool]:
+    """What was free, and whether somebody saw it; else what is free on any card of this size that shows a desktop."""
     try:
-        return available_vram_bytes(case)
+        return available_vram_bytes(case), True
     except MissingFactError:
         total = vram_total_bytes(case)
         if total is None:
             raise
-        return SURELY_FREE * total
+        return SURELY_FREE * total, False
+
+
+def _in_words(case: Case, available: float, *, seen: bool) -> str:
+    """The room as it is known: what nobody saw is not said to have been seen."""
+    if seen:
+        return f"the GPU had {available / GIB:.0f} GiB free, enough for"
+    total = vram_total_bytes(case) or available
+    return f"where nothing else fills it, a GPU of {total / GIB:.0f} GiB holds"
 
 
 def _remedy(setting: str, fitting: int, total: int, cure: Cure) -> Remedy:

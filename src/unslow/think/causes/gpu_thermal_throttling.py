@@ -24,7 +24,7 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.experiments import blames
+from unslow.think.adapt.experiments import blames, is_report
 from unslow.think.adapt.gpu_load import THERMAL, LoadedGpu, explains
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
@@ -91,7 +91,7 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
     share = gpu.clock_share or 1.0
     if share > LOW:
         return Absent(f"a thermal reason is set, and the clocks are at {share:.0%} of their maximum")
-    if not must_be_slow(case) or not explains(share, shortfall(case)):
+    if not (is_report(case) or must_be_slow(case)) or not explains(share, shortfall(case)):
         return Absent(f"clocks at {share:.0%} of their maximum do not explain the speed")
     evidence = (cite(case, f"{gpu.at}.event_reasons"), cite(case, f"{gpu.at}.clock_hz", f"{share:.0%} of the maximum"))
     return _found(f"{_temperature(gpu)}the GPU is throttled by heat to {share:.0%} of its clocks", evidence)

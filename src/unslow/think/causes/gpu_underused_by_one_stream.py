@@ -33,7 +33,7 @@ def check(case: Case) -> Found | Absent:
     path = "runtime.slots" if isinstance(case.runtime.slots, Known) else "runtime.max_sequences"
     slots = ask_for(case, path, SHOW)
     if slots > 1:
-        return Absent(f"{slots} requests are answered at once")
+        return Absent(f"up to {slots} requests may be answered at once")
     said = remarks_on(case, Topic.QUEUED)
     waiting = case.runtime.deferred_requests.value_or(0)
     if not said and not waiting:

@@ -48,9 +48,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
 def _by_counters(case: Case) -> Found | Absent | Suspected:
     preempted = case.runtime.preemptions.value_or(0)
     if preempted:
-        return _found(
-            f"{preempted} times a request was thrown out of the KV cache", (cite(case, "runtime.preemptions"),)
-        )
+        return _by_count(case, preempted)
     usage = ask_for(case, "runtime.kv_usage", SHOW)
     if usage < FULL:
         return Absent(f"{usage:.0%} of the KV cache is in use")
@@ -65,6 +63,25 @@ def _by_counters(case: Case) -> Found | Absent | Suspected:
     if isinstance(case.runtime.preemptions, Known):
         return Absent(f"{words}, and no request was thrown out")
     return Suspected(words, "runtime.preemptions", SHOW)
+
+
+def _by_count(case: Case, preempted: int) -> Found | Suspected:
+    """So many were thrown out: proof in a log, and of a counter only while the cache is short."""
+    words = f"{preempted} times a request was thrown out of the KV cache"
+    if _is_total(case) and not _is_pressed(case):
+        return Suspected(f"{words} since the server started", "how often that happens now", SHOW)
+    return _found(words, (cite(case, "runtime.preemptions"),))
+
+
+def _is_total(case: Case) -> bool:
+    """Whether the count is one of a server that may have run for weeks, rather than of a log."""
+    counted = case.runtime.preemptions
+    return isinstance(counted, Known) and isinstance(case.runtime.url, Known) and "/metrics" in counted.source
+
+
+def _is_pressed(case: Case) -> bool:
+    """Whether the cache is short now: nearly full, or requests wait."""
+    return case.runtime.kv_usage.value_or(0.0) >= FULL or case.runtime.deferred_requests.value_or(0) > 0
 
 
 def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:

@@ -36,17 +36,40 @@ ROOM_FOR = 2
 """Layers that must fit beside the margin: room for less than that is what rounding leaves."""
 FAR_LESS = 0.6
 """Of what was planned for the GPUs: with less in use, the plan was wrong."""
+JUST_AS_FREE = 0.9
+"""Of what was free before the load: a model that is in part on the GPU takes more than the rest."""
 BARELY = 1.25
 """Where more than this times what was free is asked for, it is no matter of a careful estimate."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold what is free after the load against what a layer takes."""
+    refused = _by_own_sum(case)
+    if refused:
+        return refused
     if seen_split(case) is None and _has_no_part_left_out(case) and not remarks_on(case, Topic.LAYERS_FIT_BY_HAND):
         return Absent("no layer was left out by an estimate")
     if set_on_purpose(case):
         return Absent("a setting decides on the number of layers")
     return first_to_decide(case, _by_reading, _by_plan, _by_hand, _by_words)
+
+
+def _by_own_sum(case: Case) -> Found | None:
+    """No layer on the GPU, though by the runtime's own sum all of it had room there."""
+    runtime = case.runtime
+    asked, available = float(runtime.asked_bytes.value_or(0)), float(runtime.available_bytes.value_or(0))
+    none = runtime.gpu_layers.value_or(None) == 0 and runtime.layers.value_or(0) > 1
+    if not none or set_on_purpose(case) or not 0 < asked <= available:
+        return None
+    return Found(
+        because=f"no layer is on the GPU, though {asked / GIB:.1f} GiB were asked for and {available / GIB:.1f} GiB "
+        "were free by the runtime's own sum",
+        evidence=(
+            cite(case, "runtime.asked_bytes", f"{available / GIB:.1f} GiB free"),
+            cite(case, "runtime.gpu_layers"),
+        ),
+        remedies=(Remedy(Knob.GPU_LAYERS.to(None, "all layers, by hand"), None, "it may run out"),),
+    )
 
 
 def _has_no_part_left_out(case: Case) -> bool:
@@ -57,6 +80,8 @@ def _has_no_part_left_out(case: Case) -> bool:
 
 def _by_reading(case: Case) -> Found | Absent:
     free, layer, margin = _free_now(case), _layer_bytes(case), margin_bytes(case)
+    if free > JUST_AS_FREE * available_vram_bytes(case):
+        raise missing("how much GPU memory is free after the load", CAUSE.ask)  # this was read before it
     if free < margin + ROOM_FOR * layer:
         return Absent(
             f"{free / GIB:.1f} GiB are free, a layer takes {layer / GIB:.1f} and the margin {margin / GIB:.1f}"
@@ -123,8 +148,9 @@ def _free_now(case: Case) -> float:
 def _layer_bytes(case: Case) -> float:
     """A layer with its share of the cache: by the runtime's own sum, else by the model."""
     runtime = case.runtime
-    if isinstance(runtime.asked_bytes, Known) and runtime.layers.value_or(0):
-        return runtime.asked_bytes.value / runtime.layers.value_or(1)
+    layers = runtime.layers.value_or(0) or case.model.layers.value_or(0)
+    if isinstance(runtime.asked_bytes, Known) and layers:
+        return runtime.asked_bytes.value / layers
     shape = read_shape(case)
     return shape.layer_bytes + shape.kv_bytes_per_token * runtime.context_length.need() / max(1, shape.layers)
 

@@ -34,9 +34,15 @@ from unslow.think.report import Evidence
 
 MANY = 3
 """Loads: two are a start and a change of mind."""
+LONG_S = 5.0
+"""Seconds of `load duration`: a model that is loaded takes a fraction of one."""
 _AGAIN = re.compile(
     r"every|each|again|between|in turn|constant|always|keeps? |repeat|alternat|\d times|keep_?alive", re.IGNORECASE
 )
+_LOADS = re.compile(
+    r"load|evict|restart|eject|swapp|switch|alternat|keep_?alive|num_ctx|start(?:ing|ed)", re.IGNORECASE
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+")
 SHOW = "Ollama: `journalctl -u ollama --since '1 hour ago' | grep -E 'starting (runner|llama)|ctx-size|load_duration'`"
 
 
@@ -51,7 +57,9 @@ def _by_loads(case: Case) -> Found | Absent | Suspected | None:
         ask_for(case, "runtime.loads", SHOW)
         return None
     if len(loads.value) < MANY:
-        return None if remarks_on(case, Topic.RELOADS) else Absent("loaded no more often than a start takes")
+        if remarks_on(case, Topic.RELOADS):
+            return None
+        return _waited(case) or Absent("loaded no more often than a start takes")
     contexts, models = _changes(loads.value, "context_length"), _changes(loads.value, "model")
     words = f"the model was loaded {len(loads.value)} times"
     evidence = (_cited(loads),)
@@ -61,6 +69,18 @@ def _by_loads(case: Case) -> Found | Absent | Suspected | None:
     if models >= MANY - 1:
         return _found(f"{words}: more models take turns than stay loaded", evidence)
     return Suspected(words, "why it was unloaded in between", SHOW)
+
+
+def _waited(case: Case) -> Suspected | None:
+    """A request that had to wait for a load: Ollama counts the load of the request itself, not that of its start."""
+    waited = case.run.load_s.value_or(0.0)
+    if (
+        waited < LONG_S
+        or "ollama" not in case.runtime.name.value_or("").lower()
+        or not case.run.completions.value_or(())
+    ):
+        return None
+    return Suspected(f"the request waited {waited:.0f} s for the model to load", "whether the next one waits too", SHOW)
 
 
 def _changes(loads: list[PastLoad], name: str) -> int:
@@ -91,7 +111,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     said = remarks_on(case, Topic.RELOADS)
     if not said:
         return None
-    again = [r for r in said if _AGAIN.search(r.text)]
+    again = [r for r in said if any(_AGAIN.search(s) and _LOADS.search(s) for s in _SENTENCE.split(r.text))]
     if not again or names_phase(case, "decode", "prefill"):
         return Suspected(said[0].text, "how often the model is loaded", SHOW)
     return _found(f"the model is loaded again and again: {again[0].text}", cite_remarks(case, again))

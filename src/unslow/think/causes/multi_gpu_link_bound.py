@@ -17,8 +17,10 @@ The split that is faster here: by layers over PCIe, by rows or tensors over NVLi
 Answers do not change beyond rounding. By layers each GPU needs room for its own part of the KV cache.
 """
 
+import re
+
 from unslow.catalog.changes import VersionChange, changes_at
-from unslow.facts.account import Topic
+from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
@@ -35,6 +37,7 @@ from unslow.think.report import Evidence
 from unslow.think.slowness import shortfall
 
 SHOW = "`nvidia-smi topo -m`, and `llama-bench -m MODEL -sm layer,row` (vLLM: both `--tensor-parallel-size`)"
+_SPLITS = re.compile(r"\b(row|layer|tensor|none)s?\b\W{1,3}\d")
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -44,7 +47,7 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 def _by_trial(case: Case) -> Found | Absent | None:
     topics = (Topic.TENSOR_PARALLEL, Topic.SPLIT_MODE)
-    tried = experiment_on(case, *topics, Topic.GPU_COUNT, Topic.LINK, Topic.VERSION)
+    tried = experiment_on(case, *topics, Topic.GPU_COUNT, Topic.LINK) or _across_versions(case)
     if tried is None or not set(tried.differs) & set(topics):
         return None
     if not is_clear(tried):
@@ -53,6 +56,12 @@ def _by_trial(case: Case) -> Found | Absent | None:
     words = f"without {what} it is {times_as_fast(tried)}: the GPUs wait for each other"
     found = _found(words, (cite_comparison(case, tried),), None, gain_of(tried))
     return found._replace(explains=("runtime_version_regressed",)) if Topic.VERSION in tried.differs else found
+
+
+def _across_versions(case: Case) -> Comparison | None:
+    """Two speeds that are labelled with two ways to split, whatever versions are named beside them."""
+    found = [c for c in case.account.comparisons.value_or(()) if set(c.differs) == {Topic.SPLIT_MODE, Topic.VERSION}]
+    return next((c for c in found if len(set(_SPLITS.findall(c.text.lower()))) > 1), None)
 
 
 def _by_change(case: Case) -> Found | None:

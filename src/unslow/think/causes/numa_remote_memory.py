@@ -30,6 +30,8 @@ from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_
 from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly
 
+EVEN = 1.5
+_AMOUNT = re.compile(r"(?i)\bnode ?\d\b[^\d;]{1,8}(\d{1,9}(?:\.\d+)?) ?[kmgt]i?b\b")
 _OF_MEMORY = re.compile(r"free|full|idle|empty|miss|foreign|remote|cross|memory|numa|socket", re.IGNORECASE)
 """Nodes of a cluster are called nodes too."""
 
@@ -53,8 +55,17 @@ def _by_trial(case: Case) -> Found | None:
 
 def _by_words(case: Case) -> Found | None:
     """Free memory or work by node, as somebody read it off."""
-    said = [remark for remark in remarks_on(case, Topic.NODE_IMBALANCE) if _OF_MEMORY.search(remark.text)]
+    seen = [remark for remark in remarks_on(case, Topic.NODE_IMBALANCE) if _OF_MEMORY.search(remark.text)]
+    said = [remark for remark in seen if not _is_even(remark.text)]
     return _found(f"the weights lie on one memory node: {said[0].text}", cite_remarks(case, said)) if said else None
+
+
+def _is_even(text: str) -> bool:
+    """Whether a table of what a process has on each node shows about the same for all."""
+    if "numastat" not in text.lower():
+        return False
+    amounts = [float(found[1]) for found in _AMOUNT.finditer(text)]
+    return len(amounts) > 1 and max(amounts) < EVEN * min(amounts)
 
 
 def _by_settings(case: Case) -> Absent | Suspected | None:

@@ -23,8 +23,9 @@ from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.demand import read_demand
+from unslow.think.adapt.hardware import is_much_faster
 from unslow.think.adapt.placement import layers_left_on_host, seen_split
-from unslow.think.adapt.vram import failed_on_gpu, own_is_known, seen_gpus, strangers
+from unslow.think.adapt.vram import failed_on_gpu, gpus_held, gpus_of, own_is_known, seen_gpus, strangers
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
 from unslow.think.causes._routes import cite_remarks, first_to_decide
@@ -32,13 +33,15 @@ from unslow.think.report import Evidence
 
 LEAST_UNACCOUNTED = 2 * GIB
 """The driver and a desktop take less."""
+FILLED = 0.5
+"""Of a GPU's memory: with so much of it taken, a model that fills a card has no room there."""
 LEAST_SHARE = 0.1
 """Of what was free: less comes and goes with any desktop."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold what strangers have against what the model lacks, or one load against another."""
-    return first_to_decide(case, _by_loads, _by_two_readings, _by_list, _by_account, _by_words)
+    return first_to_decide(case, _by_loads, _by_two_readings, _by_better_gpu, _by_list, _by_account, _by_words)
 
 
 def _by_list(case: Case) -> Found | Absent:
@@ -64,7 +67,10 @@ def _by_list(case: Case) -> Found | Absent:
     return Found(
         because=f"{names} hold{'s' if len(others) == 1 else ''} {held / GIB:.1f} GiB of GPU memory; the model lacks "
         f"{lacking / GIB:.1f} GiB",
-        evidence=(*(_evidence(p.pid, p.vram_bytes, lacking) for p in others[:3]), *free_before_load(case)),
+        evidence=(
+            *(_evidence(p.pid, p.vram_bytes, f"{lacking / GIB:.1f} GiB lacking") for p in others[:3]),
+            *free_before_load(case),
+        ),
         cure=None if failed else Cure(vram_bytes=available + held),
         remedies=(
             Remedy(
@@ -112,6 +118,24 @@ def _by_two_readings(case: Case) -> Found | None:
             Remedy(Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi`, and close it"), None, "unsaved work"),
         ),
     )
+
+
+def _by_better_gpu(case: Case) -> Found | None:
+    """A stranger fills the fast GPU, and the model had to go to a slow one."""
+    own = gpus_held(case)
+    for gpu in () if len(gpus_of(case)) < 2 or not own else gpus_of(case):  # noqa: PLR2004 (several)
+        others = sorted(gpu.processes.value_or([]), key=lambda p: -p.vram_bytes.value_or(0))
+        held = sum(p.vram_bytes.value_or(0) for p in others)
+        full = held > FILLED * (gpu.vram_total_bytes.value_or(0) or held * 2)
+        if gpu not in own and full and all(is_much_faster(gpu, one) for one in own):
+            name, process = gpu.name.value_or("the faster GPU"), others[0]
+            return Found(
+                because=f"{process.name.value_or('another program')} (pid {process.pid}) holds {held / GIB:.1f} GiB "
+                f"of {name}, so the model is on {own[0].name.value_or('a slower GPU')}",
+                evidence=(_evidence(process.pid, process.vram_bytes, f"{name} is the faster GPU"),),
+                remedies=(Remedy(Knob.OTHER_PROCESS.to(process.pid, "move it to the slower GPU, or close it")),),
+            )
+    return None
 
 
 def _was_robbed(poor: PastLoad, rich: PastLoad) -> bool:
@@ -172,11 +196,11 @@ def _by_words(case: Case) -> Found | Suspected | None:
     )
 
 
-def _evidence(pid: int, vram: Known[int] | Unknown, lacking: float) -> Evidence:
+def _evidence(pid: int, vram: Known[int] | Unknown, reference: str) -> Evidence:
     if isinstance(vram, Unknown):
         raise MissingFactError(vram)
     return Evidence(
-        fact=f"machine.gpus.processes.{pid}.vram_bytes", value=vram.value, reference=f"{lacking / GIB:.1f} GiB lacking",
+        fact=f"machine.gpus.processes.{pid}.vram_bytes", value=vram.value, reference=reference,
         origin=str(vram.origin), source=vram.source,
     )  # fmt: skip
 

@@ -59,6 +59,8 @@ def _by_log(case: Case) -> Found | Absent:
     if not runtime.gpu_layers.value_or(1):
         return Absent("no layer is on the GPU")
     on_gpu, layers = runtime.gpu_layers.value_or(0), runtime.layers.value_or(0)
+    if isinstance(runtime.gpu_layers, Known) and on_gpu < layers - 1:
+        return Absent(f"{on_gpu}/{layers} layers are on the GPU: more than one is not")
     counted = f"; {on_gpu} of {layers} layers are on the GPU" if layers else ""
     return _found(case, f"the output layer is computed by the CPU{counted}", cite(case, "runtime.output_on_gpu"))
 

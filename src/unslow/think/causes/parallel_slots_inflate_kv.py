@@ -43,7 +43,7 @@ def check(case: Case) -> Found | Absent | Suspected:
         return Absent(f"{slots} slots share one cache")
     if case.runtime.busy_slots.value_or(0) >= IN_USE:
         return Absent(f"{case.runtime.busy_slots.value_or(0)} of {slots} slots are in use")
-    return first_to_decide(case, _by_layers, _by_reckoning, _by_sizes)
+    return first_to_decide(case, _by_layers, _by_reckoning, _by_sizes, _by_setting)
 
 
 def _by_layers(case: Case) -> Found | Absent:
@@ -85,6 +85,15 @@ def _by_sizes(case: Case) -> Found | None:
         return None
     because = f"{grown.size / GIB:.0f} GiB are taken for {slots} slots, and the weights are about "
     return _found(case, f"{because}{grown.weights / GIB:.0f} GiB: alone they would fit on the GPU", None)
+
+
+def _by_setting(case: Case) -> Suspected | None:
+    """Slots that were asked for, each with a cache of its own, beside a model that found no room."""
+    split = seen_split(case)
+    if split is None:
+        return None
+    words = f"{split.words}, and {case.runtime.slots.need()} slots have a KV cache each"
+    return Suspected(words, "runtime.kv_bytes", CAUSE.ask)
 
 
 def _found(case: Case, because: str, cure: Cure | None) -> Found:

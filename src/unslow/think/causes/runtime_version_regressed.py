@@ -17,7 +17,7 @@ An older version lacks the newer one's fixes, security fixes among them.
 
 import re
 
-from unslow.facts.account import Comparison, Topic
+from unslow.facts.account import Comparison, Remark, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
@@ -33,6 +33,13 @@ _OTHERWISE_EXPLAINED = (
     Topic.THROTTLED, Topic.GPU_CLOCK_LOW, Topic.WRONG_GPU,
 )  # fmt: skip
 """What comes with an update more often than slower code: a GPU backend that is gone, a memory that is full."""
+_WITH_EITHER = (
+    "weights_spill_to_ram", "experts_on_cpu", "prefill_pcie_bound", "model_outside_envelope", "gpu_layers_set_too_low",
+    "output_layer_on_cpu",
+)  # fmt: skip
+"""What is there with both versions, and so can't be the difference between them."""
+_BISECTED = re.compile(r"(?i)bisect\w* (?:to|points?|shows?|lands?|found)|first bad commit")
+_ONCE_MORE = re.compile(r"(?i)\bagain\b|\bback to\b|\bsame (?:machine|config|settings|model|flags)\b")
 _WENT_BACK = re.compile(r"(?i)downgrad|roll\w* ?back|revert|\bback\b|bisect|first bad|driver")
 """Somebody tried; that an older version was well, without saying which, may be a memory of other days."""
 USUAL_LOSS = 2.5
@@ -58,11 +65,18 @@ def _by_boundary(case: Case) -> Found | Absent | Suspected | None:
     loss, shown = _loss(case, trial)
     sides = tuple(cite(case, f"account.{name}") for name in known)
     if (known and shown) or len(known) == len(_VERSIONS) or back:
-        return _found(case, loss, (*sides, *shown, *cite_remarks(case, back[:1])))
+        found = _found(case, loss, (*sides, *shown, *cite_remarks(case, back[:1])))
+        return found._replace(sure=True, explains=_WITH_EITHER) if _is_tried(case, back) else found
     if trial and ratio(trial) < USUAL_LOSS and Topic.VERSION in trial.differs:
         return _found(case, loss, shown)
     lacking = "the speed with the version before" if known else "which version was well, and which is not"
     return Suspected("it got slower with a version", lacking, CAUSE.ask)
+
+
+def _is_tried(case: Case, back: list[Remark]) -> bool:
+    """Whether somebody bisected it, or measured one version, the other, and the first again."""
+    again = (c for c in case.account.comparisons.value_or(()) if c.differs == (Topic.VERSION,))
+    return any(_BISECTED.search(r.text) for r in back) or any(_ONCE_MORE.search(c.text) for c in again)
 
 
 def _trial(case: Case, *, both: bool) -> Comparison | None:

@@ -15,6 +15,8 @@ machine handles mapped files badly; keep the model loaded.
 Answers do not change.
 """
 
+import re
+
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Disk
@@ -34,6 +36,7 @@ FASTEST = {"hdd": 0.28 * GB, "network": 1.2 * GB, "ssd": 0.56 * GB}
 SLOW_RATE = 0.5 * GB
 CRAWL_RATE = 0.25 * GB
 """Less than any disk gives that is worth keeping models on: whatever the disk, the load itself is what is slow."""
+_RATE = re.compile(r"(?i)\b\d{1,3} ?mb/s")
 SHOW = "`df -T MODEL; lsblk -d -o NAME,ROTA,TRAN; sudo dd if=MODEL of=/dev/null bs=16M count=256 iflag=direct`"
 
 
@@ -88,7 +91,8 @@ def _complained_of(case: Case, seconds: float) -> Found:
 def _by_words(case: Case) -> Found | None:
     """A complaint about the load, with the medium that it comes from."""
     said = remarks_on(case, Topic.SLOW_SHARE)
-    if not said or not names_phase(case, "load"):
+    measured = any(_RATE.search(remark.text) for remark in said)
+    if not said or not (names_phase(case, "load") or (measured and names_phase(case, "first_token"))):
         return None
     return _found(f"the model comes from a slow place: {said[0].text}", cite_remarks(case, said[:1]), None)
 

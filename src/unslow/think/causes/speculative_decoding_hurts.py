@@ -40,10 +40,18 @@ NEAR = 0.02
 """Speeds that are this close in proportion are the same figure, rounded."""
 _WITHOUT = re.compile(
     r"(?i)(?:without(?: it| the| a)?(?: draft\w*| speculat\w*| mtp| eagle)?|\bno(?: draft| spec\w*| mtp)"
-    r"|\b(?:draft|mtp|spec\w*) off|baseline|plain|disabled)[^.;\d]{0,16}(\d{1,6}(?:\.\d+)?)"
+    r"|\b(?:draft|mtp|spec\w*) off|baseline|plain|disabled|(?:switched|turned) (?:it )?off"
+    r"|\boff(?=:))[^.;\d]{0,16}(\d{1,6}(?:\.\d+)?)"
+    r"|(\d{1,6}(?:\.\d+)?) ?(?:tok\w*/s\w*|t/s|tps)? (?:without|when off|off\b)"
 )
+_SWITCHED_ON = re.compile(
+    r"(?i)(?:enabl\w+|turn\w* on|switch\w* on|add\w*|with)\b[^.;\d]{0,40}(\d{1,6}(?:\.\d+)?)[^.;\d]{0,8}(?:->|→"
+    r"|\bto\b) ?(\d{1,6}(?:\.\d+)?)"
+)
+"""The speed before and since the draft was switched on."""
 _SLOWS = re.compile(
-    r"(?i)(?:draft\w*|specul\w*|mtp|eagle\S*)[^.;]{0,40}(?:slower|lowers?|reduces?|hurts?|slows?|halves|worse|degrad\w*)"
+    r"(?i)(?:draft\w*|specul\w*|mtp|eagle\S*)[^.;]{0,40}(?:slower|lowers?|reduces?|hurts?|slows?|halves|worse"
+    r"|degrad\w*)"
     r"|slower with (?:\w+ ){0,2}(?:draft|specul|mtp)"
 )
 USUAL_TOKENS = 3
@@ -78,7 +86,10 @@ def _drafting_is_slow(case: Case, tried: Comparison) -> bool:
     """Whether the slow side is the one that drafts: in so many words, or by the speed beside `without`."""
     plain = _WITHOUT.search(tried.text)
     if plain:
-        return abs(float(plain[1]) - tried.fast) < NEAR * tried.fast
+        return abs(float(plain[1] or plain[2]) - tried.fast) < NEAR * tried.fast
+    switched = _SWITCHED_ON.search(tried.text)
+    if switched and float(switched[1]) > float(switched[2]):
+        return True
     return bool(_SLOWS.search(tried.text)) or bool(remarks_on(case, Topic.NO_GAIN))
 
 

@@ -46,6 +46,8 @@ _RARE_WEIGHTS = re.compile(r"\bbf16\b|\bbfloat16\b|\biq[1-4]_\w+|\btq[12]_0\b|\b
 VULKAN_FLASH_SINCE = 5336
 """The build of llama.cpp from which Vulkan has flash attention on any GPU (May 2025)."""
 _LACKS = re.compile(r"unsupported op|not supported by (?:the )?(?:backend|gpu)|falling back to cpu", re.IGNORECASE)
+_SWITCHED_OFF = re.compile(r"flash attention", re.IGNORECASE)
+"""What a runtime does without where the GPU lacks it: it is then off, and nothing of it runs on the CPU."""
 CLEARLY = 3.0
 """Times slower than another type: no matter of bytes, where the types are of like size."""
 SLOWER_CACHE = 1.5
@@ -65,7 +67,9 @@ def check(case: Case) -> Found | Absent | Suspected:
 def _by_word_of_the_backend(case: Case) -> Found | None:
     """The runtime itself names operations that its GPU backend lacks."""
     said = remarks_on(case, Topic.OPERATION_ON_CPU)
-    warned = [line for line in case.runtime.warnings.value_or([]) if _LACKS.search(line)]
+    warned = [
+        line for line in case.runtime.warnings.value_or([]) if _LACKS.search(line) and not _SWITCHED_OFF.search(line)
+    ]
     if not said and not warned:
         return None
     shown = cite_remarks(case, said[:2]) or (cite(case, "runtime.warnings"),)

@@ -29,7 +29,7 @@ from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.hardware import is_unified, unified_limit_bytes
 from unslow.think.adapt.shape import kv_per_token
 from unslow.think.adapt.story import tells_only_of_slowness
-from unslow.think.adapt.vram import seen_gpus
+from unslow.think.adapt.vram import buffers_of, seen_gpus
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
@@ -41,6 +41,11 @@ NEWER_SYSTEMS = 1.1
 """Times the share that every macOS gives: so much more do newer ones, where nobody says what the limit is."""
 _LIMIT = re.compile(r"wired limit|wired_limit|working set|memory pressure", re.IGNORECASE)
 _FULL = re.compile(r"\b(?:9\d|100) ?%")
+_EXCEEDED = re.compile(r"greater than the recommended max working set", re.IGNORECASE)
+_PRESSED = re.compile(
+    r"memory pressure[^.;]{0,12}\b(?:high|red|yellow|critical)|\b(?:high|heavy|red|yellow|critical) memory pressure",
+    re.IGNORECASE,
+)
 LEAST_PACKED, PACKED_SHARE = 4 * GIB, 0.2
 """In the compressor, of a Mac that is in trouble: a healthy one keeps a few gigabytes there."""
 FILLED = 0.7
@@ -52,7 +57,16 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold what the model takes against what the GPU may have, and look for pressure."""
     if not is_unified(case):
         return Absent("no GPU here shares the memory of the host")
-    return first_to_decide(case, _by_pressure, _by_compressor, _by_limit, _by_words)
+    return first_to_decide(case, _by_pressure, _by_compressor, _by_warning, _by_limit, _by_words)
+
+
+def _by_warning(case: Case) -> Found | None:
+    """Metal's own word that more was allocated than it may keep in reach of the GPU."""
+    warned = next((line for line in case.runtime.warnings.value_or([]) if _EXCEEDED.search(line)), "")
+    if not warned:
+        return None
+    return _found(f"the model is larger than the GPU's share of the memory: {warned}",
+                  (cite(case, "runtime.warnings"),), _limit(case)[0])  # fmt: skip
 
 
 def _by_limit(case: Case) -> Found | Absent | Suspected | None:
@@ -82,8 +96,9 @@ def _asked(case: Case) -> tuple[float, str]:
     if isinstance(case.runtime.asked_bytes, Known):
         return float(case.runtime.asked_bytes.value), "runtime.asked_bytes"
     cache = kv_per_token(case) * case.runtime.context_length.value_or(0)
-    weights = case.model.weights_bytes.value_or(0)
-    return (weights + cache if weights else 0.0), "model.weights_bytes"
+    weights = case.model.weights_bytes.value_or(0) or sum(b.bytes for b in buffers_of(case, "model", on_gpu=True))
+    known = isinstance(case.model.weights_bytes, Known)
+    return (weights + cache if weights else 0.0), "model.weights_bytes" if known else "runtime.buffers"
 
 
 def _limit(case: Case) -> tuple[float, str]:
@@ -150,6 +165,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
         remark
         for remark in said
         if (limited and _FULL.search(remark.text))
+        or _PRESSED.search(remark.text)
         or (_PAGED.search(remark.text) and (filled or amount_bytes(remark.text)))
     ]
     if not seen:
@@ -174,7 +190,14 @@ CAUSE = Cause(
     title="The shared memory of GPU and CPU is too small",
     phase="decode",
     needs=(
-        ("runtime.asked_bytes", "model.weights_bytes", "machine.memory.pressure", "account.remarks"),
+        (
+            "runtime.asked_bytes",
+            "model.weights_bytes",
+            "runtime.buffers",
+            "runtime.warnings",
+            "machine.memory.pressure",
+            "account.remarks",
+        ),
         (
             "machine.system.name",
             "machine.cpu.model",

@@ -18,12 +18,15 @@ A shorter context cuts long conversations; a q8_0 cache and a smaller quant chan
 is computed does not change them beyond rounding.
 """
 
+import re
+
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.cache_type import can_shrink_cache
 from unslow.think.adapt.demand import Demand, read_demand
 from unslow.think.adapt.hardware import has_no_gpu, is_unified, vram_total_bytes
 from unslow.think.adapt.placement import counted_layers, layers_left_on_host, seen_split, set_on_purpose
@@ -37,6 +40,8 @@ from unslow.think.physics.kv_cache import element_bytes
 from unslow.think.report import Evidence
 
 _FEWEST_BITS = 2.0
+_HALF_CACHE = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), None, "answers change slightly")
+_KEPT_BACK = re.compile(r"offloaded to the (?:cpu|disk)|dispatched on the cpu", re.IGNORECASE)
 _ABOUT = {"gpu_layers", "layers", "runtime.gpu_layers", "runtime.layers"}
 
 
@@ -52,7 +57,7 @@ def _by_demand(case: Case) -> Found | Absent:
     if not left:
         return Absent(f"{layers.on_gpu}/{layers.total} layers are on the GPU")
     demand = read_demand(case)
-    if demand.lacking <= 0:
+    if demand.lacking <= 0 or _had_room(case):
         return Absent(f"there was room: {demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free")
     return Found(
         because=f"{left} of {layers.total} layers run on the CPU, all or in part: the model asks for "
@@ -65,6 +70,12 @@ def _by_demand(case: Case) -> Found | Absent:
         cure=EVERYTHING,
         remedies=(*_smaller_cache(case, demand), _smaller_weights(case, demand)),
     )
+
+
+def _had_room(case: Case) -> bool:
+    """Whether all of it fits by the runtime's own sum, which holds whatever margin the runtime wants."""
+    runtime = case.runtime
+    return 0 < runtime.asked_bytes.value_or(0) <= runtime.available_bytes.value_or(0)
 
 
 def _by_count(case: Case) -> Found | Absent | Suspected | None:
@@ -83,7 +94,7 @@ def _by_count(case: Case) -> Found | Absent | Suspected | None:
         cure=EVERYTHING,
         remedies=(
             Remedy(Knob.CONTEXT_LENGTH.to(None, "a shorter context frees GPU memory"), None, "long chats are cut"),
-            Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), None, "answers change slightly"),
+            *((_HALF_CACHE,) if can_shrink_cache(case) else ()),
             Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, "quality falls with the quant"),
         ),
     )
@@ -92,11 +103,13 @@ def _by_count(case: Case) -> Found | Absent | Suspected | None:
 def _by_word_of_the_runtime(case: Case) -> Found | None:
     """The runtime says that it kept weights back, as Accelerate does for what does not fit."""
     said = remarks_on(case, Topic.WEIGHTS_ON_HOST)
-    if not said or has_no_gpu(case):
+    warned = [line for line in case.runtime.warnings.value_or([]) if _KEPT_BACK.search(line)]
+    if not (said or warned) or has_no_gpu(case):
         return None
     change = Knob.QUANT.to(None, "a quant or a model that fits on the GPU")
-    because = f"part of the weights stays in the host's memory: {said[0].text}"
-    return Found(because, cite_remarks(case, said[:1]), EVERYTHING, (Remedy(change, None, "quality falls"),))
+    because = f"part of the weights stays in the host's memory: {warned[0] if warned else said[0].text}"
+    shown = (cite(case, "runtime.warnings"),) if warned else cite_remarks(case, said[:1])
+    return Found(because, shown, EVERYTHING, (Remedy(change, None, "quality falls"),))
 
 
 def _by_size(case: Case) -> Found | None:
@@ -132,7 +145,7 @@ def _contradictions(case: Case) -> tuple[Evidence, ...]:
 
 def _smaller_cache(case: Case, demand: Demand) -> tuple[Remedy, ...]:
     """A cache of half the size, where it is not that small already."""
-    if case.runtime.kv_type_k.value_or("f16") != "f16":
+    if not can_shrink_cache(case):
         return ()
     context = case.runtime.context_length.value_or(0) * element_bytes("q8_0") / element_bytes("f16")
     cure = Cure(vram_bytes=demand.available, context=context)
@@ -144,9 +157,16 @@ def _smaller_weights(case: Case, demand: Demand) -> Remedy:
     weights, parameters = case.model.weights_bytes.need(), case.model.parameters.value_or(0)
     fitting = weights - demand.lacking
     if fitting <= 0 or (parameters and fitting * 8 / parameters < _FEWEST_BITS):
-        return Remedy(Knob.QUANT.to(None, "a smaller model: no quant of this one fits into the GPU's memory"))
+        return Remedy(Knob.QUANT.to(None, _no_quant(weights, demand.available)))
     why = f"a smaller quant: a file of at most {fitting / GIB:.1f} GiB fits as a whole (now {weights / GIB:.1f})"
     return Remedy(Knob.QUANT.to(None, why), None, "quality falls with the quant")
+
+
+def _no_quant(weights: float, available: float) -> str:
+    """Why a smaller model is asked for: the weights alone, or what stands beside them."""
+    if weights < available:
+        return "a smaller model, or a shorter context: beside the KV cache of this one no quant of the model fits"
+    return "a smaller model: no quant of this one fits into the GPU's memory"
 
 
 CAUSE = Cause(
@@ -159,6 +179,7 @@ CAUSE = Cause(
             "runtime.size_vram_bytes",
             "machine.gpus.0.processes",
             "model.weights_bytes",
+            "runtime.warnings",
             "account.remarks",
         ),
     ),

@@ -24,7 +24,7 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.experiments import names_phase
 from unslow.think.adapt.hardware import has_no_gpu, vram_total_bytes
-from unslow.think.adapt.vram import runtime_sees_gpu
+from unslow.think.adapt.vram import gpus_of, runtime_sees_gpu
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
@@ -52,7 +52,7 @@ def _by_size(case: Case) -> Found | Absent | None:
     held = _on_gpus(case)
     if held is None:
         return None
-    ram, host = _ram(case), case.model.weights_bytes.value - held
+    ram, host = _ram(case), max(0.0, case.model.weights_bytes.value - held)
     sizes = f"{host / GIB:.0f} GiB of weights on the host, {ram / GIB:.0f} GiB of RAM"
     if host <= USABLE * ram:
         return Absent(f"they fit: {sizes}")
@@ -82,7 +82,7 @@ def _by_waiting(case: Case) -> Found | None:
     pressure, resident = case.machine.load.io_pressure, case.runtime.resident_bytes
     if not isinstance(pressure, Known) or pressure.value < WAITING or not isinstance(resident, Known):
         return None
-    host = case.model.weights_bytes.need() - (_on_gpus(case) or 0.0)
+    host = max(0.0, case.model.weights_bytes.need() - (_on_gpus(case) or 0.0))
     if case.runtime.load_mode.value_or("") in _HELD_IN_RAM or resident.value > host / 2:
         return None
     because = f"{resident.value / GIB:.1f} of {host / GIB:.1f} GiB are in memory, and {pressure.value:.0%} of the time "
@@ -106,6 +106,10 @@ def _by_words(case: Case) -> Found | Suspected | None:
     if not said:
         return None
     size = max(case.model.weights_bytes.value_or(0), *(amount_bytes(r.text) for r in said))
+    ram = case.machine.memory.total_bytes.value_or(0)
+    if ram and size > ram and not gpus_of(case):  # no machine of which no GPU is told keeps all of it
+        because = f"{size / GIB:.0f} GiB of weights are mapped, and the memory has {ram / GIB:.0f} GiB: {said[0].text}"
+        return _found(because, (cite(case, "machine.memory.total_bytes"), *cite_remarks(case, said)))
     held = 0.5 * size < case.machine.memory.total_bytes.value_or(0)
     if size < BEYOND_ANY_PC or held:
         return Suspected(said[0].text, "machine.memory.total_bytes", CAUSE.ask)

@@ -22,7 +22,8 @@ STAND_IN = 1.5
 """How many times faster a side is that is only said to be; a word such as "much" is used of no less."""
 _LONGEST = 160
 _SLOW = re.compile(
-    r"\bslow|\bpauses?\b|\bwaiting\b|\bdrop|\bdeclin|\bhalv|\bdegrad|\bregress|\bworse\b|\bcrippl|\bdelay|\bwaits?\b|\bhang|\bstuck"
+    r"\bslow|\b\d{1,3} ?m(?:in)? ?\d{1,2} ?s\b|\b\d{1,3}(?:\.\d)? ?(?:h|hours?)\b|\bpauses?\b|\bwaiting\b|\bdrop"
+    r"|\bdeclin|\bhalv|\bdegrad|\bregress|\bworse\b|\bcrippl|\bdelay|\bwaits?\b|\bhang|\bstuck"
     r"|\bless than|\blower\b|\bspeed|\bcollaps|\bpoor\b|\bbad(?:ly)?\b|\bforever\b|\bminutes\b"
     r"|\blong time|\bloss\b|\blos(?:t|es|ing)\b"
     r"|\bdecreas|\breduc|\bunusabl|\bcrawl|\bbelow\b|\blag(?:s|gy|ging)?\b|\bsluggish|\bunderperform"
@@ -42,8 +43,7 @@ def comparisons_told(lines: Sequence[Line]) -> tuple[Comparison, ...]:
 
 
 def complaint_topics(lines: Sequence[Line]) -> tuple[Topic, ...]:
-    """What the first line names that complains of slowness and names anything; else the first that names one
-    thing which somebody may switch."""
+    """What the first complaint of slowness names; else the first thing that is named alone and can be switched."""
     complaints = (topics_of(line.text) for line in lines if _complains(line) or slowdown(line.text))
     if named := next((topics for topics in complaints if topics), ()):
         return named
@@ -87,7 +87,10 @@ def _of_times(line: Line, pair: Timed) -> Change:
 
 def _of_pair(pair: Pair, complaint: tuple[Topic, ...]) -> Comparison:
     change = Change(pair.slow.value, pair.fast.value, pair.slow.metric)
-    return _comparison(pair.slow.line, change, pair.differs or complaint, relative=False)
+    told = _comparison(pair.slow.line, change, pair.differs or complaint, relative=False)
+    if pair.slow.line == pair.fast.line:
+        return told
+    return msgspec.structs.replace(told, text=f"{told.text} ; {pair.fast.line.original[:_LONGEST]}")
 
 
 def _differs(line: Line, pair: Change) -> tuple[Topic, ...]:
@@ -157,9 +160,9 @@ def speed_told(lines: Sequence[Line], metric: Metric) -> Fact[float]:
         for pair in changes(line.text):
             if metric == (complained_of if pair.metric == "unknown" else pair.metric):
                 return values.told(pair.fast if pair.rose else pair.slow, line.where)
-    for pair in pairs(lines, complained_of):
-        if pair.slow.metric == metric:
-            return values.told(pair.slow.value, pair.slow.line.where)
+    for labelled in pairs(lines, complained_of):
+        if labelled.slow.metric == metric:
+            return values.told(labelled.slow.value, labelled.slow.line.where)
     for line in lines:
         for speed in speeds(line.text):
             if speed.metric == metric or (metric == "decode" and speed.metric == "unknown"):

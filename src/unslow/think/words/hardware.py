@@ -37,14 +37,21 @@ _NUMBERS = {"two": 2, "dual": 2, "pair": 2, "three": 3, "triple": 3, "four": 4, 
 _NEAR = 20
 _CARD_NUMBER = re.compile(r"(?:(?:10|16|20|30|40|50)[5-9]0|3500|[67][6-9]00)s?")
 _FLAGSHIP = re.compile(r"[345]0[6-9]0s?")
-_NO_CARD = re.compile(r"(?:\bport|\bbuild|:|=|\bddr\d\w?|\bryzen(?: \d)?|\bcore|\bversion|\bseed|\bpid|\bline|#|\bctx|\bcontext|[-_]\w+|\()\s?$")
+_NO_CARD = re.compile(
+    r"(?:\bport|\bbuild|:|=|\bddr\d\w?|\bryzen(?: \d)?|\bcore|\bversion|\bseed|\bpid|\bline|#"
+    r"|\bctx|\bcontext|[-_]\w+|\()\s?$"
+)
 _CARD_BEFORE = re.compile(r"\b(?:gpus?|cards?|nvidia|geforce|amd|radeon|my|an?|single|dual|two|\d ?x)\W{1,2}$")
 _CARD_AFTER = re.compile(r"\W{1,2}(?:gpus?|cards?|ti\b|super|xtx?\b|\d{1,3} ?gb|vram|alone|only)")
-_COUNT_BEFORE = re.compile(rf"(?:(?<![\w.])(\d{{1,2}})\s?x\s?|\b({'|'.join(_NUMBERS)})(?: of)?\s(?:\w+\s)?)(?:nvidia |amd |geforce |radeon |intel )*$")
+_COUNT_BEFORE = re.compile(
+    rf"(?:(?<![\w.])(\d{{1,2}})\s?x\s?|\b({'|'.join(_NUMBERS)})(?: of)?\s(?:\w+\s)?)"
+    r"(?:nvidia |amd |geforce |radeon |intel )*$"
+)
 _COUNT_AFTER = re.compile(r"s?\s?\(?x\s?(\d{1,2})\b")
 _CPU_WORD = re.compile(
     r"\b(?:i[3579]-\d{4,5}\w*|core (?:ultra )?i?[3579](?:[ -]\w*\d\w*)?"
-    r"|ryzen(?: ai)?(?: (?:threadripper|max\+?|pro|\d))*(?: pro)?(?: \w*\d{3,4}\w*)?|threadripper(?: pro)?(?: \w*\d\w*)?"
+    r"|ryzen(?: ai)?(?: (?:threadripper|max\+?|pro|\d))*(?: pro)?(?: \w*\d{3,4}\w*)?"
+    r"|threadripper(?: pro)?(?: \w*\d\w*)?"
     r"|epyc(?: \w*\d\w*)?|xeon(?:\(r\))?(?: (?:gold|silver|platinum|bronze|max|cpu|w|d))*(?:[ -]\w*\d\w*)?(?: v\d)?"
     r"|celeron(?: \w*\d\w*)?|pentium(?: \w*\d\w*)?|raspberry pi \d|\d{4}[xw]\w{0,3}3?d?)\b"
 )
@@ -54,10 +61,12 @@ _RAM = re.compile(
 )
 _OF_A_MAC = re.compile(r"(?<![\d.])(\d{1,3}) ?gb\b(?! (?:ssd|disk|storage|model))")
 _DDR = re.compile(r"\b((?:lp)?ddr[345]x?)[- ]?(\d{4,5})?\b")
-_SYSTEMS = (("windows", "Windows"), ("win10", "Windows"), ("win11", "Windows"), ("wddm", "Windows"), (".exe", "Windows"),
-            ("c:\\", "Windows"), ("wsl", "Linux"), ("ubuntu", "Linux"), ("debian", "Linux"), ("fedora", "Linux"),
-            ("arch linux", "Linux"), ("linux", "Linux"), ("macos", "macOS"), ("mac os", "macOS"), ("macbook", "macOS"),
-            ("mac studio", "macOS"), ("mac mini", "macOS"), ("apple silicon", "macOS"))  # fmt: skip
+_SYSTEMS = (
+    ("windows", "Windows"), ("win10", "Windows"), ("win11", "Windows"), ("wddm", "Windows"), (".exe", "Windows"),
+    ("c:\\", "Windows"), ("wsl", "Linux"), ("ubuntu", "Linux"), ("debian", "Linux"), ("fedora", "Linux"),
+    ("arch linux", "Linux"), ("linux", "Linux"), ("macos", "macOS"), ("mac os", "macOS"), ("macbook", "macOS"),
+    ("mac studio", "macOS"), ("mac mini", "macOS"), ("apple silicon", "macOS"),
+)  # fmt: skip
 _CONTAINERS = (
     ("docker", "docker"),
     ("podman", "podman"),
@@ -197,7 +206,7 @@ def _unified_memory(lines: Sequence[Line], gpus: Fact[tuple[Gpu, ...]]) -> Fact[
     chips = [s for s in _said(line) if s.devices[0].kind == "unified"] if line else []
     sizes = [s.memory_bytes for s in chips if s.memory_bytes]
     if line and not sizes and any(s.devices[0].vendor == "Apple" for s in chips):
-        sizes = [float(found[1]) * GIB for found in _OF_A_MAC.finditer(line.text)]
+        sizes = [int(found[1]) * GIB for found in _OF_A_MAC.finditer(line.text)]
     return told(int(sizes[0]), line.where) if line and sizes else NOT_LOOKED
 
 

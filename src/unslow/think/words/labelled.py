@@ -18,6 +18,7 @@ LEAST_RATIO = 1.15
 """Speeds that differ by less are the same speed, measured twice."""
 _MOST = 40
 _END = re.compile(r"[,;]|\.\s|\bvs\b|\bbut\b|\bwhile\b|\bwithout\b|\band\b(?= \w+ \d)")
+_UNCLOSED = re.compile(r"\([^()]{0,80}$")
 _CARDS = re.compile(
     r"\b(\d{1,2}) ?(?:x ?(?=(?:rtx|gtx|rx|tesla|nvidia|amd|[hablpvtm]\d{2,3}|\d{4}|mi\d{2,3}|gpus?|cards?)\b)"
     r"|(?=(?:gpus?|cards?)\b))"
@@ -27,6 +28,7 @@ _SHORT = re.compile(
     r"^\W*(?:again |back (?:to|on) |with |on |under |in |version |release |v|koboldcpp |lm studio )?"
     r"(\d{1,2}\.\d{1,3})(?!\s?(?:s\b|sec|ms|gi?b|%|x\b|b\b|k\b))\W*$"
 )
+_SWITCH = re.compile(r"\b(?:with|without|on|off|enabled|disabled)\b")
 _TIME_UNIT = re.compile(r"(?<![a-z])(?:ms|s|sec|seconds?)\s?(?:/|per)")
 
 
@@ -77,8 +79,11 @@ def pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:
     for _, group in groupby(sorted(found, key=lambda one: one.metric), key=lambda one: one.metric):
         alike = list(group)
         slow, fast = min(alike, key=lambda one: one.value), max(alike, key=lambda one: one.value)
-        if fast.value >= LEAST_RATIO * slow.value and slow.label != fast.label:
-            yield Pair(slow, fast)
+        clear = fast.value >= LEAST_RATIO * slow.value
+        pair = Pair(slow, fast)
+        told = pair.differs or (_SWITCH.search(slow.label) and _SWITCH.search(fast.label))
+        if slow.label != fast.label and (clear or (fast.value > slow.value and told)):
+            yield pair
 
 
 def _labelled(line: Line, about: Metric) -> Iterator[Labelled]:
@@ -87,8 +92,10 @@ def _labelled(line: Line, about: Metric) -> Iterator[Labelled]:
     found = list(speeds(line.text))
     rates = [speed for speed in found if not _TIME_UNIT.search(line.text[speed.start : speed.end])]
     for speed in rates or found:  # beside a rate, a time is the same speed said once more
+        inside = _UNCLOSED.search(line.text[start : speed.start]) and ")" in line.text[speed.end :]
+        skipped = line.text.index(")", speed.end) - speed.end if inside else 0
         rest = line.text[speed.end :]
-        end = _END.search(rest)
+        end = _END.search(rest, skipped)
         stop = speed.end + (end.start() if end else len(rest))
         label = f"{line.text[start : speed.start]} {line.text[speed.end : stop]}".strip(" ,;:()")
         start = stop

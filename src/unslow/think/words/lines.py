@@ -62,8 +62,10 @@ def printed(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> I
     """The lines that a program printed and no reader of logs knew, without what only a developer looks at."""
     found = 0
     for number, raw in zip(numbers or range(1, len(lines) + 1), lines, strict=False):
+        if not _PRINTED.match(_bare(raw)):  # there may be very many, and masking takes its time
+            continue
         line = _cleaned(raw)
-        if line and _PRINTED.match(line) and not _DEBUG.search(line):
+        if line and not _DEBUG.search(line):
             found += 1
             if found > MOST_PRINTED:
                 return
@@ -72,8 +74,12 @@ def printed(lines: Sequence[str], source: str, numbers: Sequence[int] = ()) -> I
 
 def _cleaned(raw: str) -> str:
     """The line without what drives a terminal and without keys: masked before it is cut, lest half a key be left."""
-    text = _CONTROLS.sub("", _ESCAPES.sub("", raw[: 4 * LONGEST_LINE])).replace("\t", " ").strip()
-    return masked_text(text)[:LONGEST_LINE]
+    return masked_text(_bare(raw))[:LONGEST_LINE]
+
+
+def _bare(raw: str) -> str:
+    """The line without what drives a terminal."""
+    return _CONTROLS.sub("", _ESCAPES.sub("", raw[: 4 * LONGEST_LINE])).replace("\t", " ").strip()
 
 
 def plain(text: str) -> str:

@@ -8,15 +8,20 @@ _ASKED = re.compile(
     r"(?:is|are|was|were|does|do|did|can|could|should|would|will|has|have|might|may|any ?(?:one|body)|what if|or)\b"
 )
 _HEARSAY = re.compile(
-    r"\b(?:i(?:'ve| have)? (?:also |just |only )?(?:heard|read|saw someone)|heard (?:that|it|they)|people (?:say|claim|told)"
-    r"|some(?:one|body)? (?:says?|said|told me|claims?)|they say|rumou?rs?|supposedly|allegedly)\b"
+    r"\b(?:i(?:'ve| have)? (?:also |just |only )?(?:heard|read|saw someone)|heard (?:that|it|they)|people (?:say"
+    r"|claim|told)"
+    r"|some(?:one|body)? (?:says?|said|told me|claims?)|they say|rumou?rs?|supposedly|allegedly|according to"
+    r"|says? (?:the |its )?(?:docs?|readme|manual|wiki))\b"
 )
 _GUESSED = re.compile(
-    r"\b(?:wonder(?:ing|s)?|not sure (?:if|whether)|no idea (?:if|whether)|what if|maybe|perhaps|possibly|might (?:be|have)"
-    r"|could (?:it )?be|would be|suspect\w*|i (?:guess|assume|wish|want|would like)|in case|afraid (?:that )?(?:it|of))\b"
+    r"\b(?:wonder(?:ing|s)?|not sure (?:if|whether)|no idea (?:if|whether)|what if|maybe|perhaps|possibly"
+    r"|might (?:be|have)"
+    r"|could (?:it )?be|would be|suspect\w*|i (?:guess|assume|wish|want|would like)|in case|afraid (?:that )?(?:it"
+    r"|of))\b"
 )
 _OTHERS = re.compile(
-    r"\b(?:read ?me|docs?|documentation|blog|article|reddit|friends?|colleagues?|co-?workers?|guy|(?:he|she|they) (?:has|have|gets?)"
+    r"\b(?:read ?me|docs?|documentation|blog|article|reddit|friends?|colleagues?|co-?workers?|guy|(?:he|she"
+    r"|they) (?:has|have|gets?)"
     r"|other (?:people|users)|youtube|vendor|website)\b"
 )
 

@@ -12,6 +12,7 @@ from unslow.think.claims.readings import readings
 from unslow.think.words.lines import Line
 
 _LETTERS = re.compile(r"[^a-z0-9]")
+_TUNED = re.compile(r"\b(?:instruct|chat|it|base|hf|gguf|text)\b|latest|.*/")
 _ALIKE = 1.3
 """Readings of one name that differ by more than this leave the size open."""
 _LABEL = re.compile(r"^models?\b[^:]{0,12}:\s*")
@@ -78,8 +79,12 @@ def _facts(line: Line) -> dict[str, Any]:
 def _as_written(line: Line, said: ModelSaid) -> str:
     """The catalogue's name where it is the same but for its spelling, else the name as it was written."""
     written = line.original[said.start : said.end].strip(" ,;:()")
-    same = _LETTERS.sub("", said.label.lower()) == _LETTERS.sub("", written.lower())
-    return said.label if same or not written else written
+    known, words = _letters(said.label), _letters(_TUNED.sub("", written.lower()))
+    return said.label if known.startswith(words) or known == _letters(written) else written
+
+
+def _letters(text: str) -> str:
+    return _LETTERS.sub("", text.lower())
 
 
 def _experts(text: str, known: int | None) -> int | None:

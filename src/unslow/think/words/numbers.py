@@ -17,6 +17,15 @@ _BACKENDS = {"vulkan": "Vulkan", "sycl": "SYCL", "rocm": "ROCm", "hip": "ROCm", 
 _FEW = {"two": 2, "three": 3, "four": 4}
 _AT_LEAST = {"a few": 2, "several": 2, "many": 2, "minutes": 2, "hours": 60}
 """Minutes that these words stand for, at the least."""
+_OTHER_WAY = re.compile(
+    r"\b(?:than|instead of|rather than|versus|vs\.?|unlike|compared (?:to|with)|as (?:slow|bad|fast) as) (?:with "
+    r"|using |at |on )?$"
+)
+"""What a setting stands behind that is held against the one at hand."""
+_QUICKER_PLACE = re.compile(
+    r"\b(?:local (?:nvme|ssd|disk|copy)|copy on|copied to|second (?:time|load)|page cache|cached|warm)\b"
+)
+"""A load from there is what a slow one is held against."""
 _LAYERS = (
     re.compile(r"\b(\d{1,3}) ?(?:/|of|out of) ?(\d{1,3}) (?:\w+ )?layers?\b"),
     re.compile(r"\blayers?[^.;\d]{0,16}(\d{1,3}) ?/ ?(\d{1,3})\b"),
@@ -35,6 +44,7 @@ def numbers_told(lines: Sequence[Line], only: str = "") -> dict[str, Known[Any]]
     for line in lines:
         for path, value in (*_of_line(line.text), *layers_of(line.text)):
             elsewhere = path.startswith("machine.") and is_of_others(line.text)
+            elsewhere = elsewhere or (path == "run.load_s" and bool(_QUICKER_PLACE.search(line.text)))
             if (not only or path == only) and not elsewhere:
                 found.setdefault(path, told(value, line.where))
     return found
@@ -43,7 +53,7 @@ def numbers_told(lines: Sequence[Line], only: str = "") -> dict[str, Known[Any]]
 def _of_line(text: str) -> Iterator[tuple[str, Any]]:
     for phrase in number_phrases():
         match = phrase.says.search(text)
-        if match is None:
+        if match is None or _OTHER_WAY.search(text[: match.start()]):
             continue
         value = _READERS[phrase.kind]([group for group in match.groups() if group is not None])
         if isinstance(value, str | list) or 0 <= value < _MOST:

@@ -32,7 +32,8 @@ _INSTEAD = re.compile(
     rf"(?:about |around )?(?P<b>{_RANGE})\s?{_UNIT}"
 )
 _LISTED = re.compile(
-    rf"(?P<label>(?:[a-z]|(?<![\w.])v?\d{{1,3}}\.\d)[\w .+/()-]{{0,24}}?)[ :=]+(?P<n>{_N})(?:\s?{_UNIT})?(?=\s*(?:[,;|]|$|and\b|vs\b))"
+    rf"(?P<label>(?<![\w-])-{{0,2}}(?:[a-z]"
+    rf"|(?<![\w.])v?\d{{1,3}}\.\d)[\w .+/()-]{{0,24}}?)[ :=]+(?P<n>{_N})(?:\s?{_UNIT})?(?=\s*(?:[,;|]|$|and\b|vs\b))"
 )
 _RATED = re.compile(rf"{_UNIT}|\b(?:tg|pp) ?\d{{2,5}}\b")
 """What tells that the numbers of a list are speeds: a unit, or what llama-bench calls its tests."""
@@ -63,14 +64,26 @@ _PREFILL = re.compile(
     r"\bprompt(?: eval\w*)?(?: rate| speed)?|prefill|\bpp\s?\d*\b|\bpp\d|processing|ingest|input tokens"
 )
 _DECODE = re.compile(r"\btg\s?\d*\b|\btg\d|generat|\bgen\b|decode|(?<!prompt )\beval\b|output|inference|respon|chat")
-_LOAD = re.compile(r"(?<!under )(?<!full )(?<!high )(?<!cpu )(?<!gpu )\bload(?:ing|s|ed)?\b|cold start|start-?up")
+_LOAD = re.compile(
+    r"(?<!under )(?<!full )(?<!high )(?<!cpu )(?<!gpu )\bload(?:ing|s|ed)?\b|cold start|start-?up"
+    r"|reading weights|shards\b|server (?:says |is )?(?:listening|ready|up)\b|to start\b"
+)
 _FIRST = re.compile(
-    r"ttft|first token|time to first|delay before|latency before|waits? before|(?:un)?till? (?:the )?first (?:answer|word|token|reply|output|character)|pauses?\b"
-    r"|before (?:anything|any (?:text|output|token|word)|(?:the )?(?:answer|reply|response|output)) (?:starts|begins|appears|comes)"
+    r"ttft|first token|time to first|delay before|latency before|waits? before"
+    r"|(?:un)?till? (?:the )?first (?:answer|word|token|reply|output|character)|pauses?\b"
+    r"|before (?:anything|any (?:text|output|token|word)|(?:the )?(?:answer|reply|response|output))"
+    r" (?:starts|begins|appears|comes)"
 )
 _MOST = 1e6
+_UNIT_ANYWHERE = re.compile(_UNIT)
+_MINE = re.compile(
+    rf"(?:^|[,;(] ?|\bbut |\band )(?:me|mine|i(?: only)? (?:get|have)|here|ours)(?: is| only| just"
+    rf"| about)* (?P<n>{_N})(?=\s*(?:[.,;)](?!\d)|$|with\b|on\b))"
+)
+"""`he gets 100 tok/s, me 20`: whose speed it is stands before it, and the unit with the other one."""
 _IN_TIME = re.compile(
-    r"(?<![\w./-])(?P<n>\d{1,6}) (?:new |output |generated |prompt )?tokens? (?:in|took|takes|within) (?:about |around )?"
+    r"(?<![\w./-])(?P<n>\d{1,6}) (?:new |output |generated |prompt )?tokens? (?:in|took|takes|within) (?:about "
+    r"|around )?"
     r"(?P<s>\d{1,5}(?:\.\d{1,3})?) ?(?P<u>s|sec|seconds?|min|minutes?)\b"
     r"|\b(?:takes?|took|needs?) (?:about |around )?(?P<t>\d{1,5}(?:\.\d{1,3})?) ?(?P<v>s|sec|seconds?|min|minutes?)"
     r" (?:for|to (?:generate|write|produce)) (?P<k>\d{1,6}) tokens?\b"
@@ -83,20 +96,26 @@ _SLOWER = re.compile(
 )
 """`21 ms per token becomes 47 ms`: the unit may be whole only once."""
 _THEN = re.compile(
-    rf"(?<![\w./-])(?P<a>{_RANGE})\s?{_UNIT}(?P<first>[^.;\d]{{0,40}}?)(?:[,;/]|\bbut\b|\band\b|\bthen\b) ?(?:then |only |just |now )*"
+    rf"(?<![\w./-])(?P<a>{_RANGE})\s?{_UNIT}(?P<first>[^.;\d]{{0,40}}?)(?:[,;/]|\bbut\b|\band\b|\bthen\b) ?(?:then "
+    rf"|only |just |now )*"
     rf"(?P<b>{_N}) (?P<then>(?:after|with|without|on|off|now|later|in|using|when|if|at|once|for)\b[^.;]{{0,40}})"
 )
 """`20 tokens/sec first, 9 after a few minutes`: what stands after the second number says what differs."""
 _NO_SPEED = re.compile(
-    r"(?:^|[\s(/-])(?:rtx|gtx|rx|arc|tesla|quadro|radeon|ryzen(?: \d)?|core|i\d|xeon|epyc|ddr\d\w?|num_\w+|n_\w+|n?cmoe|ngl|u?b|c|t|"
-    r"np|ctx|context(?: (?:of|size|length))?|threads?|cores?|layers?|batch(?:[-_ ]size)?|build|port|version|driver|cuda|rocm"
-    r"|windows|ubuntu|debian|fedora|macos|kernel|python|torch|fp|bf|q|gpu|gpus|slot|task|users?|concurrency|parallel|max|min"
+    r"(?:^|[\s(/-])(?:rtx|gtx|rx|arc|tesla|quadro|radeon|ryzen(?: \d)?|core|i\d|xeon|epyc|ddr\d\w?|num_\w+|n_\w+"
+    r"|n?cmoe|ngl|u?b|c|t|"
+    r"np|ctx|context(?: (?:of|size|length))?|threads?|cores?|layers?|batch(?:[-_ ]size)?|build|port|version|driver"
+    r"|cuda|rocm"
+    r"|windows|ubuntu|debian|fedora|macos|kernel|python|torch|fp|bf|q|gpu|gpus|slot|task|users?|concurrency|parallel"
+    r"|max|min"
     r"|top_?[kp]|temp\w*|seed|step|node|gen|pcie|tokens?|prompt of|limit)$"
 )
 """Words behind which a bare number is a name or a setting, and no speed."""
 _ROSE = re.compile(r"\b(?:went|goes|jumped|rose|improved|increased|sped|up|climbed|great|thanks|finally|happy)\b")
 _WISHED = re.compile(
-    r"(?:advertis\w*|claim\w*|expect\w*|should (?:be|give|get|reach)|promis\w*|published|vendor|benchmark|table|page|roofline|theoretical\w*|ceiling|hop(?:ed|ing)|wish\w*)"
+    r"(?:advertis\w*|claim\w*|expect\w*|should (?:be|give|get|reach)|promis\w*|published|vendor|benchmark|table|page"
+    r"|roofline|theoretical\w*|ceiling|hop(?:ed|ing)|wish\w*|friends?|reddit\w*|colleagues?|youtube\w*|guys?|someone"
+    r"|people)"
     r"[^.;,]{0,30}$"
 )
 _NEAR = 50
@@ -138,14 +157,18 @@ def speeds(text: str) -> Iterator[Speed]:
             value = float(match["n"] or match["k"]) / seconds
             yield Speed(value, _of_rate(text[: match.start()], match[0]), *match.span())
 
+    if _UNIT_ANYWHERE.search(text):
+        for match in _MINE.finditer(text):
+            yield Speed(middle(match["n"]), "unknown", *match.span("n"))
+
 
 def _of_rate(before: str, text: str) -> Metric:
     """The phase of tokens per second: reading a prompt or writing an answer, and never a load."""
     metric = metric_of(before, text)
     if metric in {"prefill", "decode", "unknown"}:
         return metric
-    kinds = [(kind, m.start()) for kind in ("prefill", "decode") for m in _KINDS[kind].finditer(before)]
-    return max(kinds, key=lambda found: found[1])[0] if kinds else "unknown"
+    kinds = [phase for phase in phases(before) if phase[0] in {"prefill", "decode"}]
+    return max(kinds, key=lambda phase: phase[1])[0] if kinds else "unknown"
 
 
 def changes(text: str) -> Iterator[Change]:

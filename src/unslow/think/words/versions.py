@@ -9,6 +9,9 @@ from unslow.facts.values import NOT_LOOKED, Fact, told
 from unslow.think.words.lines import Line
 
 _LABEL = re.compile(r"^(?:runtime|software|backend|engine|server|version)\b[^:]{0,20}:")
+_UPDATE = re.compile(r"\bfrom v?\d[\d.]{1,12}\w{0,6} to (?:version )?v?(\d[\d.]{1,12}\d)")
+_OTHER_PACKAGE = re.compile(r"\b(?!transformers|vllm|sglang)\w+==[\d.]{3,12}")
+_BUILD = re.compile(r"^b(\d{3,6})\b|\(build (\d{3,6})\)|\bbuild b?(\d{3,6})\b")
 
 
 class Versions(NamedTuple):
@@ -32,11 +35,21 @@ def _runtime(lines: Sequence[Line]) -> tuple[Fact[str], Fact[str]]:
         for word, name in runtime_words():
             at = line.text.find(word)
             if at >= 0:
-                number = version_phrases()["version"].search(line.text[at + len(word) : at + len(word) + 24])
-                short = re.match(r"\W{1,3}(?:version )?(\d{1,2}\.\d{1,3})\b", line.text[at + len(word) :])
-                found = number[0] if number else short[1] if short else ""
-                return told(name, line.where), told(found, line.where) if found else NOT_LOOKED
+                return told(name, line.where), _version_at(line, at, word)
     return NOT_LOOKED, NOT_LOOKED
+
+
+def _version_at(line: Line, at: int, word: str) -> Fact[str]:
+    """The version beside a runtime's name: the newer of an update, one behind it, or a build of llama.cpp before it."""
+    rest = line.text[at + len(word) : at + len(word) + 48]
+    if update := _UPDATE.search(rest):
+        return told(update[1], line.where)
+    near = _OTHER_PACKAGE.sub(lambda found: " " * len(found[0]), rest[:24])
+    number = version_phrases()["version"].search(near)
+    short = re.match(r"\W{1,3}(?:version )?(\d{1,2}\.\d{1,3})\b", near)
+    build = _BUILD.search(line.text)
+    found = number[0] if number else short[1] if short else f"b{build[1] or build[2] or build[3]}" if build else ""
+    return told(found, line.where) if found else NOT_LOOKED
 
 
 def versions_in(text: str) -> list[str]:

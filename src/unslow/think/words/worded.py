@@ -31,7 +31,8 @@ _OF_SAMPLING = re.compile(
     r"|tanks?|expensive|dominat\w*|bottleneck|takes|halv\w*|hang\w*|stall\w*|fast)\b"
 )
 _TIED = re.compile(
-    r"\b(?:with|when|whenever|using|uses?|if|once|enabl\w+|turn\w*|add\w*|set\w*|request\w*|makes?|caus\w+|slows?|due to"
+    r"\b(?:with|when|whenever|using|uses?|if|once|enabl\w+|turn\w*|add\w*|set\w*|request\w*|makes?|caus\w+|slows?"
+    r"|due to"
     r"|because|dominat\w*|expensive|takes?|costs?|is|are|for)\b"
 )
 """What ties a thing to what it does: two words in one line are no trial yet."""
@@ -43,6 +44,7 @@ _NO_TRIAL = re.compile(
     r"|\bthan (?:it |i |they |we |one )?"
     r"(?:expect\w*|should|before|usual|normal|advertised|claimed|hoped|possible|others?)\b"
 )
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+")
 _CIRCUMSTANCES = {Topic.DEPTH, Topic.CONTEXT, Topic.EXPERTS}
 PROVABLE = {
     Topic.CLIENT, Topic.GRAPHS, Topic.GRAMMAR, Topic.SAMPLER, Topic.LOGPROBS, Topic.THREADS, Topic.NUMA,
@@ -53,7 +55,12 @@ PROVABLE = {
 
 
 def worded_trial(text: str) -> tuple[Topic, ...]:
-    """What a line tells a trial of, in words only; nothing where it guesses, hopes, or compares with no other way."""
+    """What a sentence of a line tells a trial of, in words only."""
+    return next((topics for sentence in _SENTENCE.split(text) if (topics := _of_sentence(sentence))), ())
+
+
+def _of_sentence(text: str) -> tuple[Topic, ...]:
+    """Nothing where it guesses, hopes, or compares with no other way."""
     topics = tuple(topic for topic in topics_of(text) if topic not in _CIRCUMSTANCES)
     if not topics or not set(topics) <= PROVABLE or _NO_TRIAL.search(text) or versions_in(text):
         return ()

@@ -195,14 +195,18 @@ def _outcome(reading: Reading, source: str) -> dict[str, Any]:
 
 
 def _token_table(load: Load, main: ModelLoad) -> FactsByName:
-    """With every layer on the GPU and nothing overridden, what stays on the host is the token table."""
+    """With every layer on the GPU and nothing overridden, what stays on the host is the token table.
+
+    It is never more than what the GPU holds: a larger part was sent to the host by a flag that the log does not name.
+    """
     layers = main.runtime.get("layers")
     whole = layers is not None and main.runtime["gpu_layers"].value >= layers.value
     overflow = sum(count for count, _ in load.overflow.values())
     host = [(buffer, where) for buffer, where in main.weights.values() if not buffer.on_gpu]
-    if not whole or overflow or main.overridden or not host:
+    kept, on_gpu = (sum(b.bytes for b, _ in main.weights.values() if b.on_gpu is side) for side in (False, True))
+    if not whole or overflow or main.overridden or not host or kept > on_gpu:
         return {}
-    return {"token_table_bytes": estimated(sum(buffer.bytes for buffer, _ in host), host[0][1])}
+    return {"token_table_bytes": estimated(kept, host[0][1])}
 
 
 def _completions(load: Load, source: str) -> Fact[tuple[Completion, ...]]:

@@ -91,7 +91,9 @@ def _used_device(reading: Reading, found: re.Match[str], where: str) -> None:
 
 def _init_header(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.start_process()
-    reading.init_kind, reading.devices_listed = found[2], where
+    reading.init_kind = found[2]
+    if found[1] == "0":  # else they follow, or a line that was typed off holds them out of sight
+        reading.devices_listed = where
     see_backend(reading, found[2], where)
 
 
@@ -177,7 +179,9 @@ RULES = (
     Rule("ggml_metal", re.compile(r"(?:found|picking default) device: (.{1,80})"), _metal_device),
     Rule("GPU name:", re.compile(r"ggml_metal\w*: GPU name:\s+(.{1,80})"), _metal_device),
     Rule(
-        "MaxWorkingSetSize", re.compile(r"recommendedMaxWorkingSetSize\s*=\s*(\d{1,9}(?:\.\d{1,3})?) MB"), _metal_limit
+        "MaxWorkingSetSize",
+        re.compile(r"recommendedMaxWorkingSetSize[\s:=]{0,8}(?:is |reported |of )?(\d{1,9}(?:\.\d{1,3})?) MB"),
+        _metal_limit,
     ),
     Rule("load_backend: loaded ", re.compile(r"load_backend: loaded (\w+) backend"), _loaded_backend),
     Rule("threadpool init", re.compile(r"threadpool init, n_threads = (\d{1,12})"), _threadpool),

@@ -42,6 +42,7 @@ _OUTCOMES = (
     "failure during llama-server GPU discovery",
     "falling back to CPU",
 )
+_ONLY_CPU = re.compile(r"Dynamic LLM libraries \[(?:cpu\w{0,8}[ ,]{0,2}){1,4}\]")
 _NO_OPENING = re.compile(r"/dev/kfd\b.{0,40}permission denied|permission denied.{0,40}/dev/kfd", re.IGNORECASE)
 _NO_TARGET = re.compile(r"\bgfx[0-9a-f]{3,5}\b.{0,60}\bnot supported\b|not supported.{0,60}\bgfx[0-9a-f]{3,5}\b")
 
@@ -69,6 +70,11 @@ def _device_file(reading: Reading, line: Line) -> bool:
     return _refuse(reading, line, 0)
 
 
+def _only_cpu(reading: Reading, line: Line) -> bool:
+    """The list of its libraries, with none for a GPU among them: a build or a package without."""
+    return bool(_ONLY_CPU.search(line.text)) and _refuse(reading, line, 0)
+
+
 def _target(reading: Reading, line: Line) -> bool:
     return bool(_NO_TARGET.search(line.text)) and _refuse(reading, line, 0)
 
@@ -77,5 +83,6 @@ RULES = (
     *(Rule(phrase, _reason) for phrase in _REASONS),
     *(Rule(phrase, _outcome) for phrase in _OUTCOMES),
     Rule("/dev/kfd", _device_file),
+    Rule("Dynamic LLM libraries", _only_cpu),
     Rule("not supported", _target),
 )

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Sequence
 
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.look.command_line import taken_out
 from unslow.look.runtimes.koboldcpp.flags import FLAGS, spelled_flags, without_secrets
@@ -38,18 +38,18 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
     """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
     command = runtime.command.value_or([])
     if change.knob is Knob.QUANT:
-        return [at(Place.HAND, f"give `--model` the file of this model as {change.value or 'a smaller quant'}")]
+        return [labelled(Place.HAND, f"give `--model` the file of this model as {change.value or 'a smaller quant'}")]
     if change.knob is Knob.GPU_BACKEND:
         return [
             "--usevulkan" if change.value == "Vulkan" else "--usecuda",
-            at(Place.HAND, "take the build of KoboldCpp for it; `--usevulkan` works with any GPU"),
+            labelled(Place.HAND, "take the build of KoboldCpp for it; `--usevulkan` works with any GPU"),
         ]
     if change.knob is Knob.OTHER_PROCESS:
         return [shlex.join(without_secrets(command))] if command else []
     if change.knob not in _NAMES:
         return []
     if change.knob is Knob.CONTEXT_LENGTH and change.value is None:
-        return ["--contextsize N", at(Place.HAND, "with a smaller N than now")]  # its default is not the shortest
+        return ["--contextsize N", labelled(Place.HAND, "with a smaller N than now")]  # its default is not the shortest
     words = _words(change.knob, change.value)
     removed = [shlex.join(command[s.start : s.end]) for s in spelled_flags(command) if s.name in _NAMES[change.knob]]
     fragment = shlex.join(words) or f"remove {' '.join(removed) or FLAGS[_NAMES[change.knob][0]].spellings[0]}"

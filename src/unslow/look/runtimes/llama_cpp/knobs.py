@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.facts.units import MIB
 from unslow.facts.values import Known
@@ -42,14 +42,14 @@ _FITS_SINCE = next(default.since for default in DEFAULTS if default.fact == "fit
 _ALL = "99"
 """More layers than any model has that people run."""
 _FEWER = "-ngl N, with fewer layers than now: builds before b7407 do not fit them by themselves"
-_UNTHINKING = ["--reasoning-budget 0", at(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')]
+_UNTHINKING = ["--reasoning-budget 0", labelled(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')]
 _OLD_LOAD_MODES = {"none": ["--no-mmap"], "mlock": ["--no-mmap", "--mlock"], "mmap+mlock": ["--mlock"], "dio": ["-dio"]}
 
 
 def spell(change: Change, runtime: Runtime) -> list[str]:
     """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
     if change.knob is Knob.FIT and change.value is not False and not _fits_by_itself(runtime):
-        return [at(Place.HAND, _FEWER)]
+        return [labelled(Place.HAND, _FEWER)]
     if change.knob is Knob.FIT and change.value:
         change = Change(Knob.FIT, None, change.why)  # it is on unless something stops it
     if change.knob not in _NAMES:
@@ -76,11 +76,12 @@ def _outside_the_flags(change: Change, runtime: Runtime) -> list[str]:
     graphs = _without_variable(_GRAPHS_OFF, command, environment)
     words: dict[Knob, list[str]] = {
         Knob.OTHER_PROCESS: again,  # once the memory is free, a restart fits the layers anew
-        Knob.QUANT: [at(Place.HAND, f"give `-m` the file of this model as {change.value or 'a smaller quant'}")],
-        Knob.GPU_BACKEND: unhidden or [at(Place.HAND, f"install a llama.cpp build{_for(change.value)} and its driver")],
+        Knob.QUANT: [labelled(Place.HAND, f"give `-m` the file of this model as {change.value or 'a smaller quant'}")],
+        Knob.GPU_BACKEND: unhidden
+        or [labelled(Place.HAND, f"install a llama.cpp build{_for(change.value)} and its driver")],
         Knob.GRAPHS: graphs or [f"unset {_GRAPHS_OFF}"],
         Knob.KEEP_ALIVE: ["--sleep-idle-seconds -1"],
-        Knob.VERSION: [at(Place.HAND, f"install llama.cpp {change.value or 'anew, in a newer build'}")],
+        Knob.VERSION: [labelled(Place.HAND, f"install llama.cpp {change.value or 'anew, in a newer build'}")],
         Knob.THINKING: _UNTHINKING,
     }
     return words.get(change.knob, [])

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from functools import partial
 
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 
 _MODEL = "MODEL"
-_SPREAD = at(Place.HAND, "Settings > Hardware > Strategy: Split evenly, or Priority order")
+_SPREAD = labelled(Place.HAND, "Settings > Hardware > Strategy: Split evenly, or Priority order")
 
 Words = Callable[[Setting, Runtime], list[str]]
 
@@ -36,7 +36,7 @@ def _field(field: str, value: Setting, runtime: Runtime) -> list[str]:
 
 
 def _of_model(switch: str, value: Setting, _runtime: Runtime) -> list[str]:
-    return [at(Place.HAND, f"My Models > gear > Load: {switch}{'' if value is None else f' = {value}'}")]
+    return [labelled(Place.HAND, f"My Models > gear > Load: {switch}{'' if value is None else f' = {value}'}")]
 
 
 def _fixed(*words: str) -> Words:
@@ -63,7 +63,7 @@ def _share(value: Setting, layers: int) -> str:
 def _quant(value: Setting, _runtime: Runtime) -> list[str]:
     if value:
         return [f"lms get {_MODEL}@{str(value).casefold()}"]
-    return [f"lms get {_MODEL}", at(Place.HAND, "choose a smaller quant from its list")]
+    return [f"lms get {_MODEL}", labelled(Place.HAND, "choose a smaller quant from its list")]
 
 
 def _drafting(value: Setting, _runtime: Runtime) -> list[str]:
@@ -85,13 +85,13 @@ _WORDS: dict[Knob, Words] = {
     Knob.EXPERTS_ON_CPU: partial(_of_model, "Number of layers for which to force MoE weights onto CPU"),
     Knob.THREADS: partial(_of_model, "CPU Thread Pool Size"),
     Knob.LOAD_MODE: partial(_of_model, "Try mmap"),
-    Knob.FIT: _fixed(at(Place.HAND, "Settings > Hardware: Limit model offload to dedicated GPU memory")),
-    Knob.DEVICE: _fixed(at(Place.HAND, "Settings > Hardware: switch the other GPUs off")),
+    Knob.FIT: _fixed(labelled(Place.HAND, "Settings > Hardware: Limit model offload to dedicated GPU memory")),
+    Knob.DEVICE: _fixed(labelled(Place.HAND, "Settings > Hardware: switch the other GPUs off")),
     Knob.SPLIT_MODE: _fixed(_SPREAD),
     Knob.TENSOR_SPLIT: _fixed(_SPREAD),
     Knob.GPU_BACKEND: _fixed("lms runtime ls", "lms runtime get", "lms runtime select"),
     Knob.VERSION: _fixed("lms runtime update"),
-    Knob.THINKING: _fixed(at(Place.HAND, "in the chat, switch Think off below the input")),
+    Knob.THINKING: _fixed(labelled(Place.HAND, "in the chat, switch Think off below the input")),
     Knob.GPU_LAYERS: _layers,
     Knob.QUANT: _quant,
     Knob.SPECULATIVE: _drafting,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from unslow.facts.knob import Change, Knob
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Fact, Known, estimated, failed, not_found, reported
 from unslow.look.command_line import COMMAND, Setting
@@ -91,7 +91,9 @@ def _size(given: Mapping[str, Setting], flag: str) -> Fact[int]:
 def spell(change: Change, runtime: Runtime) -> list[str]:
     """The flag, and the whole command line where that is known; [] where MLX-LM has nothing for it."""
     if change.knob is Knob.QUANT:
-        return [at(Place.HAND, f"give `--model` a repository that holds this model in {change.value or 'fewer bits'}")]
+        return [
+            labelled(Place.HAND, f"give `--model` a repository that holds this model in {change.value or 'fewer bits'}")
+        ]
     if change.knob is Knob.WIRED_LIMIT and change.value:
         return [f"sudo sysctl iogpu.wired_limit_mb={change.value}"]
     if change.knob is Knob.VERSION:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable
 
 from unslow.facts.knob import Setting
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.look.runtimes.ollama.places import COMPOSE_UP, home_of, variable
 
@@ -14,11 +14,11 @@ _AMD_CONTAINER = (
     "docker run -d --device /dev/kfd --device /dev/dri -v ollama:/root/.ollama -p 11434:11434 --name ollama "
     "ollama/ollama:rocm"
 )
-_NVIDIA_SERVICE = at(
+_NVIDIA_SERVICE = labelled(
     Place.COMPOSE, "deploy: {resources: {reservations: {devices: [{driver: nvidia, count: all, capabilities: [gpu]}]}}}"
 )
-_AMD_SERVICE = at(Place.COMPOSE, 'devices: ["/dev/kfd", "/dev/dri"]')
-_AMD_IMAGE = at(Place.COMPOSE, "image: ollama/ollama:rocm")
+_AMD_SERVICE = labelled(Place.COMPOSE, 'devices: ["/dev/kfd", "/dev/dri"]')
+_AMD_IMAGE = labelled(Place.COMPOSE, "image: ollama/ollama:rocm")
 _GROUPS = "sudo usermod -a -G render,video ollama"
 _HIDES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
 _SIBLINGS = {"90": "9.0.0", "103": "10.3.0", "110": "11.0.0", "115": "11.5.1"}
@@ -45,7 +45,7 @@ def _anything(backend: str, runtime: Runtime) -> list[str]:
         return [*([_NVIDIA_CONTAINER] if cuda else []), *([_AMD_CONTAINER] if rocm else [])]
     if home == "linux":
         return [_INSTALL, *(["nvidia-smi"] if cuda else []), *(["rocminfo"] if rocm else [])]
-    return [at(Place.HAND, "install Ollama anew from https://ollama.com")]
+    return [labelled(Place.HAND, "install Ollama anew from https://ollama.com")]
 
 
 def _opened(runtime: Runtime) -> list[str]:
@@ -68,7 +68,7 @@ def _integrated(runtime: Runtime) -> list[str]:
 
 
 def _newer_driver(_runtime: Runtime) -> list[str]:
-    return [at(Place.HAND, "install a newer driver of the GPU, and start the machine again")]
+    return [labelled(Place.HAND, "install a newer driver of the GPU, and start the machine again")]
 
 
 def _libraries(_runtime: Runtime) -> list[str]:

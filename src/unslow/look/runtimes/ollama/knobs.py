@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.facts.units import MIB
 from unslow.look.runtimes.ollama.backend import spell_backend, spell_device
@@ -104,13 +104,16 @@ def _drafting(value: Setting, runtime: Runtime) -> list[str]:
 
 def _keep_alive(value: Setting, runtime: Runtime) -> list[str]:
     stay = -1 if value is None else value
-    return [at(Place.REQUEST, f'"keep_alive": {stay}'), *variable("OLLAMA_KEEP_ALIVE", stay, runtime)]
+    return [labelled(Place.REQUEST, f'"keep_alive": {stay}'), *variable("OLLAMA_KEEP_ALIVE", stay, runtime)]
 
 
 def _quant(value: Setting, _runtime: Runtime) -> list[str]:
     """Tags of one model are its quants; which there are, its page says."""
     kind = f"with {value}" if value else "of a smaller quant, or of a smaller model"
-    return ["ollama pull NAME:TAG", at(Place.HAND, f"TAG is the one {kind} on the model's page at ollama.com/library")]
+    return [
+        "ollama pull NAME:TAG",
+        labelled(Place.HAND, f"TAG is the one {kind} on the model's page at ollama.com/library"),
+    ]
 
 
 def _again(_value: Setting, _runtime: Runtime) -> list[str]:
@@ -125,15 +128,19 @@ def _version(value: Setting, runtime: Runtime) -> list[str]:
         case "container":
             return [f"docker pull {image}"]
         case "compose":
-            return [at(Place.COMPOSE, f"image: {image}"), COMPOSE_UP]
+            return [labelled(Place.COMPOSE, f"image: {image}"), COMPOSE_UP]
         case "windows" | "mac":
             where = f"https://github.com/ollama/ollama/releases/tag/v{tag}" if tag else "https://ollama.com/download"
-            return [at(Place.HAND, f"install it from {where}")]
+            return [labelled(Place.HAND, f"install it from {where}")]
     return [f"curl -fsSL https://ollama.com/install.sh | {f'OLLAMA_VERSION={tag} ' if tag else ''}sh"]
 
 
 def _thinking(_value: Setting, _runtime: Runtime) -> list[str]:
-    return ["ollama run MODEL --think=false", at(Place.CHAT, "/set nothink"), at(Place.REQUEST, '"think": false')]
+    return [
+        "ollama run MODEL --think=false",
+        labelled(Place.CHAT, "/set nothink"),
+        labelled(Place.REQUEST, '"think": false'),
+    ]
 
 
 _WORDS: dict[Knob, Words] = {

@@ -4,14 +4,14 @@ import re
 from typing import Literal, NamedTuple
 
 from unslow.facts.knob import Setting
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 
 Home = Literal["container", "compose", "windows", "mac", "linux"]
 _WINDOWS = re.compile(r"\b[A-Za-z]:\\|\.exe\b")
 _NAMED: dict[str, Home] = {"windows": "windows", "macos": "mac", "darwin": "mac", "linux": "linux"}
 _DROP_INS = "/etc/systemd/system/ollama.service.d"
-_APP_AGAIN = (at(Place.HAND, "quit Ollama and start it again"),)
+_APP_AGAIN = (labelled(Place.HAND, "quit Ollama and start it again"),)
 _COMPOSED = "docker compose"
 COMPOSE_UP = "docker compose up -d"
 
@@ -26,13 +26,13 @@ class _Way(NamedTuple):
 
 _WAYS: dict[Home, _Way] = {
     "container": _Way(
-        at(Place.HAND, "start the container with `-e NAME=VALUE`"),
-        at(Place.HAND, "start the container without `-e NAME`"),
+        labelled(Place.HAND, "start the container with `-e NAME=VALUE`"),
+        labelled(Place.HAND, "start the container without `-e NAME`"),
         (),
     ),
     "compose": _Way(
-        at(Place.COMPOSE, 'environment: ["NAME=VALUE"]'),
-        at(Place.HAND, "take NAME out of the `environment` of the compose file"),
+        labelled(Place.COMPOSE, 'environment: ["NAME=VALUE"]'),
+        labelled(Place.HAND, "take NAME out of the `environment` of the compose file"),
         (COMPOSE_UP,),
     ),
     "windows": _Way('setx NAME "VALUE"', r"reg delete HKCU\Environment /F /V NAME", _APP_AGAIN),
@@ -40,7 +40,7 @@ _WAYS: dict[Home, _Way] = {
     "linux": _Way(
         f"sudo mkdir -p {_DROP_INS} && "
         rf"""printf '[Service]\nEnvironment="NAME=VALUE"\n' | sudo tee {_DROP_INS}/NAME.conf""",
-        at(Place.HAND, f"take NAME out of the unit and of `{_DROP_INS}`"),
+        labelled(Place.HAND, f"take NAME out of the unit and of `{_DROP_INS}`"),
         ("sudo systemctl daemon-reload && sudo systemctl restart ollama",),
     ),
 }
@@ -77,9 +77,9 @@ def option(name: str, value: Setting) -> list[str]:
     """An option for a chat, for a request and for a model."""
     word = _word("N" if value is None else value)
     return [
-        at(Place.CHAT, f"/set parameter {name} {word}"),
-        at(Place.REQUEST, f'"options": {{"{name}": {word}}}'),
-        at(Place.MODELFILE, f"PARAMETER {name} {word}"),
+        labelled(Place.CHAT, f"/set parameter {name} {word}"),
+        labelled(Place.REQUEST, f'"options": {{"{name}": {word}}}'),
+        labelled(Place.MODELFILE, f"PARAMETER {name} {word}"),
     ]
 
 

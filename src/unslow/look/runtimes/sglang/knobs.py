@@ -1,7 +1,7 @@
 """How SGLang spells each knob."""
 
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.look.serving.sglang_flags import FLAGS
 from unslow.look.serving.turns import (
@@ -41,7 +41,7 @@ _TURNS: dict[Knob, Turn] = {
 }
 _OTHERS: dict[Knob, list[str]] = {
     Knob.DEVICE: ["CUDA_VISIBLE_DEVICES=NUMBER"],
-    Knob.QUANT: [at(Place.HAND, "give `--model-path` a checkpoint of this model as AWQ, GPTQ or FP8")],
+    Knob.QUANT: [labelled(Place.HAND, "give `--model-path` a checkpoint of this model as AWQ, GPTQ or FP8")],
     Knob.THINKING: UNTHINKING,
     Knob.VERSION: ["pip install --upgrade sglang"],
 }

@@ -9,7 +9,7 @@ import msgspec
 from unslow.facts.knob import Change, Knob
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, not_supported, reported
@@ -146,24 +146,24 @@ def _only_model(server: Server) -> Fact[str]:
 
 
 def _from_pretrained(argument: str) -> str:
-    return at(Place.PYTHON, f"AutoModelForCausalLM.from_pretrained(..., {argument})")
+    return labelled(Place.PYTHON, f"AutoModelForCausalLM.from_pretrained(..., {argument})")
 
 
 _SPELLED = {
     Knob.GRAPHS: [
-        at(Place.PYTHON, 'model.generate(..., cache_implementation="static")'),
+        labelled(Place.PYTHON, 'model.generate(..., cache_implementation="static")'),
         "transformers serve --compile",
     ],
     Knob.FLASH_ATTENTION: [_from_pretrained('attn_implementation="flash_attention_2"')],
     Knob.GPU_LAYERS: [_from_pretrained('device_map="cuda"')],
     Knob.GPU_BACKEND: [
-        at(Place.HAND, "install torch for CUDA or ROCm: a build without either says +cpu in `torch.__version__`")
+        labelled(Place.HAND, "install torch for CUDA or ROCm: a build without either says +cpu in `torch.__version__`")
     ],
     Knob.QUANT: [_from_pretrained("quantization_config=BitsAndBytesConfig(load_in_4bit=True)")],
-    Knob.PROMPT_CACHE: [at(Place.PYTHON, "model.generate(..., use_cache=True)")],
-    Knob.KV_CACHE_TYPE: [at(Place.PYTHON, 'model.generate(..., cache_implementation="quantized")')],
+    Knob.PROMPT_CACHE: [labelled(Place.PYTHON, "model.generate(..., use_cache=True)")],
+    Knob.KV_CACHE_TYPE: [labelled(Place.PYTHON, 'model.generate(..., cache_implementation="quantized")')],
     Knob.DEVICE: [_from_pretrained('device_map="cuda:0"')],
-    Knob.THINKING: [at(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")],
+    Knob.THINKING: [labelled(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")],
 }
 
 
@@ -171,7 +171,7 @@ def spell(change: Change, runtime: Runtime) -> list[str]:  # noqa: ARG001 (the s
     """The change as a line of Python, or a flag of `transformers serve`."""
     if change.knob is Knob.THREADS and isinstance(change.value, int):
         return [
-            at(Place.PYTHON, f"torch.set_num_threads({change.value})"),
+            labelled(Place.PYTHON, f"torch.set_num_threads({change.value})"),
             f"OMP_NUM_THREADS={change.value} python ...",
         ]
     return list(_SPELLED.get(change.knob, ()))

@@ -10,6 +10,8 @@ from unslow.look.models.hf_config import hf_shape
 
 SOURCE = "the model object"
 NAME = "Transformers"
+_INSTRUCTIONS = {"AVX512": ("AVX512",), "AVX2": ("AVX2", "FMA", "F16C", "AVX")}
+_LEVELS = tuple(_INSTRUCTIONS)  # the highest first
 _COMPILED_CACHES = ("static", "offloaded_static", "hybrid", "sliding_window")
 
 
@@ -34,7 +36,7 @@ def _runtime(raw: dict[str, Any], pid: int) -> Runtime:
         threads=_some(torch.get("threads"), "torch.get_num_threads()"),
         backends=_backends(torch),
         build_architectures=_some(torch.get("architectures") or None, "torch.cuda.get_arch_list()"),
-        build_features=_some([torch["cpu"]] if torch.get("cpu") else None, "torch.backends.cpu"),
+        build_features=_some(_features(torch.get("cpu", "")), "torch.backends.cpu"),
         gpu_refused=_refused(torch),
         gpu_layers=reported(on_gpu, SOURCE) if layers else NOT_LOOKED,
         layers=reported(layers, SOURCE) if layers else NOT_LOOKED,
@@ -44,6 +46,14 @@ def _runtime(raw: dict[str, Any], pid: int) -> Runtime:
 
 def _some(value: Any, source: str) -> Fact[Any]:
     return reported(value, source) if value not in (None, "") else not_found(f"{source} says nothing")
+
+
+def _features(capability: str) -> list[str] | None:
+    """The instructions that PyTorch uses: it names the highest level, which has all below it."""
+    level = capability.upper()
+    if level not in _LEVELS:
+        return [capability] if capability else None
+    return [name for part in _LEVELS[_LEVELS.index(level) :] for name in _INSTRUCTIONS[part]]
 
 
 def _truth(value: object, source: str) -> Fact[bool]:
@@ -57,6 +67,9 @@ def _main_type(weights: dict[str, Any]) -> Fact[str]:
 
 def _eager(raw: dict[str, Any]) -> Fact[bool]:
     """Whether every kernel is launched by Python: no compiled model, and no cache that `generate` compiles for."""
+    devices = raw.get("weights", {}).get("devices", {})
+    if devices and not any(_is_gpu(device) for device in devices):
+        return not_found("no GPU computes: there are no graphs")
     cache = raw.get("generation", {}).get("cache_implementation") or "dynamic"
     compiled = raw.get("compiled") or raw.get("generation", {}).get("compile") or cache in _COMPILED_CACHES
     return reported(

