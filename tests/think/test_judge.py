@@ -42,7 +42,7 @@ def test_layers_left_on_the_cpu_without_a_reason_are_not_normal():
     case = with_facts(gpu_case(layers_on_gpu=10), {"run.decode_tokens_per_s": 5.0, "runtime.fit": True})
     report = judge(case)
     assert report.verdict == "slow"
-    assert [f.cause for f in report.findings] == ["memory_estimate_too_careful"]
+    assert not report.findings, "what is free was read before the load, so that nothing tells whether they would fit"
 
 
 def test_slow_without_a_reason_that_was_seen():

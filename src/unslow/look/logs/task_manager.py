@@ -18,7 +18,7 @@ SOURCE = "Task Manager"
 
 _FORMS = (
     form(
-        r"(?i:(?:Dedicated|Shared)\"? GPU memory|of (?:the )?shared |dedicated[^.]{0,30}\d ?GB\W{1,3}shared)"
+        r"(?i:(?:Dedicated|Shared)\"? GPU memory|of (?:the )?shared |dedicated[^;]{0,30}\d ?GB\W{1,3}shared)"
         r"|(?<!\S)(?:GPU|NPU) ?\d{1,2}\W*$",
         r"NVIDIA|AMD|Intel|Radeon|GeForce|GPU|GB|%|:\s",
     ),

@@ -38,7 +38,7 @@ def is_report(case: Case) -> bool:
     """Whether a person wrote this down: then something was too slow for them."""
     account, run = case.account, case.run
     told = (getattr(account, name) for name in account.__struct_fields__)
-    names = (case.machine.gpus, case.machine.system.name, case.model.name, case.runtime.name)
+    names = (case.machine.gpus, case.machine.system.name, case.model.name, case.runtime.name, case.runtime.version)
     speeds = (run.decode_tokens_per_s, run.prefill_tokens_per_s, run.load_s, case.runtime.name)
     return any(isinstance(f, Known) for f in told) or any(
         isinstance(f, Known) and f.origin is Origin.TOLD for f in (*names, *speeds)

@@ -168,6 +168,10 @@ def _asked(case: Case) -> tuple[int | None, str]:
     if runtime.device_set.value_or("") == "none":
         return 0, "device_set"
     number = runtime.gpu_layers_set.value_or(None)
+    # who reads out the number that the runtime itself came to has set nothing
+    chosen = isinstance(runtime.gpu_layers_set, Known) and runtime.gpu_layers_set.origin is Origin.TOLD
+    if chosen and number == runtime.gpu_layers.value_or(None) and places_layers_itself(case):
+        return None, ""
     if number is not None and number >= 0:
         return number, "gpu_layers_set"
     if runtime.gpu_layers.value_or(None) == 0 and not places_layers_itself(case):
