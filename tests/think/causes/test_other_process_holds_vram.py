@@ -97,3 +97,15 @@ def test_memory_that_the_runtime_says_is_not_its_own():
     driver = SeenDevice(name="CUDA0", unaccounted_bytes=r(GIB // 2))
     case = pasted(gpus=["RTX 3090"], runtime={"devices": [driver], "gpu_layers": 20, "layers": 33})
     assert isinstance(ask(NAME, case), CannotTell)
+
+
+def test_memory_that_was_gone_before_the_load():
+    gpu = SeenDevice(name="CUDA0", total_bytes=r(48 * GIB), free_bytes=r(29 * GIB))
+    split = {"gpu_layers": 24, "layers": 49}
+    found = ask(NAME, pasted(gpus=["RTX 3090"], runtime={"devices": [gpu], **split}))
+    assert isinstance(found, Found)
+    assert "19.0 of 48.0 GiB" in found.because
+    desktop = SeenDevice(name="CUDA0", total_bytes=r(24 * GIB), free_bytes=r(22 * GIB))
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3090"], runtime={"devices": [desktop], **split})), CannotTell)
+    whole = {"devices": [gpu], "gpu_layers": 49, "layers": 49}
+    assert not isinstance(ask(NAME, pasted(gpus=["RTX 3090"], runtime=whole)), Found)

@@ -17,7 +17,7 @@ Ending a program loses its unsaved work. This tool names it and never ends it.
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.runtime import PastLoad
+from unslow.facts.runtime import PastLoad, SeenDevice
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Unknown
@@ -36,12 +36,16 @@ LEAST_UNACCOUNTED = 2 * GIB
 FILLED = 0.5
 """Of a GPU's memory: with so much of it taken, a model that fills a card has no room there."""
 LEAST_SHARE = 0.1
+MOST_OF_A_DESKTOP = 0.25
+"""A display and a driver take less of a GPU's memory than this share."""
 """Of what was free: less comes and goes with any desktop."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold what strangers have against what the model lacks, or one load against another."""
-    return first_to_decide(case, _by_loads, _by_two_readings, _by_better_gpu, _by_list, _by_account, _by_words)
+    return first_to_decide(
+        case, _by_loads, _by_two_readings, _by_better_gpu, _by_list, _by_account, _by_share, _by_words
+    )
 
 
 def _by_list(case: Case) -> Found | Absent:
@@ -178,6 +182,36 @@ def _by_account(case: Case) -> Found | None:
             Remedy(Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi`, and close it"), None, "unsaved work"),
         ),
     )
+
+
+def _by_share(case: Case) -> Found | None:
+    """A large part of the memory was gone before the runtime loaded anything, and the model then lacked room."""
+    split = seen_split(case)
+    devices = case.runtime.devices.value_or([])
+    gone = {n: d.total_bytes.value_or(0) - d.free_bytes.value_or(0) for n, d in enumerate(devices) if _is_counted(d)}
+    index = max(gone, key=lambda n: gone[n], default=None)
+    if not split or index is None:
+        return None
+    total, held = devices[index].total_bytes.value_or(0), gone[index]
+    if held < max(LEAST_UNACCOUNTED, MOST_OF_A_DESKTOP * total):
+        return None
+    return Found(
+        because=f"{held / GIB:.1f} of {total / GIB:.1f} GiB of GPU memory were in use before the runtime loaded "
+        f"anything, and {split.words}",
+        evidence=(
+            cite(case, f"runtime.devices.{index}.free_bytes", f"of {total / GIB:.1f} GiB"),
+            cite(case, split.fact),
+        ),
+        remedies=(
+            Remedy(Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi`, and close it"), None, "unsaved work"),
+        ),
+    )
+
+
+def _is_counted(device: SeenDevice) -> bool:
+    """Whether the runtime says both how much memory the GPU has and how much of it is free."""
+    known = isinstance(device.total_bytes, Known) and isinstance(device.free_bytes, Known)
+    return known and not device.integrated.value_or(default=False) and "cpu" not in (device.library, device.name.lower())
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
