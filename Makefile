@@ -30,10 +30,10 @@ check: $(READY)  ## style, types, layers, generated docs
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m docs.generate --check
 
 docs: $(READY)  ## write the generated reference
-	$(BIN)/python docs/generate.py
+	$(BIN)/python -m docs.generate
 
 bench: $(READY)  ## what the program itself costs, in ratios
 	$(BIN)/python benchmarks/startup.py

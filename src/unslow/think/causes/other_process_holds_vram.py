@@ -211,7 +211,8 @@ def _by_share(case: Case) -> Found | None:
 def _is_counted(device: SeenDevice) -> bool:
     """Whether the runtime says both how much memory the GPU has and how much of it is free."""
     known = isinstance(device.total_bytes, Known) and isinstance(device.free_bytes, Known)
-    return known and not device.integrated.value_or(default=False) and "cpu" not in (device.library, device.name.lower())
+    is_cpu = "cpu" in (device.library, device.name.lower())
+    return known and not is_cpu and not device.integrated.value_or(default=False)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
