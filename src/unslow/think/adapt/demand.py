@@ -26,11 +26,16 @@ class Demand(NamedTuple):
 def read_demand(case: Case, context: float | None = None) -> Demand:
     """The demand at the configured context, or at another; the runtime's own sum where nothing better is known."""
     runtime = case.runtime
-    if context is None and isinstance(runtime.asked_bytes, Known) and not isinstance(case.model.tensors, Known):
+    if context is None and isinstance(runtime.asked_bytes, Known) and _counts_all(case):
         return Demand(runtime.asked_bytes.value, margin_bytes(case), available_vram_bytes(case))
     if context is None:
         context = first_known(runtime.context_length, runtime.context_set, case.model.context_trained).need()
     return Demand(_asked(case, context), margin_bytes(case), available_vram_bytes(case))
+
+
+def _counts_all(case: Case) -> bool:
+    """Whether the runtime's own sum is of the whole model: with a number of layers set, it is only of those."""
+    return not isinstance(case.model.tensors, Known) and not isinstance(case.runtime.gpu_layers_set, Known)
 
 
 def _asked(case: Case, context: float) -> float:

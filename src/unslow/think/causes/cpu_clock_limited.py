@@ -74,12 +74,12 @@ def _by_reading(case: Case) -> Found | Absent | Suspected:
     if now >= LOW * most:
         return Absent(f"the CPU runs at {figures}")
     if generates_slowly(case) is False:
-        return Absent("the speed is what this hardware should give")
+        return Absent("it is as fast as this set-up should be")
     busy, cores = case.machine.load.busy_cpus.value_or(0), case.machine.cpu.physical_cores.value_or(0)
     if not cores or busy < BUSY_SHARE * cores:
         return Suspected(f"the CPU was seen at {figures}", "its clock while it generates", SHOW)
     if not must_be_slow(case):
-        return Absent("the speed is what this hardware should give")
+        return Absent("it is as fast as this set-up should be")
     governor = case.machine.cpu.governor
     why = f" (governor {governor.value})" if isinstance(governor, Known) else ""
     return _found(f"under load the CPU runs at {figures}{why}", (cite(case, "machine.cpu.frequency_hz", figures),))

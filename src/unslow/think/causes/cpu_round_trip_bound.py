@@ -39,7 +39,7 @@ SHOW = "while it generates: `nvidia-smi dmon -s u -c 5`, and `top -H -b -n 1 | h
 def check(case: Case) -> Found | Absent:
     """Look for a small model, an idle GPU and a busy core, below the speed that its bytes allow."""
     if generates_slowly(case) is False:
-        return Absent("the speed is what this hardware should give")
+        return Absent("it is as fast as this set-up should be")
     if cpu_computes(case):
         return Absent("the CPU computes part of the model itself")
     expected, slow = predict(case), must_be_slow(case)

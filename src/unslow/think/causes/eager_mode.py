@@ -53,7 +53,7 @@ def _by_setting(case: Case) -> Found | Absent | Suspected | None:
         return Absent("graphs are off, but it is not decoding that is slow")
     slow = generates_slowly(case)
     if slow is False:
-        return Absent("graphs are off, and the speed is what this hardware should give")
+        return Absent("graphs are off, and it is as fast as this set-up should be")
     if slow is None:
         return Suspected("graphs are switched off", "run.decode_tokens_per_s", CAUSE.ask)
     return _found("graphs are switched off: the host starts every kernel by itself", (cite(case, "runtime.eager"),))

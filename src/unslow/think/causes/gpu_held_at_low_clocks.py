@@ -45,7 +45,7 @@ _LOW_STATES = tuple(f"P{n}" for n in range(5, 13))
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a GPU at work whose clocks are low without a reason."""
     if generates_slowly(case) is False:
-        return Absent("the speed is what this hardware should give")
+        return Absent("it is as fast as this set-up should be")
     return first_to_decide(case, _by_readings, _by_words)
 
 
@@ -85,7 +85,7 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
     if reasons & (POWER | THERMAL) or (gpu.power_share or 0) > MUCH_POWER:
         return Absent("heat or power holds the clocks down")
     if not must_be_slow(case):
-        return Absent("the speed is what this hardware should give")
+        return Absent("it is as fast as this set-up should be")
     return Found(
         because=f"the GPU is busy {gpu.busy.value_or(0):.0%} of the time at {_low(gpu)}, with power and heat to spare",
         evidence=(cite(case, f"{gpu.at}.busy"), *_cited(case, gpu)),

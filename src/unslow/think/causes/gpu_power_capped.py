@@ -68,7 +68,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 def _by_readings(case: Case) -> Found | Absent:
     if generates_slowly(case) is False:
-        return Absent("the speed is what this hardware should give")
+        return Absent("it is as fast as this set-up should be")
     loaded = at_work(case)
     if not loaded:
         return Absent("the GPU was idle while tokens were generated")

@@ -51,7 +51,7 @@ _SERIOUS = ("Heavy", "Trapping", "Sleeping")
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a thermal reason under load, clocks that follow it, and a speed that suffers."""
     if generates_slowly(case) is False:
-        return Absent("the speed is what this hardware should give")
+        return Absent("it is as fast as this set-up should be")
     return first_to_decide(case, _by_pressure, _by_reasons, _by_words)
 
 

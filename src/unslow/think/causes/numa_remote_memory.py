@@ -76,7 +76,7 @@ def _by_settings(case: Case) -> Absent | Suspected | None:
     if not isinstance(nodes, Known) or slow is None:
         return None
     if not slow:
-        return Absent("the speed is what this hardware should give")
+        return Absent("it is as fast as this set-up should be")
     return Suspected(f"{nodes.value} memory nodes, and no setting places the pages", "which node has them", CAUSE.ask)
 
 

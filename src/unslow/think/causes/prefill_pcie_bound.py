@@ -34,6 +34,7 @@ from unslow.think.report import Evidence
 
 USUAL_UBATCH = 512
 LARGE_UBATCH = 4096
+SHORT_COPY_S = 0.25
 LONG_COPY_S = 1.0
 """A copy for each micro-batch that takes longer than this can't be overlooked by whoever waits for a prompt."""
 SMALL_BYTES = GB
@@ -80,10 +81,12 @@ def _by_copies(case: Case) -> Found | Absent | Suspected:
     return _found(f"{words}; that allows {allowed:.0f} tokens per second", case, ubatch)
 
 
-def _by_words(case: Case, words: str, copy_s: float) -> Found | Suspected:
+def _by_words(case: Case, words: str, copy_s: float) -> Found | Absent | Suspected:
     """Without a speed the mechanism decides, where somebody waits for prompts and the copies are that long."""
     if copy_s >= LONG_COPY_S and names_phase(case, "prefill"):
         return _found(words, case, case.runtime.ubatch.value_or(USUAL_UBATCH))
+    if copy_s < SHORT_COPY_S:
+        return Absent(f"{words}, which nobody notices")
     if copy_s < LONG_COPY_S:
         ask_for(case, "run.prefill_tokens_per_s", own_speed(case))
     return Suspected(words, "the speed of a long prompt", own_speed(case))

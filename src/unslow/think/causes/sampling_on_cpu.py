@@ -99,7 +99,7 @@ def _by_grammar(case: Case) -> Found | Suspected | None:
 
 
 def _by_speed(case: Case) -> Absent | None:
-    return Absent("the speed is what this hardware should give") if shortfall(case) == 1 else None
+    return Absent("it is as fast as this set-up should be") if shortfall(case) == 1 else None
 
 
 def _by_settings(case: Case) -> Absent:

@@ -199,7 +199,7 @@ def _if_slow(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Fo
     if slow is None:
         return Suspected(because, "the speed with another type", CAUSE.ask)
     return (
-        Found(because, (evidence,), None, (remedy,)) if slow else Absent("the speed is what this hardware should give")
+        Found(because, (evidence,), None, (remedy,)) if slow else Absent("it is as fast as this set-up should be")
     )
 
 
