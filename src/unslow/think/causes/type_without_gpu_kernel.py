@@ -198,9 +198,7 @@ def _if_slow(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Fo
     slow = True if is_report(case) else generates_slowly(case)
     if slow is None:
         return Suspected(because, "the speed with another type", CAUSE.ask)
-    return (
-        Found(because, (evidence,), None, (remedy,)) if slow else Absent("it is as fast as this set-up should be")
-    )
+    return Found(because, (evidence,), None, (remedy,)) if slow else Absent("it is as fast as this set-up should be")
 
 
 def _all_have_kernels(case: Case) -> Absent | None:
