@@ -59,7 +59,7 @@ _PARTS = {"half": 2.0, "a third": 3.0, "one third": 3.0, "a quarter": 4.0, "a fi
 _PART = re.compile(
     rf"\b(?:at |only |reaches |gives |to |is |runs at )?({'|'.join(_PARTS)}) (?:of|the speed|as fast|its speed)"
 )
-_WORDS = {"halves": 2.0, "halved": 2.0, "twice as slow": 2.0, "an order of magnitude slow": 10.0, "by about ten": 10.0}
+_WORDS = {"halves": 2.0, "halved": 2.0, "twice as slow": 2.0, "an order of magnitude slow": 10.0}
 _PREFILL = re.compile(
     r"\bprompt(?: eval\w*)?(?: rate| speed)?|prefill|\bpp\s?\d*\b|\bpp\d|processing|ingest|input tokens"
 )
