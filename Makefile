@@ -11,7 +11,7 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "no venv module: on Debian, apt install python3-venv"; exit 1; }
 	@echo "setting up $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[engine]' \
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[arrow,engine]' \
 		coverage hypothesis import-linter mypy pytest pytest-cov ruff
 	@touch $@
 

@@ -57,7 +57,7 @@ class FakeSystem:
         return self._get(self.http, f"{method} {url}")
 
     def stream(
-        self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 0
+        self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 0, silence_s: float = 0
     ) -> Iterator[Line]:
         self.sent.append((f"STREAM {url}", body))
         yield from self._get(self.streams, url)
@@ -73,6 +73,10 @@ class FakeSystem:
 
     def sleep(self, seconds: float) -> None:
         """No time passes here but by asking for it."""
+
+    def live(self) -> "FakeSystem":
+        """Nothing here is live."""
+        raise LookError("only a stand-in", Absence.NOT_LOOKED)
 
 
 class Quiet:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from unslow import __version__
+from unslow.app.bench.earlier import earlier_in_history
 from unslow.app.chosen import at_url, chosen
 from unslow.app.collect import collect, with_subjects
 from unslow.app.discretion import Discretion, userinfo
@@ -122,7 +123,15 @@ def look_here(system: System, url: str | None, request: Request, progress: Progr
     whole = [with_machine(subject, seen.machine) for subject in subjects]
     measured = tuple(measured_subject(system, subject, request.manners, progress) for subject in whole)
     _check_measured(measured)
+    measured = tuple(_with_earlier(seen, subject) for subject in measured)
     return with_subjects(_with_best_bandwidth(system, seen, request), measured)
+
+
+def _with_earlier(seen: Snapshot, subject: Subject) -> Subject:
+    """The subject with what benchmarks of another version of its runtime gave here."""
+    (case,) = with_subjects(seen, (subject,)).cases()
+    run = msgspec.structs.replace(subject.run, earlier=earlier_in_history(case))
+    return msgspec.structs.replace(subject, run=run)
 
 
 def _with_log(system: System, subjects: tuple[Subject, ...], path: str) -> tuple[Subject, ...]:

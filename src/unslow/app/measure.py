@@ -15,7 +15,7 @@ from unslow.look.system import System
 
 QUICK_S, USUAL_S = 1.5, 5.0
 
-__all__ = ["Manners", "measured_subject"]
+__all__ = ["Manners", "measured_subject", "slot_of", "target_of"]
 
 
 def measured_subject(system: System, subject: Subject, manners: Manners, progress: Progress) -> Subject:
@@ -24,8 +24,8 @@ def measured_subject(system: System, subject: Subject, manners: Manners, progres
     if why:
         progress.say(f"{subject.runtime.url.value_or('the server')}: {why.why}; only observed")
         return _observed(system, subject, why, manners, progress)
-    target = _target(system, subject, manners)
-    slot = _slot(system, subject, target, manners)
+    target = target_of(system, subject, manners)
+    slot = slot_of(system, subject, target, manners)
     if isinstance(slot, Unknown):
         progress.say(f"{target.url}: {slot.why}; only observed")
         return _unmeasured(subject, slot)
@@ -36,7 +36,8 @@ def measured_subject(system: System, subject: Subject, manners: Manners, progres
     return msgspec.structs.replace(subject, run=_with_load(run, subject.run))
 
 
-def _target(system: System, subject: Subject, manners: Manners) -> Target:
+def target_of(system: System, subject: Subject, manners: Manners) -> Target:
+    """The server of a subject, with all that asking it needs."""
     runtime = subject.runtime
     return Target(
         url=runtime.url.need(),
@@ -60,7 +61,7 @@ def _key(system: System, subject: Subject, manners: Manners) -> str:
     return manners.api_key or (read_key_of(system, subject.runtime) if own else "")
 
 
-def _slot(system: System, subject: Subject, target: Target, manners: Manners) -> int | Unknown | None:
+def slot_of(system: System, subject: Subject, target: Target, manners: Manners) -> int | Unknown | None:
     """The slot to measure on, None for any; Unknown where every one of them holds a conversation."""
     if subject.runtime.embedded:
         return None
@@ -87,7 +88,7 @@ def _observed(system: System, subject: Subject, why: Unknown, manners: Manners, 
     if not isinstance(subject.runtime.url, Known) or not requests_in_work(subject.runtime).value_or(0):
         return _unmeasured(subject, why)
     progress.step("watching the request that it is answering", 0.5)
-    target = _target(system, subject, manners)
+    target = target_of(system, subject, manners)
     speed = observe(target.server(system), target.runtime)
     if isinstance(speed, Unknown):
         return _unmeasured(subject, not_found(f"{why.why}, and {speed.why}", why.how_to_get))

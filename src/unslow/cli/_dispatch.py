@@ -23,6 +23,7 @@ _EPILOG = """examples:
   unslow models                  the models on this machine
   unslow predict qwen3-8b        how fast a model should be here, or `--device "RTX 4090"`; `--explain` says why
   unslow check "70B Q4 at 72 tok/s on an RTX 4090"   is a claim possible
+  unslow bench                   measure as people can compare it; sweeps, history, a gate for CI
   unslow calibrate               measure this machine's own rates, for sharper predictions
 
 options of the diagnosis: unslow diagnose --help

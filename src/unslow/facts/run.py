@@ -1,6 +1,7 @@
 """A measurement: what was asked, how long each part took, what the machine did meanwhile."""
 
 from unslow.facts.machine import BusyProcess, Facts
+from unslow.facts.telemetry import Telemetry
 from unslow.facts.values import NOT_LOOKED, Amount, Bytes, Count, Fact, Fraction
 
 
@@ -33,6 +34,23 @@ class GpuUnderLoad(Facts, frozen=True, kw_only=True):
     pcie_width_max_seen: Fact[Count] = NOT_LOOKED
 
 
+class Earlier(Facts, frozen=True, kw_only=True):
+    """The same model on the same machine as it was measured before, held against the measurement of now."""
+
+    bench: str
+    """The id of the benchmark in the history."""
+    taken_at: str
+    decode_tokens_per_s: Amount
+    now_tokens_per_s: Amount
+    slower: bool
+    """Whether it is slower now by more than noise."""
+    version: str = ""
+    """The runtime's, then."""
+    version_now: str = ""
+    also_changed: tuple[str, ...] = ()
+    """What else is not as it was and may explain it, in plain words."""
+
+
 class Run(Facts, frozen=True, kw_only=True):
     """The standard measurement on one runtime and model."""
 
@@ -57,3 +75,7 @@ class Run(Facts, frozen=True, kw_only=True):
     decode_decay: Fact[Fraction] = NOT_LOOKED
     """The speed of the last seconds of a long answer over its mean: well below one where it slows down."""
     gpus: Fact[tuple[GpuUnderLoad, ...]] = NOT_LOOKED
+    telemetry: Fact[Telemetry] = NOT_LOOKED
+    """What all devices did meanwhile, by the phase of the requests."""
+    earlier: Fact[Earlier] = NOT_LOOKED
+    """The last benchmark of the same thing, where one is kept."""

@@ -6,8 +6,7 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Known, Unknown
-from unslow.look.bench.completions import COMPLETIONS, FEWEST_TOKENS, MOST_TOKENS, decode_rate, measure
-from unslow.look.bench.dialects.llama_cpp import parse_timings
+from unslow.look.bench.completions import COMPLETIONS, FEWEST_TOKENS, MOST_TOKENS, complete, decode_rate, measure
 from unslow.look.bench.guest import Plan, Target
 from unslow.look.system import LookError
 from unslow.look.system.door import Line
@@ -81,9 +80,14 @@ def test_without_proc_the_speed_is_still_known():
     assert isinstance(result.waiting_for_cpu_s_per_token, Unknown)
 
 
+def completed(**changes):
+    system = FakeSystem(streams={STREAM: answer(**changes)})
+    return complete(system, Target(URL), Plan(), "hello", 2).completion
+
+
 def test_n_tokens_take_n_minus_one_steps():
-    assert decode_rate(parse_timings(timings(predicted_n=2, predicted_ms=500.0), 0, 0)) == pytest.approx(2.0)
+    assert decode_rate(completed(predicted_n=2, predicted_ms=500.0)) == pytest.approx(2.0)
 
 
 def test_cached_tokens_are_told():
-    assert parse_timings(timings(cache_n=10), 0, 0).cached_tokens == 10
+    assert completed(cache_n=10).cached_tokens == 10

@@ -55,7 +55,7 @@ def bodies(system: FakeSystem) -> list[dict]:
     ],
 )
 def test_which_dialect(name, dialect):
-    assert dialect_of(name) is dialect.complete
+    assert dialect_of(name) is dialect.ask
 
 
 def test_ollama_by_its_own_timings_with_the_context_that_is_loaded():
@@ -134,7 +134,8 @@ def test_a_server_that_fails_is_not_asked_elsewhere():
 
 
 def test_without_usage_the_pieces_count():
-    run = measured(openai_machine(completions=[Line(0.5 + i / 10, CHUNK) for i in range(11)]), "vLLM")
+    stream = [*(Line(0.5 + i / 10, CHUNK) for i in range(11)), Line(1.6, "data: [DONE]")]
+    run = measured(openai_machine(completions=stream), "vLLM")
     assert run.decode_tokens_per_s.need() == pytest.approx(10)
     assert "piece" in run.decode_tokens_per_s.source
 

@@ -31,8 +31,8 @@ RUNTIMES = {"llama.cpp": "llama_cpp", "Ollama": "ollama", "LM Studio": "lm_studi
 class Impatient(LiveSystem):
     """The real door, which waits for less long."""
 
-    def stream(self, url, body, headers=None, timeout_s=0.0):
-        return super().stream(url, body, headers, 0.25)
+    def stream(self, url, body, headers=None, timeout_s=0.0, silence_s=0.0):
+        return super().stream(url, body, headers, 0.25, silence_s)
 
 
 def measured_at(runtime: str, mode: str) -> Timed | LookError:

@@ -2,51 +2,62 @@ import pytest
 
 from unslow.facts.values import Unknown
 from unslow.look.openai_api.models import parse_models
-from unslow.look.openai_api.stream import Streamed, parse_stream
+from unslow.look.openai_api.stream import Said, Usage, is_end, parse_event, parse_usage, said
 from unslow.look.system import LookError
-from unslow.look.system.door import Line
-
-ROLE = 'data: {"choices":[{"delta":{"role":"assistant","content":""}}]}'
-WORD = 'data: {"choices":[{"delta":{"content":"a"}}]}'
-THOUGHT = 'data: {"choices":[{"delta":{"reasoning_content":"hm"}}]}'
-TEXT = 'data: {"choices":[{"text":"a"}]}'
-USAGE = (
-    'data: {"choices":[],"usage":{"prompt_tokens":9,"completion_tokens":3,"prompt_tokens_details":{"cached_tokens":4}}}'
-)
-
-
-def test_a_chat_with_usage():
-    lines = [Line(0.1, ROLE), Line(0.5, THOUGHT), Line(0.6, WORD), Line(0.6, ""), Line(0.8, WORD), Line(0.9, USAGE)]
-    streamed = parse_stream([*lines, Line(0.9, "data: [DONE]")])
-    assert streamed == Streamed(0.5, 0.8, 3, prompt_tokens=9, cached_tokens=4, generated_tokens=3)
-
-
-def test_plain_text_without_usage():
-    streamed = parse_stream([Line(0.2, TEXT), Line(0.4, TEXT)])
-    assert (streamed.first_s, streamed.last_s, streamed.chunks, streamed.generated_tokens) == (0.2, 0.4, 2, None)
 
 
 @pytest.mark.parametrize(
-    "lines",
+    ("choice", "words"),
     [
-        [],
-        [ROLE],
-        ["data: nonsense"],
-        ["data: [1]"],
-        ['data: {"error": {"message": "no"}}'],
-        ["data: " + "[" * 100_000],
-        ['data: {"choices": 3}', 'data: {"choices": [3]}', 'data: {"choices": [{"text": 5}]}'],
+        ({"delta": {"content": "a"}}, Said("a")),
+        ({"delta": {"content": "", "reasoning_content": "hm"}}, Said("hm", is_thought=True)),
+        ({"delta": {"reasoning": "hm"}}, Said("hm", is_thought=True)),
+        ({"text": "a"}, Said("a")),
+        ({"message": {"role": "assistant", "content": "all of it"}}, Said("all of it")),
+        ({"delta": {"role": "assistant", "content": ""}}, None),
+        ({"delta": {}, "text": ""}, None),
+        ({"delta": [3]}, None),
+        ({"text": 5}, None),
     ],
 )
-def test_garbage_is_an_error_and_no_crash(lines):
+def test_what_an_event_says(choice, words):
+    assert said({"choices": [choice]}) == words
+
+
+@pytest.mark.parametrize("event", [{}, {"choices": 3}, {"choices": []}, {"choices": [3]}])
+def test_an_event_without_a_choice_says_nothing(event):
+    assert said(event) is None
+
+
+@pytest.mark.parametrize(
+    "line", ["data: nonsense", "data: [1]", 'data: {"error": {"message": "no"}}', "data: " + "[" * 100_000]
+)
+def test_garbage_is_an_error_and_no_crash(line):
     with pytest.raises(LookError):
-        parse_stream(Line(0.1, line) for line in lines)
+        parse_event(line)
+
+
+@pytest.mark.parametrize("line", ["data: [DONE]", "data:[DONE]", "data: ", ": a comment", "event: message", ""])
+def test_lines_that_are_no_event(line):
+    assert parse_event(line) is None
+    assert is_end("data: [DONE]")
+    assert not is_end('data: {"choices":[]}')
+
+
+def test_usage_with_what_was_cached_and_thought():
+    usage = {
+        "prompt_tokens": 9,
+        "completion_tokens": 3,
+        "prompt_tokens_details": {"cached_tokens": 4},
+        "completion_tokens_details": {"reasoning_tokens": 2},
+    }
+    assert parse_usage({"usage": usage}) == Usage(9, 3, 4, 2)
+    assert parse_usage({"usage": None}) is None
 
 
 def test_counts_that_are_none_are_not_counted():
-    usage = 'data: {"usage": {"prompt_tokens": -1, "completion_tokens": true, "prompt_tokens_details": 3}}'
-    streamed = parse_stream([Line(0.1, TEXT), Line(0.2, usage)])
-    assert (streamed.prompt_tokens, streamed.generated_tokens, streamed.cached_tokens) == (None, None, 0)
+    usage = {"prompt_tokens": -1, "completion_tokens": True, "prompt_tokens_details": 3}
+    assert parse_usage({"usage": usage}) == Usage(None, None, 0, None)
 
 
 def test_models_with_what_vllm_adds():

@@ -2,7 +2,10 @@ from answers import ask
 from told import compares, pasted, says
 
 from unslow.facts.account import Topic
-from unslow.think.causes._cause import Absent, CannotTell
+from unslow.facts.run import Earlier, Run
+from unslow.facts.snapshot import Case
+from unslow.facts.values import measured
+from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
 NAME = "runtime_version_regressed"
@@ -58,3 +61,29 @@ def test_it_is_the_last_thing_to_believe():
 
 def test_two_speeds_that_are_one():
     assert isinstance(ask(NAME, pasted(compares(Topic.VERSION, 39.0, 40.0), version_since="b2")), Absent)
+
+
+def measured_before(**other):
+    speeds = {"decode_tokens_per_s": 120.0, "now_tokens_per_s": 80.0, "slower": True}
+    known = {"bench": "0001", "taken_at": "2026-01-01T10:00:00Z", "version": "b8322", "version_now": "b8323", **speeds}
+    return Case(run=Run(earlier=measured(Earlier(**{**known, **other}), "history of benchmarks: 0001")))
+
+
+def test_both_versions_were_measured_here():
+    found = ask(NAME, measured_before())
+    assert isinstance(found, Found)
+    assert (found.speedup, found.remedies[0].change.value) == (1.5, "b8322")
+    assert found.evidence[0].value == "120.0 tokens per second with b8322, 80.0 with b8323"
+    assert judge(measured_before()).findings[0].cause == NAME
+
+
+def test_more_than_the_version_changed_since():
+    answer = ask(NAME, measured_before(also_changed=("GPU driver",)))
+    assert isinstance(answer, CannotTell)
+    assert "GPU driver" in answer.suspected
+
+
+def test_as_fast_as_with_the_earlier_version():
+    for other in ({"slower": False}, {"version": "b8323"}, {"now_tokens_per_s": 0.0}):
+        assert isinstance(ask(NAME, measured_before(**other)), Absent)
+    assert isinstance(ask(NAME, measured_before(version="")), CannotTell)

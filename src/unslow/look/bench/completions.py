@@ -13,15 +13,15 @@ import msgspec
 
 from unslow.facts.run import Completion, Run
 from unslow.facts.values import Fact, Unknown, failed, measured, not_found, not_supported
-from unslow.look.bench.dialects import dialect_of
-from unslow.look.bench.guest import Plan, Target, Timed
+from unslow.look.bench.asking import ask
+from unslow.look.bench.guest import Plan, Question, Reply, Target, Timed
+from unslow.look.bench.prompts import PROMPTS
+from unslow.look.bench.watching import note_completion, watching, with_telemetry
 from unslow.look.kernel.cpu_time import CpuSample, CpuUse, cpus_between, read_cpu_sample, read_own_pid, read_run_delay
+from unslow.look.sampler import Sampler
 from unslow.look.system import LookError, System, unknown
+from unslow.look.system.door import SILENCE_S, STREAM_TIMEOUT_S
 
-PROMPTS = (
-    "Explain the transformer architecture in detail.",
-    "Explain what limits heat pumps below freezing, including refrigerants and compressors. Be thorough.",
-)
 OPENINGS = ("Warming", "First", "Second", "Third")
 WARM_UP_TOKENS = 16
 FEWEST_TOKENS, MOST_TOKENS = 24, 512
@@ -42,7 +42,13 @@ class _Watched(NamedTuple):
 
 
 def measure(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
-    """Measure; whatever was measured before a server fails is kept, with the reason for the rest."""
+    """Measure, and watch meanwhile; what was measured before a server fails is kept, with the reason for the rest."""
+    with watching(system, target) as sampler:
+        run = _measured(system, target, plan, progress, sampler)
+    return with_telemetry(system, run, sampler)
+
+
+def _measured(system: System, target: Target, plan: Plan, progress: Progress, sampler: Sampler) -> Run:
     stamp, done = system.now(), []
     try:
         progress("warming up", 0.0)
@@ -50,7 +56,7 @@ def measure(system: System, target: Target, plan: Plan, progress: Progress) -> R
         tokens = _tokens_for(warm.completion, plan.seconds_per_completion)
         for number in range(1, COMPLETIONS + 1):
             progress(f"measuring, {number} of {COMPLETIONS}: {tokens} tokens", number / (COMPLETIONS + 1))
-            done.append(_watched(system, target, plan, _prompt(stamp, number), tokens))
+            done.append(_watched(system, target, plan, (_prompt(stamp, number), tokens), sampler))
     except LookError as error:
         if not done:
             why = failed(error.why, error.how_to_get)
@@ -69,10 +75,12 @@ def _tokens_for(warm: Completion, seconds: float) -> int:
     return max(FEWEST_TOKENS, min(MOST_TOKENS, int(rate * seconds)))
 
 
-def _watched(system: System, target: Target, plan: Plan, prompt: str, tokens: int) -> _Watched:
+def _watched(system: System, target: Target, plan: Plan, wanted: tuple[str, int], sampler: Sampler) -> _Watched:
     before, waited_before = _sample(system), _run_delay(system, target.pid)
-    timed = complete(system, target, plan, prompt, tokens)
+    start_s = sampler.clock()
+    timed = complete(system, target, plan, *wanted)
     after, waited_after = _sample(system), _run_delay(system, target.pid)
+    note_completion(sampler, timed.completion, start_s)
     if waited_before is not None and waited_after is not None:
         waited = max(0.0, waited_after - waited_before)
         timed = timed._replace(completion=msgspec.structs.replace(timed.completion, waited_s=waited))
@@ -104,8 +112,26 @@ def _run_delay(system: System, pid: int | None) -> float | None:
 
 
 def complete(system: System, target: Target, plan: Plan, prompt: str, tokens: int) -> Timed:
-    """One request for that many tokens, in the words of the server's runtime."""
-    return dialect_of(target.runtime)(system, target, plan, prompt, tokens)
+    """One request for that many tokens, in the words of the server's runtime; LookError where none can be timed."""
+    reply = ask(system, target, Question(prompt, tokens, plan.slot, silence_s=SILENCE_S, deadline_s=STREAM_TIMEOUT_S))
+    return Timed(completion_of(reply), reply.clock, prompt_timed=reply.server_prefill_s is not None)
+
+
+def completion_of(reply: Reply) -> Completion:
+    """The reply by the server's clock, else by the client's; LookError where it came in one piece."""
+    first_s, last_s = (reply.arrivals_s[0], reply.arrivals_s[-1]) if reply.arrivals_s else (reply.total_s,) * 2
+    decode_s = reply.server_decode_s if reply.server_decode_s is not None else last_s - first_s
+    if decode_s <= 0 or (reply.server_decode_s is None and reply.generated_tokens < 2):  # noqa: PLR2004 (a step has two ends)
+        raise LookError("the answer came in one piece, so its speed can't be told", how_to_get="is a proxy in between?")
+    return Completion(
+        prompt_tokens=reply.prompt_tokens,
+        cached_tokens=reply.cached_tokens,
+        generated_tokens=reply.generated_tokens,
+        prefill_s=reply.server_prefill_s if reply.server_prefill_s is not None else first_s,
+        decode_s=decode_s,
+        client_first_token_s=first_s,
+        client_total_s=reply.total_s,
+    )
 
 
 def decode_rate(completion: Completion) -> float:

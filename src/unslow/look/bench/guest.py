@@ -2,9 +2,11 @@
 
 from typing import NamedTuple
 
+from unslow.facts.bench import FailureKind
 from unslow.facts.run import Completion
+from unslow.facts.values import Absence
 from unslow.look.openai_api.server import Server
-from unslow.look.system import System
+from unslow.look.system import LookError, System
 
 
 class Plan(NamedTuple):
@@ -37,3 +39,51 @@ class Timed(NamedTuple):
     clock: str
     prompt_timed: bool = True
     """Whether the time of the prompt is the server's own, without the way there and the queue."""
+
+
+class Question(NamedTuple):
+    """One request of a benchmark."""
+
+    prompt: str
+    tokens: int
+    slot: int | None = None
+    keep: bool = False
+    """Whether a prompt cache may answer, and keep it; else every token of the prompt is computed."""
+    greedy: bool = False
+    """Whether to take the likeliest token without any sampler, where the runtime can; else as it is set up."""
+    stream: bool = True
+    silence_s: float = 300.0
+    """A server that says nothing for so long has stalled."""
+    deadline_s: float = 3600.0
+
+
+class Reply(NamedTuple):
+    """What came back: the same meaning on every runtime, or None where it does not tell."""
+
+    prompt_tokens: int
+    """Those that were computed for this request."""
+    generated_tokens: int
+    arrivals_s: tuple[float, ...]
+    """When each piece of text came, since the request was sent."""
+    total_s: float
+    clock: str
+    """Whose times these are."""
+    cached_tokens: int = 0
+    thinking_tokens: int | None = None
+    ended_early: bool = False
+    server_prefill_s: float | None = None
+    server_decode_s: float | None = None
+    """For the tokens after the first."""
+    server_load_s: float | None = None
+    server_queue_s: float | None = None
+    text: str = ""
+    """The start of the answer, for the next turn of a conversation; kept nowhere."""
+
+
+class AskError(LookError):
+    """A request that was not answered whole: how it failed, and how many pieces had come by then."""
+
+    def __init__(self, kind: FailureKind, why: str, pieces: int = 0, how_to_get: str = "") -> None:
+        super().__init__(why, Absence.FAILED, how_to_get)
+        self.kind = kind
+        self.pieces = pieces

@@ -1,6 +1,7 @@
 """The engine's own process: llama.cpp's server on loopback, for as long as the one who started it keeps its input open.
 
-    python -m unslow.look.engine.serve --model FILE [--context N] [--threads N] [--port N]
+    python -m unslow.look.engine.serve --model FILE [--context N] [--threads N] [--threads-batch N] [--batch N]
+                                       [--ubatch N] [--slots N] [--port N]
 
 It prints its address once the model is loaded; all else, llama.cpp's log above all, goes to the error output.
 """
@@ -42,6 +43,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", required=True)
     parser.add_argument("--context", type=int, default=4096)
     parser.add_argument("--threads", type=int, help="default: what llama.cpp thinks best")
+    parser.add_argument("--threads-batch", type=int, help="for reading prompts; default: as many as for the answer")
+    parser.add_argument("--batch", type=int)
+    parser.add_argument("--ubatch", type=int)
+    parser.add_argument("--slots", type=int)
     parser.add_argument("--port", type=int, default=0, help="0: the system chooses a free one")
     return parser
 
@@ -78,6 +83,11 @@ def _server(options: argparse.Namespace) -> Any:
     params.endpoint_metrics = params.endpoint_slots = True
     if options.threads:
         params.cpuparams.n_threads = params.cpuparams_batch.n_threads = options.threads
+    if options.threads_batch:
+        params.cpuparams_batch.n_threads = options.threads_batch
+    for name, value in (("n_batch", options.batch), ("n_ubatch", options.ubatch), ("n_parallel", options.slots)):
+        if value:
+            setattr(params, name, value)
     for name, value in _WISHES.items():
         if hasattr(params, name):
             setattr(params, name, value)

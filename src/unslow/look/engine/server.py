@@ -6,17 +6,19 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from threading import Thread
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 from unslow.facts.errors import UserError
 from unslow.look.system import LookError, System
 
 CONTEXT = 4096
+SETTINGS = ("context", "threads", "threads_batch", "batch", "ubatch", "slots")
+"""What can be set when it starts."""
 START_TIMEOUT_S = 180.0
 STOP_TIMEOUT_S = 5.0
 LOG_TAIL_BYTES = 65536
@@ -96,15 +98,20 @@ def start_engine(
     *,
     threads: int | None = None,
     context: int = CONTEXT,
+    settings: Mapping[str, int] = MappingProxyType({}),
     timeout_s: float = START_TIMEOUT_S,
     waiting: Waiting = lambda _seconds: None,
 ) -> Engine:
-    """Serve a model on a loopback port and return once it answers; `waiting` hears how long it has taken so far."""
+    """Serve a model on a loopback port and return once it answers; `waiting` hears how long it has taken so far.
+
+    `settings` may hold any of `SETTINGS`, and wins over the two that have a name of their own.
+    """
     engine_version()
     if not Path(model_path).is_file():
         raise UserError(f"{model_path}: no such file", "name a GGUF file")
     folder = Path(tempfile.mkdtemp(prefix="unslow-engine-"))
-    engine = Engine(_spawned(model_path, threads, context, folder / "engine.log"), folder)
+    chosen = {"context": context, **({"threads": threads} if threads else {}), **settings}
+    engine = Engine(_spawned(model_path, chosen, folder / "engine.log"), folder)
     try:
         _wait(system, engine, system.clock() + timeout_s, waiting)
     except BaseException:
@@ -113,11 +120,11 @@ def start_engine(
     return engine
 
 
-def _spawned(model_path: str, threads: int | None, context: int, log_path: Path) -> "subprocess.Popen[str]":
+def _spawned(model_path: str, settings: Mapping[str, int], log_path: Path) -> "subprocess.Popen[str]":
     # -P: a folder that happens to be the current one must not lend its modules
-    command = [sys.executable, "-P", "-m", "unslow.look.engine.serve", "--model", model_path, "--context", str(context)]
-    if threads:
-        command += ["--threads", str(threads)]
+    command = [sys.executable, "-P", "-m", "unslow.look.engine.serve", "--model", model_path]
+    for name, value in settings.items():
+        command += [f"--{name.replace('_', '-')}", str(value)]
     with log_path.open("wb") as log:
         return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True)
 

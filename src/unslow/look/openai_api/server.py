@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from unslow.facts.values import Absence
 from unslow.look.keys import headers, hushed
 from unslow.look.system import Answer, LookError, System
-from unslow.look.system.door import HTTP_TIMEOUT_S, Line
+from unslow.look.system.door import HTTP_TIMEOUT_S, SILENCE_S, STREAM_TIMEOUT_S, ExchangeError, Line
 
 OK = 200
 LOCKED = (401, 403)
@@ -56,11 +56,14 @@ class Server(NamedTuple):
         self._check(path, answer)
         return answer.body.decode("utf-8", "replace")
 
-    def stream(self, path: str, body: Any) -> Iterator[Line]:
+    def stream(
+        self, path: str, body: Any, timeout_s: float = STREAM_TIMEOUT_S, silence_s: float = SILENCE_S
+    ) -> Iterator[Line]:
         """POST, and the answer line by line."""
+        key = self.api_key
         try:
-            for line in self.system.stream(self.url + path, body, headers(self.api_key)):
-                yield Line(line.seconds, hushed(line.text, self.api_key))
+            for line in self.system.stream(self.url + path, body, headers(key), timeout_s, silence_s):
+                yield Line(line.seconds, hushed(line.text, key)) if key else line
         except LookError as error:
             raise self._hushed(error) from None
 
@@ -74,4 +77,7 @@ class Server(NamedTuple):
         raise LookError(f"{self.url}{path}: the server {reason}"[: _SHORT * 2], absence, hint)
 
     def _hushed(self, error: LookError) -> LookError:
-        return LookError(hushed(error.why, self.api_key), error.absence, hushed(error.how_to_get, self.api_key))
+        why, hint = hushed(error.why, self.api_key), hushed(error.how_to_get, self.api_key)
+        if isinstance(error, ExchangeError):
+            return ExchangeError(error.kind, why, error.absence, hint)
+        return LookError(why, error.absence, hint)

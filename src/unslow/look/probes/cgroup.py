@@ -50,8 +50,8 @@ def read_limits(system: System, pid: int | str = "self") -> Machine:
 def _read_cpu(system: System, pid: int | str) -> Cpu:
     """The quota, and how often it was hit."""
     try:
-        group = _read_group(system, pid, "cpu")
-        quotas = [quota for folder in group.folders if (quota := _read_quota(system, group.version, folder))]
+        group = read_group(system, pid, "cpu")
+        quotas = [quota for folder in group.folders if (quota := read_quota(system, group.version, folder))]
     except LookError as error:
         why = unknown(error)
         return Cpu(quota_cpus=why, throttled_s=why, throttled_periods=why, periods=why)
@@ -62,7 +62,7 @@ def _read_cpu(system: System, pid: int | str) -> Cpu:
     return overlaid(Cpu(quota_cpus=reported(cpus, folder)), _read_throttling(system, folder))
 
 
-def _read_group(system: System, pid: int | str, controller: str) -> Group:
+def read_group(system: System, pid: int | str, controller: str) -> Group:
     """Where a controller keeps the process; version 1 wins where both are mounted, for it then owns the controller."""
     membership = parse_membership(read_text(system, f"/proc/{pid}/cgroup"))
     mounts = parse_mounts(read_text(system, MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES))
@@ -91,7 +91,7 @@ def _folders(mount: Mount, path: str) -> tuple[str, ...]:
     return tuple("/".join([point, *parts[:depth]]) for depth in range(len(parts), -1, -1))
 
 
-def _read_quota(system: System, version: int, folder: str) -> Quota | None:
+def read_quota(system: System, version: int, folder: str) -> Quota | None:
     """The group's own quota; the root of the tree has no such file, and no quota."""
     try:
         if version == 1:
@@ -152,7 +152,7 @@ def parse_allowed_cpus(text: str) -> frozenset[int]:
 
 def _read_memory_limit(system: System, pid: int | str) -> Fact[Bytes]:
     try:
-        group = _read_group(system, pid, "memory")
+        group = read_group(system, pid, "memory")
         name = "memory.limit_in_bytes" if group.version == 1 else "memory.max"
         limits = [limit for folder in group.folders if (limit := _read_limit(system, f"{folder}/{name}"))]
     except LookError as error:

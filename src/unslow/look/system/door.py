@@ -1,17 +1,21 @@
 """What may be asked of the world, and the one way in which asking fails."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import msgspec
 
 from unslow.facts.values import Absence, Unknown
 
 FILE_LIMIT_BYTES = 1024**2
+FOLLOW_LIMIT_BYTES = 4096
 COMMAND_LIMIT_BYTES = 4 * 1024**2
 COMMAND_TIMEOUT_S = 5.0
 HTTP_LIMIT_BYTES = 4 * 1024**2
 HTTP_TIMEOUT_S = 3.0
+STREAM_TIMEOUT_S = 120.0
+SILENCE_S = 45.0
+"""A server that says nothing for so long is not going to: slow ones take seconds for a token, not minutes."""
 
 
 class LookError(Exception):
@@ -22,6 +26,19 @@ class LookError(Exception):
         self.why = why
         self.absence = absence
         self.how_to_get = how_to_get
+
+
+ExchangeFailure = Literal["refused", "silent", "broke_off", "error"]
+
+
+class ExchangeError(LookError):
+    """A server that did not answer, or not whole: nobody there, silent for too long, hung up, or anything else."""
+
+    def __init__(
+        self, kind: ExchangeFailure, why: str, absence: Absence = Absence.FAILED, how_to_get: str = ""
+    ) -> None:
+        super().__init__(why, absence, how_to_get)
+        self.kind: ExchangeFailure = kind
 
 
 def unknown(error: LookError, how_to_get: str = "") -> Unknown:
@@ -98,9 +115,14 @@ class System(Protocol):
         ...
 
     def stream(
-        self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 120.0
+        self,
+        url: str,
+        body: Any,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = STREAM_TIMEOUT_S,
+        silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:
-        """POST, and the answer line by line as it arrives."""
+        """POST, and the answer line by line as it arrives; over where it is silent, or takes too long in all."""
         ...
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
@@ -117,6 +139,36 @@ class System(Protocol):
 
     def sleep(self, seconds: float) -> None:
         """Wait."""
+        ...
+
+    def live(self) -> "Live":
+        """The machine itself, unrecorded, for whoever looks many times a second; LookError in a recording."""
+        ...
+
+
+class Followed(Protocol):
+    """A file that stays open: each call is what it holds now; LookError once it can't be read any more."""
+
+    def __call__(self) -> bytes: ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
+class Live(System, Protocol):
+    """What a recording can't give: its answers are written down nowhere, only what somebody makes of them is."""
+
+    def follow(self, path: str, limit: int = FOLLOW_LIMIT_BYTES) -> Followed:
+        """The file for reading its first `limit` bytes again and again; LookError where it can't be opened."""
+        ...
+
+    def cpu_s(self) -> float:
+        """Processor time that the calling thread has used so far."""
+        ...
+
+    def library(self, name: str) -> Any:
+        """A Python module that speaks with a driver; LookError where it is not installed."""
         ...
 
 

@@ -16,11 +16,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from unslow.facts.values import Absence
-from unslow.look.system.door import HTTP_LIMIT_BYTES, Answer, Line, LookError
+from unslow.look.system.door import HTTP_LIMIT_BYTES, SILENCE_S, Answer, ExchangeError, Line, LookError
 
 STREAM_LIMIT_BYTES, LINE_LIMIT_BYTES = 64 * 1024**2, 1024**2
-SILENCE_S = 45.0
-"""A server that says nothing for so long is not going to: slow ones take seconds for a token, not minutes."""
 _CHUNK_BYTES = 65536
 
 
@@ -42,12 +40,12 @@ def check_host(url: str, named_hosts: frozenset[str]) -> None:
 
 
 def request(method: str, url: str, body: Any, headers: Mapping[str, str], timeout_s: float) -> Answer:
-    """One exchange."""
+    """One exchange; as the answer comes whole, silence before it is nothing to hurry about."""
     deadline = time.monotonic() + timeout_s
-    connection, response = _exchange(method, url, body, headers, deadline)
+    connection, response = _exchange(method, url, _payload(body), headers, deadline, timeout_s)
     try:
         data = bytearray()
-        for chunk in _chunks(connection, response, url, deadline):
+        for chunk in _chunks(connection, response, url, deadline, timeout_s):
             data += chunk
             if len(data) > HTTP_LIMIT_BYTES:
                 raise LookError(f"{url} answered more than {HTTP_LIMIT_BYTES >> 20} MiB")
@@ -57,28 +55,36 @@ def request(method: str, url: str, body: Any, headers: Mapping[str, str], timeou
         connection.close()
 
 
-def stream(url: str, body: Any, headers: Mapping[str, str], timeout_s: float) -> Iterator[Line]:
-    """POST, and the answer line by line."""
+def stream(
+    url: str, body: Any, headers: Mapping[str, str], timeout_s: float, silence_s: float = SILENCE_S
+) -> Iterator[Line]:
+    """POST, and the answer line by line; the clock starts when there is nothing left to do but send."""
+    payload = _payload(body)
     start = time.monotonic()
     deadline = start + timeout_s
-    connection, response = _exchange("POST", url, body, headers, deadline)
+    connection, response = _exchange("POST", url, payload, headers, deadline, silence_s)
     try:
         if response.status != http.client.OK:
-            text = next(_chunks(connection, response, url, deadline), b"")[:200].decode("utf-8", "replace")
-            raise LookError(f"{url} answered {response.status}: {text.strip()}")
+            text = next(_chunks(connection, response, url, deadline, silence_s), b"")[:200].decode("utf-8", "replace")
+            raise ExchangeError("error", f"{url} answered {response.status}: {text.strip()}")
         rest, size = b"", 0
-        for chunk in _chunks(connection, response, url, deadline):
+        for chunk in _chunks(connection, response, url, deadline, silence_s):
+            arrived = time.monotonic() - start
             *lines, rest = (rest + chunk).split(b"\n")
             size += len(chunk)
             if size > STREAM_LIMIT_BYTES or len(rest) > LINE_LIMIT_BYTES:
                 raise LookError(f"{url} streamed more than an answer can be: {size >> 10} KiB")
-            arrived = time.monotonic() - start
-            yield from (Line(arrived, line.decode("utf-8", "replace").rstrip("\r")) for line in lines)
+            for line in lines:
+                yield Line(arrived, line.decode("utf-8", "replace").rstrip("\r"))
         if rest:
             yield Line(time.monotonic() - start, rest.decode("utf-8", "replace"))
     finally:
         response.close()
         connection.close()
+
+
+def _payload(body: Any) -> bytes | None:
+    return None if body is None else json.dumps(body).encode()
 
 
 def split_url(url: str) -> tuple[str, str, int | None, str]:
@@ -94,15 +100,14 @@ def split_url(url: str) -> tuple[str, str, int | None, str]:
 
 
 def _exchange(
-    method: str, url: str, body: Any, headers: Mapping[str, str], deadline: float
+    method: str, url: str, payload: bytes | None, headers: Mapping[str, str], deadline: float, silence_s: float
 ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     scheme, host, port, path = split_url(url)
     kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
     try:
-        connection = kind(host, port, timeout=time_left(deadline, url))
+        connection = kind(host, port, timeout=min(silence_s, time_left(deadline, url)))
     except (http.client.HTTPException, ValueError) as error:
         raise LookError(f"{url!r} is not a URL that can be asked: {error}") from error
-    payload = None if body is None else json.dumps(body).encode()
     late = threading.Timer(time_left(deadline, url), _shut, (connection,))  # a timeout of its own for each byte is none
     late.daemon = True
     late.start()
@@ -133,41 +138,47 @@ def _shut(connection: http.client.HTTPConnection) -> None:
 
 
 def _chunks(
-    connection: http.client.HTTPConnection, response: http.client.HTTPResponse, url: str, deadline: float
+    connection: http.client.HTTPConnection,
+    response: http.client.HTTPResponse,
+    url: str,
+    deadline: float,
+    silence_s: float,
 ) -> Iterator[bytes]:
+    patience = connection.sock.gettimeout() if connection.sock is not None else None
     try:
         while True:
-            if connection.sock is not None:
-                connection.sock.settimeout(min(SILENCE_S, time_left(deadline, url)))
+            left = time_left(deadline, url)
+            if connection.sock is not None and patience != min(silence_s, left):  # seldom: each time is a system call
+                patience = min(silence_s, left)
+                connection.sock.settimeout(patience)
             chunk = response.read1(_CHUNK_BYTES)
             if not chunk:
                 break
             yield chunk
-            time_left(deadline, url)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise look_error(url, error) from error
     if response.length:
-        raise LookError(f"{url} broke off in the middle of its answer")
+        raise ExchangeError("broke_off", f"{url} broke off in the middle of its answer")
 
 
 def time_left(deadline: float, url: str) -> float:
     """Seconds to the deadline; LookError once there are none."""
     left = deadline - time.monotonic()
     if left <= 0:
-        raise LookError(f"{url} did not answer in time")
+        raise ExchangeError("silent", f"{url} did not answer in time")
     return left
 
 
 def look_error(url: str, error: Exception) -> LookError:
     """What an exception of the standard library means."""
     if isinstance(error, TimeoutError):
-        return LookError(f"{url} did not answer in time")
+        return ExchangeError("silent", f"{url} did not answer in time")
     if isinstance(error, ssl.SSLError):
         return _tls_error(url, error)
     if isinstance(error, ConnectionRefusedError):
-        return LookError(f"{url}: nothing listens there", Absence.NOT_FOUND)
-    if isinstance(error, http.client.IncompleteRead | ConnectionResetError | http.client.RemoteDisconnected):
-        return LookError(f"{url} broke off in the middle of its answer")
+        return ExchangeError("refused", f"{url}: nothing listens there", Absence.NOT_FOUND)
+    if isinstance(error, http.client.IncompleteRead | ConnectionError | http.client.RemoteDisconnected):
+        return ExchangeError("broke_off", f"{url} broke off in the middle of its answer")
     return LookError(f"{url}: {str(error) or type(error).__name__}")
 
 

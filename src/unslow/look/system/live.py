@@ -1,5 +1,6 @@
 """The real machine."""
 
+import importlib
 import os
 import stat
 import subprocess
@@ -14,7 +15,10 @@ from unslow.look.system.door import (
     COMMAND_LIMIT_BYTES,
     COMMAND_TIMEOUT_S,
     FILE_LIMIT_BYTES,
+    FOLLOW_LIMIT_BYTES,
     HTTP_TIMEOUT_S,
+    SILENCE_S,
+    STREAM_TIMEOUT_S,
     Answer,
     Finished,
     Line,
@@ -94,10 +98,15 @@ class LiveSystem:
         return http.request(method, url, body, headers or {}, timeout_s)
 
     def stream(
-        self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 120.0
+        self,
+        url: str,
+        body: Any,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = STREAM_TIMEOUT_S,
+        silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:
         http.check_host(url, self._named_hosts)
-        return http.stream(url, body, headers or {}, timeout_s)
+        return http.stream(url, body, headers or {}, timeout_s, silence_s)
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
         return question()
@@ -110,6 +119,45 @@ class LiveSystem:
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
+
+    def live(self) -> "LiveSystem":
+        return self
+
+    def follow(self, path: str, limit: int = FOLLOW_LIMIT_BYTES) -> "FollowedFile":
+        return FollowedFile(path, limit)
+
+    def cpu_s(self) -> float:
+        return time.thread_time()
+
+    def library(self, name: str) -> Any:
+        try:
+            return importlib.import_module(name)
+        except ImportError as error:
+            raise LookError(f"the Python module {name} is not installed", Absence.NOT_FOUND) from error
+
+
+class FollowedFile:
+    """One system call for each look: the file stays open, and is read from its start without seeking."""
+
+    def __init__(self, path: str, limit: int) -> None:
+        self._path, self._limit = path, limit
+        try:
+            # a pipe would wait for its writer; Windows knows none of these flags, and has none of these files
+            self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+        except OSError as error:
+            raise _look_error(path, error) from error
+
+    def __call__(self) -> bytes:
+        try:
+            return os.pread(self._descriptor, self._limit, 0)
+        except OSError as error:
+            raise _look_error(self._path, error) from error
+
+    def close(self) -> None:
+        """Let go of the file; reading it afterwards is an error like any other."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
 def _look_error(what: str, error: OSError) -> LookError:

@@ -18,9 +18,14 @@ from unslow.look.system.door import (
     COMMAND_TIMEOUT_S,
     FILE_LIMIT_BYTES,
     HTTP_TIMEOUT_S,
+    SILENCE_S,
+    STREAM_TIMEOUT_S,
     Answer,
+    ExchangeError,
+    ExchangeFailure,
     Finished,
     Line,
+    Live,
     LookError,
     System,
 )
@@ -43,6 +48,14 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     answer: Any = None
     error: str = ""
     absence: Absence = Absence.FAILED
+    kind: ExchangeFailure | None = None
+    """How an exchange with a server failed."""
+
+    def failure(self) -> LookError:
+        """The error as it was raised."""
+        if self.kind:
+            return ExchangeError(self.kind, self.error, self.absence)
+        return LookError(self.error, self.absence)
 
 
 class RecordedSystem:
@@ -63,7 +76,7 @@ class RecordedSystem:
             raise LookError(f"not in the recording: {question}", Absence.NOT_LOOKED)
         entry = queue.popleft() if len(queue) > 1 else queue[0]
         if entry.error:
-            raise LookError(entry.error, entry.absence)
+            raise entry.failure()
         return entry.answer
 
     def read_bytes(self, path: str, limit: int = FILE_LIMIT_BYTES) -> bytes:
@@ -96,7 +109,12 @@ class RecordedSystem:
         return Answer(status, text.encode(), content_type)
 
     def stream(
-        self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 120.0
+        self,
+        url: str,
+        body: Any,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = STREAM_TIMEOUT_S,
+        silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:
         lines = _as(list[tuple[float, str]], self._next(f"stream {url}"))
         return (Line(seconds, text) for seconds, text in lines)
@@ -112,6 +130,9 @@ class RecordedSystem:
 
     def sleep(self, seconds: float) -> None:
         """No need to wait for what has already happened."""
+
+    def live(self) -> Live:
+        raise LookError("a recording is not the machine itself", Absence.NOT_LOOKED)
 
 
 class Recorder:
@@ -133,7 +154,7 @@ class Recorder:
         try:
             answer = get()
         except LookError as error:
-            self._write(Entry(masked_text(question), error=masked_text(error.why), absence=error.absence))
+            self._write(_failed(masked_text(question), error))
             raise
         self._write(Entry(masked_text(question), form(answer)))
         return answer
@@ -179,15 +200,20 @@ class Recorder:
         return self._keep(f"http {method} {url}", get, form)
 
     def stream(
-        self, url: str, body: Any, headers: Mapping[str, str] | None = None, timeout_s: float = 120.0
+        self,
+        url: str,
+        body: Any,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = STREAM_TIMEOUT_S,
+        silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:
         lines = []
         try:
-            for line in self._system.stream(url, body, headers, timeout_s):
+            for line in self._system.stream(url, body, headers, timeout_s, silence_s):
                 lines.append((line.seconds, masked_text(line.text)))
                 yield line
         except LookError as error:
-            self._write(Entry(f"stream {url}", error=masked_text(error.why), absence=error.absence))
+            self._write(_failed(f"stream {url}", error))
             raise
         self._write(Entry(f"stream {url}", lines))
 
@@ -203,6 +229,14 @@ class Recorder:
 
     def sleep(self, seconds: float) -> None:
         self._system.sleep(seconds)
+
+    def live(self) -> Live:
+        return self._system.live()
+
+
+def _failed(question: str, error: LookError) -> Entry:
+    kind = error.kind if isinstance(error, ExchangeError) else None
+    return Entry(question, error=masked_text(error.why), absence=error.absence, kind=kind)
 
 
 def is_recording(folder: Path) -> bool:

@@ -2,6 +2,7 @@
 
 import math
 import re
+from typing import NamedTuple
 
 from unslow.catalog.devices import find_device
 from unslow.catalog.learned_speed import learned_speed, spread_of
@@ -31,8 +32,25 @@ _BITS_OF_A_WEIGHT = 4.85  # Q4_K_M, where nothing tells the quant
 _FLOPS_PER_BYTE = 50.0  # of a GPU that the catalogue does not have
 
 
+class Asked(NamedTuple):
+    """A question of the physics, and how far off the bandwidth in it may be, as a factor."""
+
+    question: Question
+    off: float
+
+
 def gpu_device(case: Case, shape: Shape, placement: Placement, depth: float) -> Device | None:
     """What the GPUs take for a token; None where nothing lies on them."""
+    asked = gpu_question(case, shape, placement, depth)
+    if asked is None:
+        return None
+    terms = [term for term in step_terms(asked.question) if term.seconds]
+    seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items()}
+    return Device(seconds, float(least(terms)), _spread(asked.question, asked.off))
+
+
+def gpu_question(case: Case, shape: Shape, placement: Placement, depth: float) -> Asked | None:
+    """What is asked of the GPUs; None where nothing lies on them."""
     totals = _on_gpus(case, shape, placement)
     if totals.dense_bytes + totals.expert_bytes <= 0:
         return None
@@ -43,9 +61,7 @@ def gpu_device(case: Case, shape: Shape, placement: Placement, depth: float) -> 
     question = Question(
         totals, chip, _setting(case, gpus[0]), _year(case), depth, _element_bytes(case), gpus=float(len(gpus))
     )
-    terms = [term for term in step_terms(question) if term.seconds]
-    seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items()}
-    return Device(seconds, float(least(terms)), _spread(question, off))
+    return Asked(question, off)
 
 
 def _spread(question: Question, off: float) -> float:

@@ -4,9 +4,9 @@
 A release changed a kernel, a default or the way a model is placed. Nothing in the settings shows it.
 
 ## How to confirm
-Run the same benchmark with both versions (`llama-bench`, `ollama run --verbose`) and nothing else changed: driver,
-settings, context and model file the same. It is the last thing to believe: most slow-downs after an update are another
-cause that came with it, such as a GPU backend that is missing now, or another default context.
+Run the same benchmark with both versions (`unslow bench --compare`, `llama-bench`, `ollama run --verbose`) and nothing
+else changed: driver, settings, context and model file the same. It is the last thing to believe: most slow-downs after
+an update are another cause that came with it, such as a GPU backend that is missing now, or another default context.
 
 ## How to fix
 Go back to the version that was well, and report both numbers with the version boundary.
@@ -16,6 +16,8 @@ An older version lacks the newer one's fixes, security fixes among them.
 """
 
 import re
+
+import msgspec
 
 from unslow.facts.account import Comparison, Remark, Topic
 from unslow.facts.knob import Knob
@@ -45,11 +47,33 @@ _WENT_BACK = re.compile(r"(?i)downgrad|roll\w* ?back|revert|\bback\b|bisect|firs
 USUAL_LOSS = 2.5
 """Slower code rarely costs more; what does is more often a GPU that an update no longer uses."""
 _VERSIONS = ("version_since", "version_before")
+_ALONE = "put the rest back as it was, and run `unslow bench --compare` with both versions"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a version boundary, and for a loss that was measured across it."""
-    return first_to_decide(case, _by_boundary)
+    return first_to_decide(case, _by_history, _by_boundary)
+
+
+def _by_history(case: Case) -> Found | Absent | Suspected | None:
+    """This program measured both versions itself, and knows what else changed in between."""
+    earlier = case.run.earlier.value_or(None)
+    if earlier is None or not (earlier.version and earlier.version_now):
+        return None
+    then, now = earlier.decode_tokens_per_s, earlier.now_tokens_per_s
+    if not earlier.slower or earlier.version == earlier.version_now or not now:
+        return Absent(f"{now:.1f} tokens per second now, {then:.1f} with {earlier.version} on {earlier.taken_at[:10]}")
+    if earlier.also_changed:
+        also = ", ".join(earlier.also_changed)
+        return Suspected(f"it was faster with {earlier.version}, and more changed: {also}", "run.earlier", _ALONE)
+    text = f"{then:.1f} tokens per second with {earlier.version}, {now:.1f} with {earlier.version_now}"
+    change = Knob.VERSION.to(earlier.version, "go back to the version that was well, and report the boundary")
+    because = f"{text}, and nothing else that is known changed"
+    return Found(because, (_cited(case, text),), None, (Remedy(change),), None, then / now)
+
+
+def _cited(case: Case, text: str) -> Evidence:
+    return msgspec.structs.replace(cite(case, "run.earlier"), value=text)
 
 
 def _by_boundary(case: Case) -> Found | Absent | Suspected | None:
@@ -117,6 +141,7 @@ CAUSE = Cause(
             "account.comparisons",
             "account.slowdown",
             "account.remarks",
+            "run.earlier",
         ),
     ),
     check=check,

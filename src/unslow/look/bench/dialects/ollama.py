@@ -2,39 +2,61 @@
 
 A request for another context would load the model anew, and so would one without, where somebody else asked for more
 than the default: the loaded one is named. `keep_alive` is left alone.
+
+Its times mean what llama-server's do, which it runs since 0.30, as those of its own runners did: the time of generating
+begins with the first token, so that n tokens are n - 1 steps. `prompt_eval_count` has the cached tokens in it, and
+`prompt_eval_duration` only the time of the others; how many were cached is told since 0.33.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
 
-from unslow.facts.run import Completion
 from unslow.facts.values import Count
-from unslow.look.bench.guest import Plan, Target, Timed
+from unslow.look.bench.guest import Question, Reply, Target
+from unslow.look.bench.heard import Heard, thinking_tokens
+from unslow.look.bench.whole import read_whole
 from unslow.look.openai_api.server import Server
 from unslow.look.openai_api.stream import parse_object
 from unslow.look.system import LookError, System
+from unslow.look.system.door import ExchangeError, Line
 
 CLOCK = "server timings"
+GREEDY = {"temperature": 0.0, "top_k": 1}
 LOADED_ANEW_S = 2.0  # a loaded model takes a few hundredths of a second to be found
+_BROKE_OFF = "the answer ended without the server's timings: did it break off?"
 _S_PER_NS = 1e-9
+_PATH = "/api/generate"
 
 
-def complete(system: System, target: Target, plan: Plan, prompt: str, tokens: int) -> Timed:  # noqa: ARG001 (no slots)
+def ask(system: System, target: Target, question: Question, heard: Heard) -> Reply:
     """One request for that many tokens; LookError rather than a request that would load the model."""
     server = target.server(system)
     _check_loaded(server, target.model)
-    options = {"num_predict": tokens} | ({"num_ctx": target.context} if target.context else {})
-    body = {"model": target.model, "prompt": prompt, "raw": True, "stream": True, "options": options}
-    first = last = 0.0
-    final: dict[str, Any] = {}
-    for line in server.stream("/api/generate", body):
-        if not line.text.strip():
-            continue
-        event = parse_object(line.text)
-        first, last = first or line.seconds, line.seconds
-        final = event if event.get("done") is True else final
-    return Timed(parse_final(final, first, last), CLOCK)
+    body = body_of(target, question)
+    if question.stream:
+        final = listen(server.stream(_PATH, body, question.deadline_s, question.silence_s), heard)
+        return reply_of(parse_final(final), question, heard, heard.last_s)
+    answer, total_s = read_whole(server, _PATH, body, question)
+    heard.whole(answer.get("response"))
+    return reply_of(parse_final(answer), question, heard, total_s)
+
+
+def body_of(target: Target, question: Question) -> dict[str, Any]:
+    """The request; the prompt as it is, without the template of a chat."""
+    options: dict[str, Any] = {"num_predict": question.tokens}
+    if target.context:
+        options["num_ctx"] = target.context
+    if question.greedy:
+        options |= GREEDY
+    return {
+        "model": target.model,
+        "prompt": question.prompt,
+        "raw": True,
+        "stream": question.stream,
+        "options": options,
+    }
 
 
 def _check_loaded(server: Server, model: str) -> None:
@@ -45,31 +67,61 @@ def _check_loaded(server: Server, model: str) -> None:
         raise LookError(f"{model} is no longer loaded, and a measurement must not load it")
 
 
+def listen(lines: Iterable[Line], heard: Heard) -> dict[str, Any]:
+    """The last event; the pieces before it are heard as they come."""
+    final: dict[str, Any] = {}
+    for seconds, text in lines:
+        if not text.strip():
+            continue
+        event = parse_object(text)
+        if event.get("thinking"):
+            heard.thought(seconds)
+        elif event.get("response"):
+            heard.piece(seconds, event["response"])
+        heard.last_s = seconds
+        final = event if event.get("done") is True else final
+    return final
+
+
 class _Final(msgspec.Struct):
     """The last event of a stream; durations are in nanoseconds."""
 
     eval_count: Count
     eval_duration: Count
     prompt_eval_count: Count = 0
+    prompt_eval_cached_count: Count | None = None
     prompt_eval_duration: Count = 0
     load_duration: Count = 0
 
 
-def parse_final(final: dict[str, Any], first_s: float, total_s: float) -> Completion:
-    """A completion from the last event; LookError where the model had to be loaded for it."""
+def parse_final(final: dict[str, Any]) -> _Final:
+    """Counts and times of the last event; LookError where the model had to be loaded for it."""
     try:
         times = msgspec.convert(final, _Final)
     except msgspec.ValidationError as error:
-        raise LookError("the answer ended without the server's timings: did it break off?") from error
+        raise ExchangeError("broke_off", _BROKE_OFF) from error
     if times.load_duration * _S_PER_NS > LOADED_ANEW_S:
         raise LookError("the model was loaded anew for this request, so no more are sent: its options are others'")
-    if not times.eval_count or not times.eval_duration:
+    if not times.eval_count:
         raise LookError("the server generated nothing")
-    return Completion(
-        prompt_tokens=times.prompt_eval_count,
+    return times
+
+
+def reply_of(times: _Final, question: Question, heard: Heard, total_s: float) -> Reply:
+    """The reply; where a cache may have answered and does not tell, the time of the prompt is not that of its count."""
+    cached, prefill_s = times.prompt_eval_cached_count or 0, times.prompt_eval_duration * _S_PER_NS
+    untold = question.keep and times.prompt_eval_cached_count is None
+    return Reply(
+        prompt_tokens=max(0, times.prompt_eval_count - cached),
+        cached_tokens=min(cached, times.prompt_eval_count),
         generated_tokens=times.eval_count,
-        prefill_s=times.prompt_eval_duration * _S_PER_NS,
-        decode_s=times.eval_duration * _S_PER_NS,
-        client_first_token_s=first_s,
-        client_total_s=total_s,
+        thinking_tokens=thinking_tokens(heard, times.eval_count, None, shown=question.stream),
+        ended_early=times.eval_count < question.tokens,
+        arrivals_s=tuple(heard.arrivals),
+        total_s=total_s,
+        clock=CLOCK,
+        server_prefill_s=None if untold else prefill_s,
+        server_decode_s=times.eval_duration * _S_PER_NS,
+        server_load_s=times.load_duration * _S_PER_NS,
+        text=heard.text,
     )

@@ -1,0 +1,1 @@
+"""Benchmarks: the standard protocol, sweeps, history, and conditions for a gate."""

@@ -1,0 +1,165 @@
+"""The benchmarks that are kept: listed, brought in from files, written out, forgotten, and held against each other."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from unslow import __version__
+from unslow.facts.bench import LARGEST_BENCH_BYTES, SCHEMA, Bench, Comparison, dump_bench, parse_bench
+from unslow.facts.bench import Change as Verdict
+from unslow.facts.errors import UserError
+from unslow.look.bench.llama_bench import parse_llama_bench
+from unslow.look.history import Entry, Filters, History, default_history
+from unslow.look.system import LookError, System
+from unslow.look.system.live import LiveSystem
+from unslow.show._llama_bench import render_llama_bench
+from unslow.think.bench.changes import Change, changed, suspect
+from unslow.think.bench.compare import compared
+from unslow.think.bench.figures import figures_of
+from unslow.think.bench.llama_bench import benches_of
+
+Form = Literal["unslow", "llama-bench"]
+SHOWN = 50
+_FILE_HINT = "give a file that `unslow bench -o FILE` or `llama-bench -o json` wrote"
+
+
+class HistoryReport(msgspec.Struct, frozen=True, kw_only=True):
+    """Some of the benchmarks that are kept, or what was just done to them."""
+
+    schema: str = "unslow.benchmarks/1"
+    what: Literal["kept", "imported", "forgotten"] = "kept"
+    path: str
+    total: int
+    """How many are kept in all."""
+    benchmarks: tuple[Entry, ...]
+
+
+class Compared(msgspec.Struct, frozen=True, kw_only=True):
+    """Two benchmarks side by side: is it slower, what changed, what to suspect."""
+
+    schema: str = "unslow.comparison/1"
+    before: Bench
+    comparison: Comparison
+    changes: tuple[Change, ...]
+    suspect: str
+    """One sentence; empty where there is nothing to explain."""
+
+    @property
+    def verdict(self) -> Verdict:
+        """Of the figures that matter most."""
+        return self.comparison.verdict
+
+
+def listed(filters: Filters | None = None, limit: int = SHOWN, history: History | None = None) -> HistoryReport:
+    """The newest benchmarks that pass."""
+    history = history or default_history()
+    return _report(history, history.all(limit, filters))
+
+
+def _report(
+    history: History, entries: Sequence[Entry], what: Literal["kept", "imported", "forgotten"] = "kept"
+) -> HistoryReport:
+    return HistoryReport(what=what, path=str(history.path), total=history.count(), benchmarks=tuple(entries))
+
+
+def import_file(path: str, history: History | None = None, system: System | None = None) -> HistoryReport:
+    """Keep every benchmark of a file; one that is there already stays one."""
+    history = history or default_history()
+    benches = read_benches(path, system)
+    for bench in benches:
+        history.keep(bench)
+    kept = [history.entry(bench.id) for bench in benches]
+    return _report(history, [entry for entry in kept if entry], "imported")
+
+
+def forget(word: str, history: History | None = None) -> HistoryReport:
+    """Remove the one that is meant, or all with that label; UserError where there is none."""
+    history = history or default_history()
+    return _report(history, history.forget(word), "forgotten")
+
+
+def read_benches(path: str, system: System | None = None) -> tuple[Bench, ...]:
+    """The benchmarks of a file: our own, or one for each setup of llama-bench's; UserError where it is neither."""
+    try:
+        data = (system or LiveSystem()).read_bytes(path, LARGEST_BENCH_BYTES)
+    except LookError as error:
+        raise UserError(f"{path}: {error.why}", _FILE_HINT) from error
+    if _is_ours(data):
+        return (parse_bench(data, path),)
+    return benches_of(parse_llama_bench(data.decode("utf-8", "replace"), path), __version__)
+
+
+def _is_ours(data: bytes) -> bool:
+    """Whether it says so itself, in whatever version."""
+    return data.lstrip()[:1] == b"{" and SCHEMA.rpartition("/")[0].encode() in data[:4096]
+
+
+def compare_with(bench: Bench, word: str, history: History | None = None, system: System | None = None) -> Compared:
+    """Hold it against an earlier one: LAST, an id, a label or a file."""
+    history = history or default_history()
+    return compared_to(bench, figured(_meant(bench, word, history, system)), history)
+
+
+def compared_to(bench: Bench, before: Bench, history: History) -> Compared:
+    """Hold it against that one; what runs differ by is learned from the history."""
+    comparison, changes = compared(before, bench, _others(before, bench, history)), changed(before, bench)
+    return Compared(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
+
+
+def _meant(bench: Bench, word: str, history: History, system: System | None) -> Bench:
+    """A benchmark that is kept, else the one of a file that is most like this one."""
+    try:
+        return history.find(word, like=bench)
+    except UserError:
+        if not _is_file(word):
+            raise
+    return max(read_benches(word, system), key=lambda other: _likeness(other, bench))
+
+
+def _is_file(word: str) -> bool:
+    try:
+        return Path(word).exists()
+    except (OSError, ValueError):  # a name that no file can have
+        return False
+
+
+def _likeness(one: Bench, other: Bench) -> tuple[bool, int]:
+    same = set(one.settings.items()) & set(other.settings.items())
+    return one.model == other.model, len(same)
+
+
+def _others(before: Bench, after: Bench, history: History) -> list[Bench]:
+    """Runs of the same setups, which tell by how much they differ by chance; none where the history can't be read."""
+    try:
+        found = {bench.id: bench for one in (before, after) for bench in history.same_setup(one)}
+    except UserError:
+        return []
+    return [figured(bench) for bench in found.values()]
+
+
+def figured(bench: Bench) -> Bench:
+    """With the figures of its answers, where it broke off before they were made."""
+    if bench.figures or bench.sweeps or not bench.passes:
+        return bench
+    known = figures_of(bench.passes)
+    return msgspec.structs.replace(
+        bench, figures=known.figures, samples=known.samples, notes=(*bench.notes, *known.notes)
+    )
+
+
+def export(bench: Bench, path: str, form: Form = "unslow") -> None:
+    """Write it to a file, whole or not at all; UserError where that can't be done."""
+    data = dump_bench(bench) if form == "unslow" else render_llama_bench(bench).encode()
+    target = Path(os.path.realpath(path))  # a link stays a link
+    try:
+        if target.exists() and not target.is_file():
+            target.write_bytes(data + b"\n")  # a device or a pipe is written to, never replaced
+        else:
+            part = target.with_name(f".{target.name}.part")
+            part.write_bytes(data + b"\n")
+            part.replace(target)
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror or error}", "name a file that can be written") from error

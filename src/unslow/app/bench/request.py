@@ -1,0 +1,124 @@
+"""What the user asked of `unslow bench`."""
+
+import os
+import re
+from typing import Any, NamedTuple
+
+from unslow.app.bench.standard import QUICK, STANDARD, Protocol
+from unslow.app.bench.sweeps import names
+from unslow.app.manners import Manners
+from unslow.facts.errors import UserError
+from unslow.think.bench.require import Condition, parse_requirement
+
+_SWEEP = re.compile(r"([a-z]+)(?:=([0-9.,]+))?")
+_MOST_VALUES, _LARGEST = 64, 1e7
+SERIES = (".csv", ".arrow")
+_MOST = {"repeats": 1000, "tokens": 131072, "hz": 50}
+
+
+class Asked(NamedTuple):
+    """A sweep, and the values that the user wants tried."""
+
+    axis: str
+    values: tuple[float, ...] = ()
+
+
+class Request(NamedTuple):
+    """One benchmark."""
+
+    target: str | None = None
+    protocol: Protocol = STANDARD
+    sweeps: tuple[Asked, ...] = ()
+    manners: Manners = Manners(evict=False)
+    model: str | None = None
+    """With a TARGET, which of its models; else a file or a made-up model for the embedded engine."""
+    command: str | None = None
+    against: str | None = None
+    compare: str | None = None
+    require: tuple[Condition, ...] = ()
+    parts: bool = False
+    llama_bench: str | None = None
+    hz: float = 10.0
+    series: str | None = None
+    label: str = ""
+    keep: bool = True
+
+    @classmethod
+    def from_flags(cls, flags: dict[str, Any]) -> "Request":
+        """The request that the flags of the command line mean; UserError where they make no sense."""
+        for name, most in _MOST.items():
+            if flags[name] is not None and not 0 <= flags[name] <= most:
+                raise UserError(f"--{name} {flags[name]:g} makes no sense", f"give a number up to {most}")
+        manners = Manners(quick=flags["quick"], evict=flags["evict"], api_key=flags["api_key"] or _key())
+        request = cls(
+            flags["target"],
+            _protocol(flags),
+            tuple(parse_sweep(word) for word in flags["sweep"] or ()),
+            manners,
+            flags["model"],
+            flags["command"],
+            flags["against"],
+            flags["compare"],
+            tuple(parse_requirement(text) for text in flags["require"] or ()),
+            flags["parts"],
+            flags["llama_bench"],
+            flags["hz"],
+            flags["series"],
+            flags["label"] or "",
+            not flags["no_keep"],
+        )
+        for flag in ("output", "export", "series"):
+            check_writable(f"--{flag}", flags[flag])
+        return _checked(request)
+
+
+def check_writable(flag: str, path: str | None) -> None:
+    """UserError where a file can't be written: better told now than after an hour of measuring."""
+    if path is None:
+        return
+    folder = os.path.dirname(os.path.realpath(path))  # noqa: PTH120 (words of a command line)
+    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):  # noqa: PTH112
+        raise UserError(f"{flag} {path}: no file can be written there", "name a file in a folder that exists")
+
+
+def _key() -> str | None:
+    return os.environ.get("UNSLOW_API_KEY")
+
+
+def _protocol(flags: dict[str, Any]) -> Protocol:
+    protocol = QUICK if flags["quick"] else STANDARD
+    if flags["tokens"]:
+        protocol = protocol._replace(tokens=flags["tokens"])
+    if flags["repeats"]:
+        protocol = protocol._replace(rounds=flags["repeats"], most_rounds=flags["repeats"])
+    return protocol
+
+
+def parse_sweep(word: str) -> Asked:
+    """`depth`, or `users=1,4,16`; UserError where there is no such sweep."""
+    found = _SWEEP.fullmatch(word)
+    if not found or found[1] not in names():
+        raise UserError(f"--sweep {word[:60]!r} is no sweep", f"there are {', '.join(names())}; or users=1,4,16")
+    try:
+        values = tuple(float(part) for part in (found[2] or "").split(",") if part)
+    except ValueError:
+        raise UserError(f"--sweep {word[:60]!r}: values are numbers", "such as users=1,4,16") from None
+    if len(values) > _MOST_VALUES or any(not 0 <= value <= _LARGEST for value in values):
+        raise UserError(
+            f"--sweep {word[:60]!r}: that is too much", f"up to {_MOST_VALUES} values, such as users=1,4,16"
+        )
+    return Asked(found[1], values)
+
+
+def _checked(request: Request) -> Request:
+    if request.target and request.command:
+        raise UserError("a TARGET runs already, and --command starts another", "give one of them")
+    if request.series and not request.series.endswith(SERIES):
+        raise UserError(f"--series {request.series}: neither .csv nor .arrow", "such as --series samples.csv")
+    if request.model and request.command:
+        raise UserError("--model and --command together make no sense", "name the model in the command")
+    if request.against and (request.sweeps or request.compare):
+        raise UserError(
+            "--against compares two running servers, so --sweep and --compare make no sense", "leave them out"
+        )
+    return request

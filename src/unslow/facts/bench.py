@@ -1,0 +1,227 @@
+"""A benchmark: every request with its times, what they come to, under which conditions, and what the machine did.
+
+Decoding means the same on every runtime: the tokens after the first, over the time since the first. Reading a prompt
+means the tokens that were computed, not those that a cache already had.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from unslow.facts.calibration import MachineMark
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Facts
+from unslow.facts.telemetry import Telemetry
+from unslow.facts.values import Amount, Count, Fraction
+
+SCHEMA = "unslow.bench/1"
+LARGEST_BENCH_BYTES = 32 * 1024**2
+
+DECODE, PREFILL, FIRST = "decode_tokens_per_s", "prefill_tokens_per_s", "time_to_first_token_s"
+CLIENT_DECODE = "client_decode_tokens_per_s"
+DECODE_AT_4K = "decode_at_4k_tokens_per_s"
+TOGETHER = "together_tokens_per_s"
+LOAD = "load_s"
+GAPS = ("gap_p50_s", "gap_p95_s", "gap_p99_s")
+"""Times between two tokens as the client sees them."""
+LOWER_IS_BETTER = frozenset({FIRST, LOAD, *GAPS})
+
+
+class Gaps(Facts, frozen=True, kw_only=True):
+    """The times between the tokens of one answer, by the client's clock."""
+
+    count: Count
+    p50_s: Amount
+    p95_s: Amount
+    p99_s: Amount
+    max_s: Amount
+
+
+class Pass(Facts, frozen=True, kw_only=True):
+    """One request that was answered: the server's times and the client's, kept apart."""
+
+    case: str
+    """Which question it was: "short", "long", "depth 4096", "8 users"."""
+    round: Count
+    """The number of the repeat; 0 is the warm-up, which counts for nothing."""
+    started_s: Amount
+    """Since the benchmark began."""
+    asked_tokens: Count
+    prompt_tokens: Count
+    """Those that were computed."""
+    cached_tokens: Count = 0
+    generated_tokens: Count
+    thinking_tokens: Count | None = None
+    """Of the generated ones; None where the server does not tell them apart."""
+    ended_early: bool = False
+    """Whether the model stopped before it had generated what was asked."""
+    server_prefill_s: Amount | None = None
+    server_decode_s: Amount | None = None
+    """For the tokens after the first, whatever the runtime's own figure covers."""
+    server_load_s: Amount | None = None
+    server_queue_s: Amount | None = None
+    client_first_token_s: Amount
+    client_last_token_s: Amount
+    client_total_s: Amount
+    gaps: Gaps | None = None
+    waited_for_cpu_s: Amount | None = None
+    users: Count = 1
+
+
+FailureKind = Literal["refused", "not_answered", "stalled", "broke_off", "error", "gone"]
+
+
+class Failure(Facts, frozen=True, kw_only=True):
+    """One request that was not answered whole, and what came of it."""
+
+    case: str
+    round: Count
+    started_s: Amount
+    lasted_s: Amount
+    kind: FailureKind
+    why: str
+    generated_tokens: Count = 0
+    """Pieces that had come before it failed."""
+
+
+class Spread(Facts, frozen=True, kw_only=True):
+    """A figure over repeats: the median and the interval that holds the true one in 95 of 100 benchmarks."""
+
+    median: Amount
+    low: Amount
+    high: Amount
+    count: Count
+    spread: Amount = 0.0
+    """The robust standard deviation of the repeats over their median."""
+    agree: bool = True
+    """Whether the repeats are of one kind; where not, the note says what was seen."""
+
+
+class SweepPoint(Facts, frozen=True, kw_only=True):
+    """One value of what is varied, and what came out."""
+
+    at: Amount
+    label: str = ""
+    figures: dict[str, Spread] = msgspec.field(default_factory=dict)
+    expected: dict[str, Amount] = msgspec.field(default_factory=dict)
+    """What physics expects there."""
+    seen: dict[str, Amount] = msgspec.field(default_factory=dict)
+    """What else was seen there: `vram_used_bytes`, `pcie_receive_bytes_per_s`, `own_cpus`."""
+    failures: Count = 0
+    note: str = ""
+
+
+class Sweep(Facts, frozen=True, kw_only=True):
+    """One thing varied while all else stays."""
+
+    axis: str
+    """What was varied: depth, users, batch, ubatch, threads, minutes, load, turns."""
+    points: tuple[SweepPoint, ...]
+    verdict: str
+    """One word of the axis' own, such as `slope` or `cliff`; `cannot_tell` where it can't be told."""
+    because: str
+    best: Amount | None = None
+    knee: Amount | None = None
+    """Where it turns: the depth of a cliff, the users beyond which nothing is gained, the minute of a drop."""
+    stopped_early: str = ""
+    """Why not all values were tried; empty where all were."""
+
+
+class Requirement(Facts, frozen=True, kw_only=True):
+    """A condition that was set, and whether it holds."""
+
+    asked: str
+    holds: bool | None
+    """None where it can't be told."""
+    because: str
+
+
+Change = Literal["faster", "slower", "same", "cannot_tell"]
+
+
+class Difference(Facts, frozen=True, kw_only=True):
+    """One figure of two benchmarks, and whether it differs by more than noise."""
+
+    metric: str
+    before: Amount
+    after: Amount
+    """Levels of the repeats that nothing disturbed; the figures of the benchmarks are medians of all."""
+    ratio: Amount
+    """After over before."""
+    low: Amount
+    high: Amount
+    """What the ratio is with 95 % confidence, the differences between runs of the same thing included."""
+    p_value: Fraction
+    """How often the same thing measured twice differs so much."""
+    verdict: Change
+    smallest: Amount
+    """The smallest difference, as a share, that this comparison finds in nine of ten cases."""
+    because: str
+
+
+class Comparison(Facts, frozen=True, kw_only=True):
+    """Two benchmarks side by side."""
+
+    before: str
+    after: str
+    """Their ids."""
+    verdict: Change
+    """Of the figures that matter most: decode, prefill and the first token."""
+    because: str
+    differences: tuple[Difference, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+class Bench(Facts, frozen=True, kw_only=True):
+    """One benchmark of one model on one runtime."""
+
+    schema: str = SCHEMA
+    id: str
+    unslow_version: str
+    taken_at: str
+    """ISO 8601, UTC."""
+    seconds: Amount
+    protocol: Literal["standard", "quick", "sweep", "imported"]
+    runtime: str
+    runtime_version: str = ""
+    model: str
+    model_bytes: Count = 0
+    machine: MachineMark = MachineMark()
+    settings: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every setting that is known, by the name of its fact: to tell what changed since."""
+    conditions: dict[str, Amount] = msgspec.field(default_factory=dict)
+    """What the machine was like meanwhile: `gpu_clock_hz`, `others_cpus`, `ram_read_bytes_per_s`."""
+    passes: tuple[Pass, ...] = ()
+    failures: tuple[Failure, ...] = ()
+    figures: dict[str, Spread] = msgspec.field(default_factory=dict)
+    samples: dict[str, tuple[Amount, ...]] = msgspec.field(default_factory=dict)
+    """The repeats behind each figure, for a test of differences."""
+    expected: dict[str, Amount] = msgspec.field(default_factory=dict)
+    """What physics expects as it is set up; `decode_tokens_per_s`, with `_low` and `_high` of the interval."""
+    sweeps: tuple[Sweep, ...] = ()
+    telemetry: Telemetry | None = None
+    requirements: tuple[Requirement, ...] = ()
+    notes: tuple[str, ...] = ()
+    interrupted: bool = False
+    label: str = ""
+
+
+def parse_bench(data: bytes, where: str) -> Bench:
+    """A stored benchmark; UserError where it is none, or one of another version."""
+    hint = "`unslow bench --list` shows what is kept"
+    if len(data) > LARGEST_BENCH_BYTES:
+        raise UserError(f"{where} is larger than {LARGEST_BENCH_BYTES >> 20} MiB, so it is no benchmark", hint)
+    try:
+        raw = msgspec.json.decode(data)
+        schema = raw.get("schema") if isinstance(raw, dict) else None
+        if schema != SCHEMA:
+            raise UserError(f"{where} has the schema {str(schema)[:60]!r}; this version reads {SCHEMA}", hint)
+        return msgspec.convert(raw, Bench)
+    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
+        raise UserError(f"{where} is no benchmark: {str(error) or type(error).__name__}", hint) from error
+
+
+def dump_bench(bench: Bench) -> bytes:
+    """The benchmark as JSON; the schema is always in it."""
+    known = {"schema": bench.schema, **msgspec.to_builtins(bench)}
+    return msgspec.json.format(msgspec.json.encode(known), indent=1)

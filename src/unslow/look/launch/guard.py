@@ -1,0 +1,129 @@
+"""Stands between this program and a server that it started: when the one is gone, however it went, the other goes too.
+
+    python -m unslow.look.launch.guard LOG GRACE_S PROGRAM [ARGUMENT ...]
+
+It prints the server's process id. When its input ends, it asks the server to end, after a while makes it, and then ends
+whatever the server has started and left behind. A server that ends by itself ends the guard.
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from threading import Event, Thread
+
+COULD_NOT_START = 127
+_MOST_ROUNDS = 100
+_PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
+_LINUX, _POSIX = sys.platform == "linux", os.name == "posix"
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Start the server and stay until it, or the one who asked for it, is gone."""
+    log, grace_s, *command = arguments
+    signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the one who asked; the end of the input follows
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    if _LINUX:
+        _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the server become children of the guard, wherever they hide
+    server = _started(command, log)
+    sys.stdout.write(f"{server.pid}\n")
+    sys.stdout.flush()
+    leaving = Event()
+    Thread(target=_follow, args=(server, leaving), daemon=True).start()
+    with contextlib.suppress(SystemExit):
+        sys.stdin.buffer.read()
+    leaving.set()
+    _end(server, float(grace_s))
+    _end_rest(server.pid)
+    _remove(log)
+    os._exit(0)
+
+
+def _started(command: Sequence[str], log: str) -> "subprocess.Popen[bytes]":
+    with open(log, "ab") as output:
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=_POSIX,
+                preexec_fn=_dying_with_parent() if _LINUX else None,  # noqa: PLW1509 (no thread has started yet)
+            )
+        except OSError as error:
+            output.write(f"{command[0]}: {error.strerror or error}\n".encode())
+            sys.exit(COULD_NOT_START)
+
+
+def _dying_with_parent() -> Callable[[], None]:
+    """What the server does before it becomes itself: it asks the kernel to end it should the guard be killed."""
+    libc = ctypes.CDLL(None)
+    return lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+
+
+def _prctl(option: int, value: int) -> None:
+    ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _follow(server: "subprocess.Popen[bytes]", leaving: Event) -> None:
+    """Wait until the server ends by itself, and go with it."""
+    status = server.wait()
+    if not leaving.is_set():
+        _end_rest(server.pid)
+        os._exit(status if status >= 0 else 128 - status)
+
+
+def _end(server: "subprocess.Popen[bytes]", grace_s: float) -> None:
+    _signal(server, "SIGTERM")
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.wait(grace_s)
+    _signal(server, "SIGKILL")
+    server.wait()
+
+
+def _signal(server: "subprocess.Popen[bytes]", name: str) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        if _POSIX:
+            os.killpg(server.pid, signal.Signals[name])
+        elif server.poll() is None:
+            server.kill()
+
+
+def _end_rest(group: int) -> None:
+    """End what the server has left behind: the rest of its group, and what has come to the guard as an orphan."""
+    if _POSIX:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(group, signal.SIGKILL)
+    for _ in range(_MOST_ROUNDS):  # each of them may leave orphans of its own
+        children = _children()
+        if not children:
+            return
+        for pid in children:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+                os.waitpid(pid, 0)
+
+
+def _remove(log: str) -> None:
+    """Remove the log and its folder: the one who asked may not be there any more to do it."""
+    with contextlib.suppress(OSError):
+        Path(log).unlink(missing_ok=True)
+        Path(log).parent.rmdir()
+
+
+def _children() -> list[int]:
+    """The children of this process; none where the kernel does not list them."""
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for task in os.listdir("/proc/self/task"):
+            with open(f"/proc/self/task/{task}/children", encoding="ascii") as file:
+                found += [int(word) for word in file.read().split()]
+    return found
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

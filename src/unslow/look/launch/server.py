@@ -1,0 +1,173 @@
+"""A server that was started here, as the one who started it sees it: its address, its process, its log, its end."""
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from unslow.facts.errors import UserError
+from unslow.look.command_line import UNSET
+from unslow.look.launch.command import Command, found_file
+from unslow.look.launch.last_words import parse_last_words
+from unslow.look.launch.settings import LOOPBACK, on_loopback, program_of, variables_of, with_settings
+from unslow.look.llama_server.arguments import parse_settings
+from unslow.look.system import LookError, System
+
+START_TIMEOUT_S = 900.0
+GRACE_S = 3.0
+"""How long a server may take to end; one that is generating does not listen."""
+LOG_TAIL_BYTES = 65536
+_GUARD_S = 10.0
+_LOOK_EVERY_S = 0.05
+
+Waiting = Callable[[float], None]
+
+
+class Launched:
+    """A server that runs until `stop`, or until this program is gone; use it in a `with` block."""
+
+    def __init__(self, guard: "subprocess.Popen[str]", folder: Path, url: str, words: tuple[str, ...]) -> None:
+        self._guard, self._folder = guard, folder
+        self.url, self.words = url, words
+        self.pid = 0
+        self.load_s = 0.0
+        """From the start of its process until it answered."""
+
+    def greet(self) -> None:
+        """Wait for the guard to say which process it started; none where it could not."""
+        line = self._guard.stdout.readline().strip() if self._guard.stdout else ""
+        self.pid = int(line) if line.isdecimal() else 0
+
+    @property
+    def log_path(self) -> str:
+        """What the server writes; it lasts until `stop`."""
+        return str(self._folder / "server.log")
+
+    @property
+    def ended(self) -> bool:
+        """Whether the server is gone."""
+        return self._guard.poll() is not None
+
+    def stop(self) -> None:
+        """End the server and all that it started, by force if it must be, and remove its log. May be called twice."""
+        if self._guard.stdin and not self._guard.stdin.closed:
+            self._guard.stdin.close()  # from here on the guard ends it, whatever happens to this process
+        try:
+            self._guard.wait(GRACE_S + _GUARD_S)
+        except subprocess.TimeoutExpired:
+            self._guard.kill()  # the kernel then ends the server
+            self._guard.wait()
+        if self._guard.stdout:
+            self._guard.stdout.close()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        """Nothing more: it runs already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+
+def launch(
+    system: System,
+    command: Command,
+    settings: Mapping[str, int | str],
+    *,
+    timeout_s: float = START_TIMEOUT_S,
+    waiting: Waiting = lambda _seconds: None,
+) -> Launched:
+    """Start a server with these settings on a free port of loopback; return once it answers with its model loaded."""
+    file, port = found_file(command), free_port()
+    words = on_loopback(with_settings(command.words, settings), port)
+    environment = _environment(command, settings)
+    url = _address(words, environment, port)
+    folder = Path(tempfile.mkdtemp(prefix="unslow-server-"))
+    server = Launched(_guarded([file, *words[1:]], environment, folder / "server.log"), folder, url, tuple(words))
+    try:
+        server.greet()
+        start = system.clock()
+        _wait(system, server, program_of(words)[0].health, start + timeout_s, waiting)
+        server.load_s = system.clock() - start
+    except BaseException:
+        server.stop()
+        raise
+    return server
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens on now."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def _environment(command: Command, settings: Mapping[str, int | str]) -> dict[str, str]:
+    """This program's own, with the variables of the command, without those that would set the same again."""
+    away = variables_of(command.words, {**settings, "host": "", "port": ""})
+    return {name: value for name, value in {**os.environ, **command.variables}.items() if name not in away}
+
+
+def _address(words: list[str], environment: Mapping[str, str], port: int) -> str:
+    program, at = program_of(words)
+    settings = parse_settings(words[at:], environment) if program.name == "llama.cpp" else {}
+    if "certificate" in settings:
+        raise UserError("the command serves with a certificate, which is of no use on loopback", "leave it out")
+    prefix = settings.get("api_prefix", UNSET).value.strip("/")
+    return f"http://{LOOPBACK}:{port}" + (f"/{prefix}" if prefix else "")
+
+
+def _guarded(words: list[str], environment: Mapping[str, str], log: Path) -> "subprocess.Popen[str]":
+    # -P: a folder that happens to be the current one must not lend its modules
+    guard = [sys.executable, "-P", "-m", "unslow.look.launch.guard", str(log), str(GRACE_S), *words]
+    log.touch(mode=0o600)
+    return subprocess.Popen(
+        guard,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=dict(environment),
+        text=True,
+        start_new_session=os.name == "posix",  # out of reach of Ctrl-C
+    )
+
+
+def _wait(system: System, server: Launched, health: str, deadline: float, waiting: Waiting) -> None:
+    start = system.clock()
+    while not _answers(system, server.url + health):
+        now = system.clock()
+        if server.ended:
+            raise UserError(f"the server ended before it answered: {_last_words(system, server)}", _again(server))
+        if now > deadline:
+            said = _last_words(system, server)
+            raise UserError(f"the server did not answer within {now - start:.0f} s; its log ends with: {said}")
+        waiting(now - start)
+        system.sleep(_LOOK_EVERY_S)
+
+
+def _answers(system: System, url: str) -> bool:
+    try:
+        return system.request("GET", url).status == HTTPStatus.OK
+    except LookError:
+        return False
+
+
+def _again(server: Launched) -> str:
+    return f"does `{Path(server.words[0]).name}` start in a terminal with the same arguments?"
+
+
+def _last_words(system: System, server: Launched) -> str:
+    try:
+        return parse_last_words(system.read_tail(server.log_path, LOG_TAIL_BYTES).decode("utf-8", "replace"))
+    except LookError as error:
+        return error.why

@@ -1,0 +1,49 @@
+"""The series as an Arrow IPC stream, which pyarrow, polars, DuckDB and R read; through nanoarrow, 3 MB of its own."""
+
+from collections.abc import Callable
+from itertools import islice
+from math import isnan
+from typing import Any
+
+from unslow.facts.errors import UserError
+from unslow.look.sampler.book import Book
+
+BATCH_ROWS = 4096
+_HINT = "pip install 'unslow[arrow]', or write the series as .csv"
+
+
+def write_arrow(path: str, book: Book, began_at: str, started_s: float, words: Callable[[int], str]) -> None:
+    """All rows; the moment of the start stands in the schema's metadata, and missing values are null."""
+    try:
+        import nanoarrow  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 (an extra that few need)
+        from nanoarrow.ipc import StreamWriter  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415
+    except ImportError as error:
+        raise UserError(f"{path}: Arrow files need the Python package nanoarrow", _HINT) from error
+    schema = _schema(nanoarrow, book.columns, began_at)
+    rows = book.rows()
+    with open(path, "wb") as file, StreamWriter.from_writable(file) as writer:
+        batch = list(islice(rows, BATCH_ROWS))
+        while True:
+            columns = [_nulls([row[2][place] for row in batch]) for place in range(len(book.columns))]
+            seconds, phases = [row[0] - started_s for row in batch], [words(row[1]) for row in batch]
+            writer.write_stream(_batch(nanoarrow, schema, len(batch), [seconds, phases, *columns]))
+            batch = list(islice(rows, BATCH_ROWS))
+            if not batch:
+                return
+
+
+def _nulls(values: list[float]) -> list[float | None]:
+    return [None if isnan(value) else value for value in values]
+
+
+def _schema(nanoarrow: Any, columns: tuple[str, ...], began_at: str) -> Any:
+    fields = {"seconds": nanoarrow.float64(), "phase": nanoarrow.string()}
+    fields |= {name: nanoarrow.float64() for name in columns}
+    schema = nanoarrow.struct(fields, nullable=False)
+    return nanoarrow.c_schema(schema).modify(metadata={"start": began_at})
+
+
+def _batch(nanoarrow: Any, schema: Any, length: int, columns: list[Any]) -> Any:
+    types = [nanoarrow.float64(), nanoarrow.string(), *([nanoarrow.float64()] * (len(columns) - 2))]
+    children = [nanoarrow.c_array(column, kind) for column, kind in zip(columns, types, strict=True)]
+    return nanoarrow.c_array_from_buffers(schema, length, buffers=[None], children=children)

@@ -1,0 +1,85 @@
+"""One file for each source that can be read many times a second, found by presence.
+
+A source is a module with `open_readings(live, pids, closing) -> list[Reading]`: it opens what it needs once, so that a
+reading is one system call and as little parsing as will do. LookError says why there is nothing to read. What must be
+closed is given to `closing`. A source with `DRIVER = True` asks a driver, which may hang: it is opened with a limit of
+time, and each of its devices is read in a thread of its own.
+"""
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Collection, Iterable
+from contextlib import ExitStack
+from functools import partial
+from threading import Thread
+from types import ModuleType
+
+from unslow.look.sampler.reading import Reading
+from unslow.look.system import Live, LookError
+
+OPEN_LIMIT_S = 5.0
+"""A driver that sleeps takes a second or two to wake up; one that takes longer hangs."""
+
+Opener = Callable[[], list[Reading]]
+
+
+def all_sources() -> list[tuple[str, ModuleType]]:
+    """Every source by name: drivers last, NVIDIA's the first of them, as everywhere."""
+    names = [info.name for info in pkgutil.iter_modules(__path__)]
+    modules = [(name, importlib.import_module(f"{__name__}.{name}")) for name in sorted(names)]
+    return sorted(modules, key=lambda item: (is_driver(item[1]), item[0] != "nvml", item[0]))
+
+
+def is_driver(source: ModuleType) -> bool:
+    """Whether it may hang."""
+    return getattr(source, "DRIVER", False) is True
+
+
+def open_sources(
+    live: Live, pids: Collection[int], closing: ExitStack, sources: Iterable[tuple[str, ModuleType]] = ()
+) -> tuple[list[Reading], dict[str, str]]:
+    """All readings that there are, and why the others can't be had."""
+    readings: list[Reading] = []
+    unread: dict[str, str] = {}
+    for name, source in sources or all_sources():
+        opener: Opener = partial(source.open_readings, live, pids, closing)
+        try:
+            found = within(OPEN_LIMIT_S, opener) if is_driver(source) else opener()
+        except LookError as error:
+            unread[name] = error.why
+        except Exception as bug:  # noqa: BLE001 (one broken source must not cost the others)
+            unread[name] = f"{type(bug).__name__}: {bug}"
+        else:
+            readings += _numbered(found, readings)
+    return readings, unread
+
+
+def within(limit_s: float, work: Opener) -> list[Reading]:
+    """What the work gives; LookError where that takes longer, and the work is left behind."""
+    result: list[list[Reading] | Exception] = []
+
+    def run() -> None:
+        try:
+            result.append(work())
+        except Exception as error:  # noqa: BLE001 (handed over to whoever waits)
+            result.append(error)
+
+    thread = Thread(target=run, name="unslow opens a driver", daemon=True)
+    thread.start()
+    thread.join(limit_s)
+    if not result:
+        raise LookError(f"did not answer within {limit_s:g} s")
+    if isinstance(result[0], Exception):
+        raise result[0]
+    return result[0]
+
+
+def _numbered(found: list[Reading], before: list[Reading]) -> list[Reading]:
+    """The readings with numbers of GPUs that nobody else has: each driver counts its own from 0."""
+    taken = {reading.device.number for reading in before if reading.device}
+    if not taken:
+        return found
+    first = max(taken) + 1
+    return [
+        r if r.device is None else r._replace(device=r.device._replace(number=r.device.number + first)) for r in found
+    ]

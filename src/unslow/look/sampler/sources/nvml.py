@@ -1,0 +1,152 @@
+"""NVIDIA GPUs through NVML. Each question is a reading of its own: one that is slow or refused costs only itself."""
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import ExitStack
+from typing import Any
+
+from unslow.facts.units import KB, MHZ
+from unslow.facts.values import Absence
+from unslow.look.logs.nvidia_reasons import reason_names
+from unslow.look.probes.nvml.query import MOST_GPUS, Nvml
+from unslow.look.sampler.reading import REASON_BITS, SELDOM_S, Device, Rate, Reading
+from unslow.look.system import Live, LookError
+
+DRIVER = True
+SLOW_S = 2.0
+"""Between two looks at the link, which changes with the power state, and at traffic that takes 20 ms to measure."""
+# nvmlValueType_t of nvml.h: which member of the union a field's value is in.
+_MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
+
+Ask = Callable[[Nvml, Any], float]
+
+
+def open_readings(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
+    """The readings of every GPU; LookError where NVML can't be used, or lists none."""
+    return list(readings_of(live.library("pynvml"), closing))
+
+
+def readings_of(nvml: Nvml, closing: ExitStack) -> Iterator[Reading]:
+    """The readings of every GPU that this NVML lists; one that does not answer does not hide the others."""
+    try:
+        nvml.nvmlInit()
+    except Exception as error:
+        raise LookError(f"{type(error).__name__}: {error}", Absence.NOT_FOUND) from error
+    closing.callback(nvml.nvmlShutdown)
+    for index in range(min(nvml.nvmlDeviceGetCount(), MOST_GPUS)):
+        try:
+            gpu = nvml.nvmlDeviceGetHandleByIndex(index)
+            device = Device(index, _name(nvml, gpu), reason_names)
+        except Exception as error:  # noqa: BLE001 (a GPU that fell off the bus)
+            yield _lost(index, str(error))
+        else:
+            yield from _readings(nvml, gpu, device)
+
+
+def _readings(nvml: Nvml, gpu: Any, device: Device) -> Iterator[Reading]:
+    yield _reading(device, "utilisation", ("busy", "memory_busy"), lambda _now: _utilisation(nvml, gpu))
+    for column, ask, every_s in QUESTIONS:
+        yield _reading(device, column, (column,), _asked(ask, nvml, gpu), every_s)
+    yield _traffic(nvml, gpu, device)
+
+
+def _reading(
+    device: Device, what: str, columns: tuple[str, ...], read: Callable[[float], Sequence[float]], every_s: float = 0.0
+) -> Reading:
+    return Reading(f"gpu{device.number} {what}", columns, read, device, every_s)
+
+
+def _asked(ask: Ask, nvml: Nvml, gpu: Any) -> Callable[[float], Sequence[float]]:
+    return lambda _now: (ask(nvml, gpu),)
+
+
+def _name(nvml: Nvml, gpu: Any) -> str:
+    name = nvml.nvmlDeviceGetName(gpu)
+    return name.decode("utf-8", "replace") if isinstance(name, bytes) else str(name)
+
+
+def _lost(index: int, why: str) -> Reading:
+    """A reading that only ever says why there is none."""
+
+    def read(_now: float) -> Sequence[float]:
+        raise LookError(why)
+
+    return Reading(f"gpu{index}", (), read, Device(index, ""))
+
+
+def _utilisation(nvml: Nvml, gpu: Any) -> Sequence[float]:
+    rates = nvml.nvmlDeviceGetUtilizationRates(gpu)
+    return rates.gpu / 100, rates.memory / 100
+
+
+def _vram_used(nvml: Nvml, gpu: Any) -> float:
+    """Without what the driver keeps for itself, where the driver tells the two apart."""
+    version = getattr(nvml, "nvmlMemory_v2", None)
+    info = nvml.nvmlDeviceGetMemoryInfo(gpu, version=version) if version else nvml.nvmlDeviceGetMemoryInfo(gpu)
+    return float(info.used)
+
+
+def _reasons(nvml: Nvml, gpu: Any) -> float:
+    """Newer drivers call them event reasons, older ones throttle reasons."""
+    ask = getattr(nvml, "nvmlDeviceGetCurrentClocksEventReasons", None)
+    return float((ask or nvml.nvmlDeviceGetCurrentClocksThrottleReasons)(gpu))
+
+
+def field_values(nvml: Nvml, gpu: Any, fields: Sequence[int]) -> list[tuple[float, int]]:
+    """Several of the driver's numbered values, each with its type, in one call; its error where one is refused."""
+    answers = nvml.nvmlDeviceGetFieldValues(gpu, list(fields))
+    for answer in answers:
+        if answer.nvmlReturn != 0:
+            raise nvml.NVMLError(answer.nvmlReturn)
+    return [(getattr(answer.value, _MEMBERS[answer.valueType]), answer.valueType) for answer in answers]
+
+
+def _field(nvml: Nvml, gpu: Any, field: int) -> float:
+    return field_values(nvml, gpu, [field])[0][0]
+
+
+def _power(nvml: Nvml, gpu: Any) -> float:
+    """Of the moment, which costs least; older drivers have only the mean of the last second."""
+    try:
+        return _field(nvml, gpu, nvml.NVML_FI_DEV_POWER_INSTANT) / 1000
+    except Exception:  # noqa: BLE001 (refused, or unknown to this version of the library)
+        return float(nvml.nvmlDeviceGetPowerUsage(gpu)) / 1000
+
+
+def _traffic(nvml: Nvml, gpu: Any, device: Device) -> Reading:
+    """What crosses the link: by counters, which cost nothing; on older drivers by a measurement of 20 ms each way."""
+    columns = ("pcie_transmit_bytes_per_s", "pcie_receive_bytes_per_s")
+    rates = Rate(), Rate()
+
+    def by_counters(now: float) -> Sequence[float]:
+        fields = nvml.NVML_FI_DEV_PCIE_COUNT_TX_BYTES, nvml.NVML_FI_DEV_PCIE_COUNT_RX_BYTES
+        return [_grown(rate, now, *found) for rate, found in zip(rates, field_values(nvml, gpu, fields), strict=True)]
+
+    def by_measuring(_now: float) -> Sequence[float]:
+        kinds = nvml.NVML_PCIE_UTIL_TX_BYTES, nvml.NVML_PCIE_UTIL_RX_BYTES
+        return [nvml.nvmlDeviceGetPcieThroughput(gpu, kind) * KB for kind in kinds]
+
+    try:
+        by_counters(0.0)
+    except Exception:  # noqa: BLE001 (refused, or unknown to this version of the library)
+        return _reading(device, "PCIe traffic, measured", columns, by_measuring, SLOW_S)
+    return _reading(device, "PCIe traffic, counted", columns, by_counters)
+
+
+def _grown(rate: Rate, now: float, count: float, kind: int) -> float:
+    """The counter as a rate; drivers that count in 32 bits start over every 4 GiB."""
+    rate.wraps_at = 2.0**32 if _MEMBERS[kind] == "uiVal" else 0.0
+    return rate(count, now)
+
+
+QUESTIONS: tuple[tuple[str, Ask, float], ...] = (
+    ("clock_hz", lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_SM) * MHZ, 0.0),
+    ("power_w", _power, 0.0),
+    (REASON_BITS, _reasons, 0.0),
+    ("vram_used_bytes", _vram_used, 0.0),
+    ("memory_clock_hz", lambda nvml, gpu: nvml.nvmlDeviceGetClockInfo(gpu, nvml.NVML_CLOCK_MEM) * MHZ, SELDOM_S),
+    ("temperature_c", lambda nvml, gpu: nvml.nvmlDeviceGetTemperature(gpu, nvml.NVML_TEMPERATURE_GPU), SELDOM_S),
+    ("memory_temperature_c", lambda nvml, gpu: _field(nvml, gpu, nvml.NVML_FI_DEV_MEMORY_TEMP), SELDOM_S),
+    ("pcie_generation", lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkGeneration(gpu), SLOW_S),
+    ("pcie_width", lambda nvml, gpu: nvml.nvmlDeviceGetCurrPcieLinkWidth(gpu), SLOW_S),
+)
+"""Column, question, and seconds between two looks; 0 asks every round."""

@@ -1,0 +1,194 @@
+"""A benchmark for a terminal or as JSON: the figures with their intervals, what the machine did, what it comes to."""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, Protocol
+
+import msgspec
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from unslow.facts.bench import (
+    CLIENT_DECODE,
+    DECODE,
+    FIRST,
+    GAPS,
+    LOWER_IS_BETTER,
+    PREFILL,
+    Bench,
+    Failure,
+    Requirement,
+    Spread,
+    dump_bench,
+)
+from unslow.facts.errors import UserError
+from unslow.show._bench_history import ComparedShown, compared_fields, compared_parts
+from unslow.show._bench_parts import token_parts
+from unslow.show._bench_sweeps import sweep_parts
+from unslow.show._bench_telemetry import telemetry_parts
+from unslow.show._clean import as_json, cleaned
+from unslow.show._console import TextConsole
+from unslow.show._tables import dim, plain_table
+from unslow.show._units import rate, span
+from unslow.think.bench.parts import Parts
+
+FORMATS = ("terminal", "json")
+_NAMES = {
+    DECODE: "Decode",
+    "decode_at_4k_tokens_per_s": "Decode, context filled",
+    PREFILL: "Prefill",
+    CLIENT_DECODE: "Decode, client's clock",
+    FIRST: "Time to first token",
+    GAPS[0]: "Between tokens, p50",
+    GAPS[1]: "Between tokens, p95",
+    GAPS[2]: "Between tokens, p99",
+}
+_FAILED = {
+    "refused": "nothing listened",
+    "not_answered": "not answered",
+    "stalled": "stalled",
+    "broke_off": "broke off",
+    "error": "answered with an error",
+    "gone": "the server was gone",
+}
+
+
+class Result(Protocol):
+    """A benchmark, and whatever else was asked about it."""
+
+    @property
+    def bench(self) -> Bench: ...
+    @property
+    def parts(self) -> Parts | None: ...
+    @property
+    def compared(self) -> ComparedShown | None: ...
+
+
+def check_bench_format(form: str) -> None:
+    """UserError where a benchmark has no such format."""
+    if form not in FORMATS:
+        raise UserError(f"there is no format {form!r} of a benchmark", f"try one of {', '.join(FORMATS)}")
+
+
+def render_bench(result: Result, form: str, *, width: int, color: bool) -> str:
+    """The benchmark in that format."""
+    if form == "json":
+        return as_json(_fields(result))
+    console = TextConsole(width=width, color=color)
+    for part in _parts(cleaned(result.bench)):
+        console.print(part)
+    if result.parts:
+        for part in token_parts(cleaned(result.parts)):
+            console.print(part)
+    if result.compared:
+        for part in compared_parts(result.compared):
+            console.print(part)
+    return console.text
+
+
+def _fields(result: Result) -> dict[str, Any]:
+    """The benchmark's own fields, and beside them what it was split into and held against."""
+    fields: dict[str, Any] = msgspec.json.decode(dump_bench(result.bench))
+    if result.parts:
+        fields["parts"] = msgspec.to_builtins(result.parts)
+    if result.compared:
+        fields["compared"] = compared_fields(result.compared)
+    return fields
+
+
+def _parts(bench: Bench) -> Iterator[RenderableType]:
+    yield _head(bench)
+    yield dim(_subject(bench))
+    yield ""
+    if bench.figures:
+        yield _figures(bench)
+        yield ""
+    for sweep in bench.sweeps:
+        yield from sweep_parts(sweep)
+    if bench.telemetry:
+        yield from telemetry_parts(bench.telemetry, gpus=bool(bench.machine.gpus))
+    if bench.failures:
+        yield from _failures(bench)
+    for note in bench.notes:
+        yield Padding(Text(f"! {note}", style="yellow"), (0, 0, 0, 2))
+    for requirement in bench.requirements:
+        yield _requirement(requirement)
+
+
+def _head(bench: Bench) -> Text:
+    if bench.interrupted:
+        word, style = " STOPPED ", "bold black on yellow"
+    elif not bench.passes and bench.protocol != "imported":
+        word, style = " NOTHING MEASURED ", "bold white on red"
+    else:
+        word, style = " MEASURED ", "bold black on green"
+    return Text(word, style=style).append(f"  {bench.model or 'unknown model'}", "bold not reverse")
+
+
+def _subject(bench: Bench) -> str:
+    devices = ", ".join(bench.machine.gpus) or bench.machine.cpu
+    words = [" ".join(w for w in (bench.runtime, bench.runtime_version) if w), devices]
+    answered = sum(1 for done in bench.passes if done.round)
+    words += [f"{answered} requests"] if answered else []
+    words += [_duration(bench.seconds)] if bench.seconds else []
+    return " · ".join(word for word in (*words, bench.label, bench.id) if word)
+
+
+def _duration(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes} min {rest} s" if minutes else f"{rest} s"
+
+
+def _figures(bench: Bench) -> RenderableType:
+    table = plain_table("  FIGURE", "MEDIAN", "95 % INTERVAL", "EXPECTED HERE", "REPEATS")
+    known = [name for name in _NAMES if name in bench.figures]
+    for name in [*known, *(name for name in bench.figures if name not in _NAMES)]:
+        spread = bench.figures[name]
+        style = "" if spread.agree else "yellow"
+        row = (f"  {_NAMES.get(name, name)}", amount(name, spread.median), interval(name, spread))
+        table.add_row(*row, _expected(bench, name), str(spread.count), style=style)
+    return table
+
+
+def amount(name: str, value: float) -> str:
+    """A figure in the unit that its name carries."""
+    return (
+        span(value)
+        if name in LOWER_IS_BETTER or (name.endswith("_s") and "per_s" not in name)
+        else f"{rate(value)} tok/s"
+    )
+
+
+def interval(name: str, spread: Spread) -> str:
+    """The interval of a figure; a dash where one repeat gives none."""
+    if spread.count < 2:  # noqa: PLR2004 (one value has no spread)
+        return "-"
+    show = span if name in LOWER_IS_BETTER else rate
+    return f"{show(spread.low)} to {show(spread.high)}"
+
+
+def _expected(bench: Bench, name: str) -> str:
+    expected = bench.expected.get(name)
+    if not expected:
+        return ""
+    return f"{amount(name, expected)}, got {bench.figures[name].median / expected:.0%}"
+
+
+def _failures(bench: Bench) -> Iterator[RenderableType]:
+    kinds = Counter(failure.kind for failure in bench.failures)
+    asked = len(bench.passes) + len(bench.failures)
+    words = ", ".join(f"{count} {_FAILED.get(kind, kind)}" for kind, count in kinds.most_common())
+    yield Padding(Text(f"✗ {len(bench.failures)} of {asked} requests failed: {words}", style="red"), (0, 0, 0, 2))
+    yield from (dim(f"  {line}") for line in _reasons(bench.failures))
+
+
+def _reasons(failures: Sequence[Failure]) -> Iterator[str]:
+    """Each reason once, the most frequent first."""
+    for why, count in Counter(failure.why for failure in failures).most_common(3):
+        yield f"{count} × {why}" if count > 1 else why
+
+
+def _requirement(one: Requirement) -> Padding:
+    mark, style = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}[one.holds]
+    return Padding(Text(f"{mark} {one.asked}: {one.because}", style=style), (0, 0, 0, 2))

@@ -1,0 +1,168 @@
+"""One benchmark held against another."""
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Bench, Comparison, Difference
+from unslow.show._clean import as_json, cleaned, safe
+from unslow.show._console import TextConsole
+from unslow.show._tables import dim, plain_table
+from unslow.show._units import rate, span
+
+_NAMES = {
+    DECODE: "decode",
+    PREFILL: "prefill",
+    FIRST: "first token",
+    "decode_at_4k_tokens_per_s": "decode, context filled",
+    "client_decode_tokens_per_s": "decode, client's clock",
+    "gap_p50_s": "between tokens, p50",
+    "gap_p95_s": "between tokens, p95",
+    "gap_p99_s": "between tokens, p99",
+    "load_s": "load",
+}
+_VERDICTS = {
+    "slower": (" SLOWER ", "bold white on red"),
+    "faster": (" FASTER ", "bold black on green"),
+    "same": (" SAME ", "bold black on green"),
+    "cannot_tell": (" CAN'T TELL ", "bold black on yellow"),
+}
+_WORDS = {"slower": "slower", "faster": "faster", "same": "same", "cannot_tell": "can't tell"}
+_STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
+_SMALLEST_P = 0.001
+
+
+class _Changed(Protocol):
+    """One thing that changed."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def before(self) -> str: ...
+    @property
+    def after(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+
+
+class ComparedShown(Protocol):
+    """Two benchmarks side by side."""
+
+    @property
+    def before(self) -> Bench: ...
+    @property
+    def comparison(self) -> Comparison: ...
+    @property
+    def changes(self) -> Sequence[_Changed]: ...
+    @property
+    def suspect(self) -> str: ...
+
+
+def render_compared(compared: ComparedShown, form: str, *, width: int, color: bool) -> str:
+    """The comparison in that format."""
+    if form == "json":
+        return as_json(compared_fields(compared))
+    console = TextConsole(width=width, color=color)
+    for part in compared_parts(compared):
+        console.print(part)
+    return console.text
+
+
+def compared_fields(compared: ComparedShown) -> dict[str, object]:
+    """What a program needs of it: the earlier benchmark by its id and figures, not with every request."""
+    before = compared.before
+    known = {"id": before.id, "taken_at": before.taken_at, "runtime_version": before.runtime_version}
+    return {
+        "schema": "unslow.comparison/1",
+        "said": compared_sentence(compared.comparison),
+        "before": {**known, "label": before.label, "figures": before.figures},
+        "comparison": compared.comparison,
+        "changes": list(compared.changes),
+        "suspect": compared.suspect,
+    }
+
+
+def compared_parts(compared: ComparedShown) -> Iterator[RenderableType]:
+    """The parts for a terminal: one plain sentence first, the figures, what changed."""
+    comparison, before = cleaned(compared.comparison), compared.before
+    word, style = _VERDICTS[comparison.verdict]
+    yield Text(word, style=style).append(f"  {compared_sentence(comparison)}", "bold not reverse")
+    named = f"{before.id} ({before.label})" if before.label else before.id
+    yield dim(safe(f"against {named} of {before.taken_at[:16].replace('T', ' ')}, {_runtime(before)}"))
+    yield ""
+    if comparison.differences:
+        yield _differences(comparison.differences)
+        yield ""
+    yield from _changes(compared.changes)
+    if compared.suspect:
+        yield Padding(Text(safe(compared.suspect), style="bold"), (0, 0, 0, 2))
+    yield from (dim(note) for note in comparison.notes)
+
+
+def _runtime(bench: Bench) -> str:
+    return " ".join(word for word in (bench.runtime, bench.runtime_version) if word)
+
+
+def compared_sentence(comparison: Comparison) -> str:
+    """`12 % slower than before, more than noise (p = 0.003)`: of the figure that decides."""
+    by_name = {one.metric: one for one in comparison.differences}
+    judged = [by_name[name] for name in (DECODE, PREFILL, FIRST) if name in by_name]
+    deciding = [one for one in judged if one.verdict == comparison.verdict] or judged
+    if not deciding:
+        return "The two have no figure in common."
+    one = deciding[0]
+    of = "" if one.metric == DECODE else f"{_name(one.metric)}: "
+    share = _share(one)
+    match comparison.verdict:
+        case "slower" | "faster" as way:
+            return f"{of}{share} {way} than before, more than noise (p {_p(one.p_value)})"
+        case "same":
+            return f"{of}as fast as before: the difference of {share} is no more than noise"
+        case _:
+            found = f"only {one.smallest * 100:.0f} % or more would surely be found"
+            return f"{of}{share} {_way(one)} than before, but that may be noise: {found}"
+
+
+def _share(one: Difference) -> str:
+    """How much slower or faster: of speeds the share that is lost or won, of times likewise."""
+    speed = 1 / one.ratio if one.metric in LOWER_IS_BETTER and one.ratio else one.ratio
+    return f"{abs(speed - 1) * 100:.{0 if abs(speed - 1) >= 0.1 else 1}f} %"  # noqa: PLR2004 (two digits)
+
+
+def _way(one: Difference) -> str:
+    return "slower" if (one.ratio < 1) != (one.metric in LOWER_IS_BETTER) else "faster"
+
+
+def _p(value: float) -> str:
+    return f"{value:.3f}" if value >= _SMALLEST_P else f"below {_SMALLEST_P}"
+
+
+def _name(metric: str) -> str:
+    return _NAMES.get(metric, metric)
+
+
+def _differences(differences: Sequence[Difference]) -> Table:
+    table = plain_table("  FIGURE", "BEFORE", "AFTER", "RATIO", "95 % INTERVAL", "VERDICT")
+    for one in differences:
+        before, after = (_amount(one.metric, value) for value in (one.before, one.after))
+        row = (f"  {_name(one.metric)}", before, after, f"×{one.ratio:.3f}", f"{one.low:.3f} to {one.high:.3f}")
+        table.add_row(*row, Text(_WORDS[one.verdict], style=_STYLES[one.verdict]))
+    return table
+
+
+def _amount(metric: str, value: float) -> str:
+    return span(value) if metric in LOWER_IS_BETTER else f"{rate(value)} tok/s"
+
+
+def _changes(changes: Sequence[_Changed]) -> Iterator[RenderableType]:
+    if not changes:
+        return
+    yield dim("WHAT CHANGED")
+    for one in changes:
+        line = Text(safe(f"{one.name}: {one.before} → {one.after}"))
+        yield Padding(line.append(f"  {safe(one.why)}" if one.why else "", "dim"), (0, 0, 0, 2))
+    yield ""

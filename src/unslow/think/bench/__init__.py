@@ -1,0 +1,1 @@
+"""What benchmarks mean: figures with their uncertainty, differences, curves, conditions. Pure functions."""

@@ -1,0 +1,187 @@
+"""Every way in which a request fails, on real sockets, and the same meaning of every answer."""
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from contextlib import contextmanager, suppress
+
+import pytest
+from doubles import FakeSystem
+from lab.replay import serve
+
+from unslow.look.bench.asking import ask
+from unslow.look.bench.guest import AskError, Question, Target
+from unslow.look.system import LookError
+from unslow.look.system.live import LiveSystem
+from unslow.look.system.recorded import RecordedSystem, Recorder
+
+HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+PLAIN = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
+ASKED = Question("hello", 8, silence_s=0.2, deadline_s=5.0)
+TIMINGS = {"prompt_n": 40, "prompt_ms": 100.0, "predicted_n": 8, "predicted_ms": 700.0, "cache_n": 2}
+
+
+def event(**data) -> bytes:
+    return f"data: {json.dumps(data)}\n\n".encode()
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+PIECE = event(content="a", stop=False)
+END = event(content="", stop=True, timings=TIMINGS)
+
+
+@contextmanager
+def says(*parts: bytes, hold: bool = False):
+    """A server that answers one request with these bytes, then hangs up, or holds the line and says no more."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        over = threading.Event()
+
+        def answer() -> None:
+            with suppress(OSError):
+                connection, _ = listener.accept()
+                with connection:
+                    connection.recv(65536)
+                    for part in parts:
+                        connection.sendall(part)
+                    if hold:
+                        over.wait(10)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            over.set()
+            thread.join()
+
+
+def failure(url: str, question: Question = ASKED, **target) -> AskError:
+    with pytest.raises(AskError) as caught:
+        ask(LiveSystem(), Target(url, **target), question)
+    return caught.value
+
+
+def closed_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("parts", "hold", "kind", "pieces"),
+    [
+        ((), True, "not_answered", 0),
+        ((HEAD,), True, "not_answered", 0),
+        ((HEAD, chunk(PIECE), chunk(PIECE)), True, "stalled", 2),
+        ((HEAD, chunk(PIECE), chunk(PIECE)), False, "broke_off", 2),
+        ((HEAD, chunk(PIECE)[:9]), False, "broke_off", 0),
+        ((), False, "broke_off", 0),
+        ((PLAIN, PIECE, PIECE, PIECE), False, "broke_off", 3),
+        ((HEAD, chunk(PIECE), chunk(event(error={"message": "out of memory"}))), False, "error", 1),
+        ((b"HTTP/1.1 503 Loading\r\nContent-Length: 4\r\n\r\nbusy",), False, "error", 0),
+        ((HEAD, chunk(b"data: nonsense\n\n")), False, "error", 0),
+    ],
+)
+def test_how_it_failed_and_how_far_it_came(parts, hold, kind, pieces):
+    with says(*parts, hold=hold) as url:
+        error = failure(url)
+    assert (error.kind, error.pieces) == (kind, pieces), error.why
+
+
+def test_nobody_there_and_nobody_there_any_more():
+    assert failure(closed_port()).kind == "refused"
+    with subprocess.Popen([sys.executable, "-c", ""]) as child:
+        pass
+    assert failure(closed_port(), pid=child.pid).kind == "gone"
+
+
+def test_a_process_that_only_waits_to_be_buried_is_gone_too():
+    files = {
+        "/proc/7/stat": "7 (llama (x) server) Z 1 7 7",
+        "/proc/8/stat": "8 (llama) S 1 8 8",
+        "/proc/self/stat": "1",
+    }
+    for pid, kind in {7: "gone", 8: "broke_off", 9: "gone", None: "broke_off"}.items():
+        system = FakeSystem(files=files, streams={"http://x/completion": []})
+        with pytest.raises(AskError) as caught:
+            ask(system, Target("http://x", pid=pid), ASKED)
+        assert caught.value.kind == kind
+
+
+def test_where_there_is_no_proc_nobody_is_called_gone():
+    with pytest.raises(AskError) as caught:
+        ask(FakeSystem(streams={"http://x/completion": []}), Target("http://x", pid=7), ASKED)
+    assert caught.value.kind == "broke_off"
+
+
+def test_the_deadline_ends_a_server_that_never_does():
+    with says(HEAD, *[chunk(PIECE)] * 3, hold=True) as url:
+        assert failure(url, ASKED._replace(silence_s=60.0, deadline_s=0.3)).kind == "stalled"
+
+
+def test_silence_is_measured_between_pieces_and_not_over_all():
+    with serve("llama_cpp", tokens_per_s=20, prompt_tokens_per_s=1e5) as url:
+        reply = ask(LiveSystem(), Target(url), Question("hello", 12, silence_s=0.4))
+    assert reply.total_s > 0.4
+    assert reply.generated_tokens == len(reply.arrivals_s) == 12
+
+
+def test_the_key_is_in_no_failure():
+    key = "sk-unslow-test-0123456789"
+    with says(HEAD, chunk(event(error={"message": f"bad {key}"}))) as url:
+        assert key not in failure(url, api_key=key).why
+
+
+RUNTIMES = {
+    "llama.cpp": "llama_cpp",
+    "Ollama": "ollama",
+    "LM Studio": "lm_studio",
+    "vLLM": "vllm",
+    "SGLang": "sglang",
+    "TGI": "tgi",
+    "KoboldCpp": "koboldcpp",
+    "MLX-LM": "mlx_lm",
+}
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("runtime", RUNTIMES)
+def test_one_question_means_the_same_everywhere(runtime, stream):
+    with serve(RUNTIMES[runtime], tokens_per_s=400, prompt_tokens_per_s=1e4) as url:
+        target = Target(url, runtime=runtime, model="qwen3:8b")
+        reply = ask(LiveSystem(), target, Question("hello there, you", 20, greedy=True, stream=stream))
+    assert (reply.generated_tokens, len(reply.arrivals_s)) == (20, 20 if stream else 0)
+    assert reply.prompt_tokens > 0
+    assert not reply.ended_early
+    assert reply.total_s >= 19 / 400
+    assert reply.text.startswith("The quick brown")
+
+
+def test_a_recorded_answer_of_vllm_as_it_was_counted():
+    with serve("vllm") as url:
+        reply = ask(LiveSystem(), Target(url, runtime="vLLM", model="tiny-llama"), Question("x", 96))
+    assert reply.generated_tokens >= len(reply.arrivals_s) > 60
+    assert reply.arrivals_s == tuple(sorted(reply.arrivals_s))
+    assert (reply.clock, reply.server_decode_s) == ("client clock", None)
+
+
+def test_a_recorded_failure_is_of_the_same_kind_when_replayed(tmp_path):
+    url = closed_port()
+    recorder = Recorder(LiveSystem(), tmp_path)
+    with pytest.raises(AskError):
+        ask(recorder, Target(url), ASKED)
+    recorder.close()
+    with pytest.raises(AskError) as caught:
+        ask(RecordedSystem(tmp_path), Target(url), ASKED)
+    assert caught.value.kind == "refused"
+
+
+def test_nothing_else_is_ever_raised():
+    system = FakeSystem(streams={"http://x/completion": LookError("whatever it was")})
+    with pytest.raises(AskError) as caught:
+        ask(system, Target("http://x"), ASKED)
+    assert caught.value.kind == "error"

@@ -1,0 +1,98 @@
+"""A real llama-server: what is reported is what the server counted and timed itself."""
+
+import os
+import socket
+import subprocess
+import time
+
+import pytest
+
+from unslow.look.bench.asking import ask
+from unslow.look.bench.guest import AskError, Question, Target
+from unslow.look.bench.prompts import Prompts
+from unslow.look.engine.cache import ModelCache
+from unslow.look.prometheus_text import parse_metrics
+from unslow.look.system import LookError
+from unslow.look.system.live import LiveSystem
+
+SERVER = os.environ.get("UNSLOW_LLAMA_SERVER", "")
+pytestmark = [pytest.mark.real, pytest.mark.skipif(not SERVER, reason="UNSLOW_LLAMA_SERVER names no llama-server")]
+SYSTEM = LiveSystem()
+
+
+@pytest.fixture(scope="module")
+def target(tmp_path_factory):
+    model = os.environ.get("UNSLOW_MODEL") or str(ModelCache(tmp_path_factory.mktemp("cache")).model("llama_135m"))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    command = [SERVER, "-m", model, "--port", str(port), "-c", "4096", "-np", "1", "-t", "1", "--metrics"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        url = f"http://127.0.0.1:{port}"
+        try:
+            wait_for(url)
+            yield Target(url, pid=server.pid)
+        finally:
+            server.kill()
+
+
+def wait_for(url: str) -> None:
+    for _ in range(600):
+        try:
+            if SYSTEM.request("GET", f"{url}/health").status == 200:
+                return
+        except LookError:
+            pass
+        time.sleep(0.1)
+    pytest.fail("the server did not come up")
+
+
+def counted(target: Target) -> dict[str, float]:
+    text = SYSTEM.request("GET", f"{target.url}/metrics").body.decode()
+    metrics = parse_metrics(text, "/metrics", "llamacpp:")
+    names = ("prompt_tokens_total", "prompt_seconds_total", "tokens_predicted_total", "tokens_predicted_seconds_total")
+    return {name: metrics.total(f"llamacpp:{name}").need() for name in names}
+
+
+@pytest.mark.parametrize("question", [{}, {"greedy": True}, {"stream": False}], ids=str)
+def test_counts_and_times_are_the_servers_own(target, question):
+    prompt, before = Prompts(SYSTEM, target).prompt(256), counted(target)
+    reply = ask(SYSTEM, target, Question(prompt, 48, **question))
+    after = counted(target)
+    delta = {name: after[name] - before[name] for name in after}
+    assert (reply.prompt_tokens, reply.generated_tokens) == (
+        delta["prompt_tokens_total"],
+        delta["tokens_predicted_total"],
+    )
+    assert reply.generated_tokens == 48
+    assert reply.server_prefill_s == pytest.approx(delta["prompt_seconds_total"], rel=0.01, abs=0.002)
+    assert reply.server_decode_s == pytest.approx(delta["tokens_predicted_seconds_total"], rel=0.01, abs=0.002)
+
+
+def test_each_token_is_a_piece_and_the_clients_clock_agrees(target):
+    reply = ask(SYSTEM, target, Question(Prompts(SYSTEM, target).prompt(0), 64))
+    assert len(reply.arrivals_s) == reply.generated_tokens == 64
+    assert reply.arrivals_s[-1] - reply.arrivals_s[0] == pytest.approx(reply.server_decode_s, rel=0.1, abs=0.05)
+    assert reply.arrivals_s[0] >= reply.server_prefill_s
+
+
+@pytest.mark.parametrize("tokens", [8, 64, 300, 1500])
+def test_prompts_are_as_long_as_they_should_be(target, tokens):
+    reply = ask(SYSTEM, target, Question(Prompts(SYSTEM, target).prompt(tokens), 1))
+    assert reply.prompt_tokens == pytest.approx(tokens, abs=2)
+
+
+def test_a_cache_answers_only_where_it_may(target):
+    prompt = Prompts(SYSTEM, target).prompt(200)
+    first = ask(SYSTEM, target, Question(prompt, 2, keep=True))
+    again = ask(SYSTEM, target, Question(prompt, 2, keep=True))
+    anew = ask(SYSTEM, target, Question(prompt, 2))
+    assert first.prompt_tokens == anew.prompt_tokens == again.prompt_tokens + again.cached_tokens
+    assert again.prompt_tokens <= 2
+    assert anew.cached_tokens == 0
+
+
+def test_a_prompt_that_is_too_long_is_an_error_and_the_server_lives(target):
+    with pytest.raises(AskError) as caught:
+        ask(SYSTEM, target, Question(Prompts(SYSTEM, target).prompt(6000), 2))
+    assert caught.value.kind == "error"
+    assert ask(SYSTEM, target, Question("hello", 2)).generated_tokens == 2

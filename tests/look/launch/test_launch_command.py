@@ -1,0 +1,73 @@
+"""A command line becomes words without any shell."""
+
+import os
+
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.look.launch.command import found_file, parse_command
+from unslow.look.launch.last_words import parse_last_words
+
+
+def test_variables_may_stand_before_it():
+    command = parse_command("CUDA_VISIBLE_DEVICES=0 A='b c' llama-server -m 'my model.gguf' \\\n -c 64")
+    assert command.words == ("llama-server", "-m", "my model.gguf", "-c", "64")
+    assert command.variables == {"CUDA_VISIBLE_DEVICES": "0", "A": "b c"}
+
+
+def test_home_is_known_and_nothing_else_is_expanded(monkeypatch):
+    monkeypatch.setenv("HOME", "/home/somebody")
+    words = parse_command("llama-server -m ~/m.gguf --log-file=~/l $(reboot) `x` $HOME *").words
+    expected = ("-m", "/home/somebody/m.gguf", "--log-file=/home/somebody/l", "$(reboot)", "`x`", "$HOME", "*")
+    assert words[1:] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "empty"),
+        ("A=1", "empty"),
+        ("llama-server -m 'm", "can't be read"),
+        ("llama-server -m m > log", "only a shell"),
+        ("llama-server -m m &", "only a shell"),
+        ("docker run ghcr.io/ggml-org/llama.cpp:server -m m", "starts a server elsewhere"),
+        ("ollama serve", "no server that can be started"),
+        ("x" * 40_000, "no command line"),
+        ("llama-server \0", "no command line"),
+    ],
+)
+def test_what_can_not_be_started(text, message):
+    with pytest.raises(UserError, match=message) as caught:
+        parse_command(text)
+    assert caught.value.hint
+
+
+def test_the_program_must_be_there(tmp_path):
+    program = tmp_path / "llama-server"
+    with pytest.raises(UserError, match="is not there"):
+        found_file(parse_command(f"{program} -m m"))
+    program.write_text("#!/bin/sh\n")
+    with pytest.raises(UserError, match="can't be run"):
+        found_file(parse_command(f"{program} -m m"))
+    program.chmod(0o755)
+    assert found_file(parse_command(f"{program} -m m")) == str(program)
+    assert found_file(parse_command(f"PATH={tmp_path}{os.pathsep}/bin llama-server -m m")) == str(program)
+    with pytest.raises(UserError, match="not on the PATH"):
+        found_file(parse_command("PATH=/nowhere llama-server -m m"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0.00.1 I fine\n0.00.4 E gguf_init: no magic\n0.00.5 E srv: exiting\nlast", "gguf_init: no magic"),
+        ("Traceback\nValueError: no such model\nresource_tracker: leaked error\n", "ValueError: no such model"),
+        ("one\n\ntwo\n\n", "two"),
+        ("", "its log is empty"),
+    ],
+)
+def test_last_words_of_a_server(text, words):
+    assert parse_last_words(text) == words
+
+
+def test_last_words_are_bounded():
+    assert len(parse_last_words("x" * 100_000)) == 300

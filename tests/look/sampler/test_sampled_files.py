@@ -1,0 +1,159 @@
+from contextlib import ExitStack, suppress
+from math import isnan
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sampled_machine import LiveFake
+
+from unslow.look.sampler.sources import amdgpu, disks, frequency, intel_gpu, memory, paging, pressure, processors, quota
+from unslow.look.system import LookError
+from unslow.look.system.live import LiveSystem
+
+VMSTAT = "nr_free_pages 5\npswpin {}\npswpout 7\npgmajfault 9\n"
+PARSERS = (
+    memory.parse_available_bytes, pressure.parse_some_s, frequency.parse_hz, quota.parse_periods,
+    processors.parse_process, processors.parse_cores, lambda text: paging.parse_counter(text, "pswpin"),
+    lambda text: processors.parse_idle_ticks(text, 2), lambda text: disks.parse_sectors_read(text, frozenset({b"sda"})),
+)  # fmt: skip
+HOSTILE = (
+    b"", b"\0" * 100, b"cpu \ncpu0 \n", b"cpu  1 2\ncpu0 a b c d e\ncpu1 1\n", b"MemAvailable: kB", b" total=\n",
+    b"MemAvailable: " + b"9" * 5000 + b" kB\n", b"some avg10=0 total=1e9\n", b"\npswpin \n", b"\npswpin -\n",
+    b"1 (" + b")" * 500, b"8 0 sda 1 2 x 4 5\n", b"nr_periods \nnr_throttled \n", b"\xff\xfe" * 50, b"-1\n",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+@pytest.mark.parametrize("parse", PARSERS)
+def test_files_that_hold_something_else_are_a_look_error(parse, text: bytes):
+    with suppress(LookError):
+        parse(text)
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_whatever_break_a_parser(text: bytes):
+    for parse in PARSERS:
+        with suppress(LookError):
+            parse(text)
+
+
+def test_a_machine_of_192_cores_is_read_whole():
+    lines = "".join(f"cpu{n} 1000000 20000 300000 {n} 20588 0 4119 101151 0 0\n" for n in range(192))
+    live = LiveFake(files={"/proc/stat": f"cpu  1 2 3 4 5 6 7 8 9 10\n{lines}intr 0 0\n", "/proc/self/stat": "1 (x) S"})
+    (reading,) = processors.open_readings(live, [], ExitStack())
+    assert len(reading.columns) == 6 + 192
+    reading.read(1.0)
+    assert len(list(reading.read(2.0))) == 6 + 192
+
+
+def test_pages_swapped_are_bytes_a_second():
+    live = LiveFake(files={"/proc/vmstat": VMSTAT.format(100)})
+    (reading,) = paging.open_readings(live, [], ExitStack())
+    reading.read(1.0)
+    live.files["/proc/vmstat"] = VMSTAT.format(110)
+    assert list(reading.read(1.5)) == [10 * 4096 / 0.5, 0.0, 0.0]
+
+
+def test_partitions_and_disks_made_of_others_are_not_counted_twice():
+    text = "   8 0 sda 10 0 100 4\n   8 1 sda1 10 0 100 4\n 253 0 dm-0 10 0 100 4\n 259 0 nvme0n1 5 0 50 1\n"
+    live = LiveFake(files={"/proc/diskstats": text}, folders={"/sys/block": ["sda", "dm-0", "nvme0n1", "loop0"]})
+    (reading,) = disks.open_readings(live, [], ExitStack())
+    reading.read(1.0)
+    live.files["/proc/diskstats"] = text.replace("10 0 100", "12 0 300")
+    assert list(reading.read(2.0)) == [200 * 512]
+
+
+def test_pressure_is_the_share_of_the_time_between_two_looks():
+    text = "some avg10=0.00 avg60=0.00 avg300=0.00 total={}\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=5\n"
+    live = LiveFake(files={f"/proc/pressure/{kind}": text.format(1_000_000) for kind in pressure.KINDS})
+    cpu, _memory, _io = pressure.open_readings(live, [], ExitStack())
+    assert all(isnan(value) for value in cpu.read(1.0))
+    live.files["/proc/pressure/cpu"] = text.format(1_250_000)
+    assert list(cpu.read(2.0)) == [0.25]
+
+
+def test_a_quota_is_that_of_the_runtime_and_its_share_is_of_periods():
+    stat = "usage_usec 1\nnr_periods {}\nnr_throttled {}\nthrottled_usec 5\n"
+    live = LiveFake(
+        files={
+            "/proc/7/cgroup": "0::/box\n",
+            "/proc/self/mountinfo": "30 23 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n",
+            "/sys/fs/cgroup/box/cpu.max": "200000 100000\n",
+            "/sys/fs/cgroup/box/cpu.stat": stat.format(100, 10),
+        }
+    )
+    (reading,) = quota.open_readings(live, [7], ExitStack())
+    assert all(isnan(value) for value in reading.read(1.0))
+    live.files["/sys/fs/cgroup/box/cpu.stat"] = stat.format(110, 15)
+    assert list(reading.read(2.0)) == [0.5]
+    live.files["/sys/fs/cgroup/box/cpu.max"] = "max 100000\n"
+    with pytest.raises(LookError, match="no CPU quota"):
+        quota.open_readings(live, [7], ExitStack())
+
+
+def test_a_clock_of_the_processor_is_in_hertz():
+    path = frequency.CURRENT.format(0)
+    (reading,) = frequency.open_readings(LiveFake(files={path: "2800000\n"}), [], ExitStack())
+    assert list(reading.read(0.0)) == [2.8e9]
+
+
+def test_an_amd_card_by_its_files():
+    card = "/sys/class/drm/card1/device"
+    files = {
+        f"{card}/vendor": "0x1002\n", f"{card}/uevent": "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:c2:00.0\n",
+        f"{card}/gpu_busy_percent": "97\n", f"{card}/mem_info_vram_used": "368111616\n",
+        f"{card}/current_link_speed": "16.0 GT/s PCIe\n", f"{card}/current_link_width": "16\n",
+        f"{card}/hwmon/hwmon6/temp1_label": "edge\n", f"{card}/hwmon/hwmon6/temp1_input": "61000\n",
+        f"{card}/hwmon/hwmon6/freq1_label": "sclk\n", f"{card}/hwmon/hwmon6/freq1_input": "2482000000\n",
+        f"{card}/hwmon/hwmon6/power1_average": "88046000\n",
+    }  # fmt: skip
+    hwmon = [path.rpartition("/")[2] for path in files if "hwmon6/" in path]
+    folders = {"/sys/class/drm": ["card1"], f"{card}/hwmon": ["hwmon6"], f"{card}/hwmon/hwmon6": hwmon}
+    live = LiveFake(files=files, folders=folders)
+    readings = amdgpu.open_readings(live, [], ExitStack())
+    seen = {column: value for r in readings for column, value in zip(r.flat_columns, r.read(0.0), strict=True)}
+    assert seen["gpu0_busy"] == pytest.approx(0.97)
+    assert (seen["gpu0_clock_hz"], seen["gpu0_power_w"]) == (2.482e9, pytest.approx(88.046))
+    assert (seen["gpu0_temperature_c"], seen["gpu0_pcie_generation"], seen["gpu0_pcie_width"]) == (61.0, 4, 16)
+    live.files[f"{card}/gpu_busy_percent"] = "busy\n"
+    with pytest.raises(LookError, match="not a number"):
+        readings[0].read(0.0)
+
+
+def test_an_intel_card_by_its_files():
+    card = "/sys/class/drm/card0"
+    throttle = f"{card}/gt/gt0"
+    files = {
+        f"{card}/device/vendor": "0x8086\n", f"{card}/device/uevent": "DRIVER=i915\nPCI_SLOT_NAME=0000:03:00.0\n",
+        f"{throttle}/rps_act_freq_mhz": "2400\n", f"{throttle}/throttle_reason_status": "1\n",
+        f"{throttle}/throttle_reason_pl1": "1\n", f"{throttle}/throttle_reason_thermal": "0\n",
+        f"{card}/device/hwmon/hwmon1/energy1_input": "1000000\n",
+    }  # fmt: skip
+    names = ["rps_act_freq_mhz", "throttle_reason_status", "throttle_reason_pl1", "throttle_reason_thermal"]
+    folders = {
+        "/sys/class/drm": ["card0"], throttle: names, f"{card}/device/hwmon": ["hwmon1"],
+        f"{card}/device/hwmon/hwmon1": ["energy1_input"],
+    }  # fmt: skip
+    live = LiveFake(files=files, folders=folders)
+    readings = {r.columns[0]: r for r in intel_gpu.open_readings(live, [], ExitStack())}
+    assert list(readings["clock_hz"].read(0.0)) == [2.4e9]
+    readings["power_w"].read(0.0)
+    live.files[f"{card}/device/hwmon/hwmon1/energy1_input"] = "51000000\n"
+    assert list(readings["power_w"].read(1.0)) == [pytest.approx(50.0)]
+    (bits,) = readings["reason_bits"].read(0.0)
+    assert readings["reason_bits"].device.reason_names(int(bits)) == ["pl1"]
+
+
+def test_a_followed_file_is_read_anew_each_time_and_an_ended_process_is_a_look_error(tmp_path):
+    path = tmp_path / "value"
+    path.write_text("1")
+    file = LiveSystem().follow(str(path), 4)
+    assert file() == b"1"
+    path.write_text("23456")
+    assert file() == b"2345"
+    file.close()
+    file.close()
+    with pytest.raises(LookError):
+        file()
+    with pytest.raises(LookError, match="not there"):
+        LiveSystem().follow(str(tmp_path / "none"))

@@ -1,0 +1,138 @@
+"""The list of benchmarks and a comparison, for a person and for a program."""
+
+import json
+
+import pytest
+from bench_cases import bench, spread
+
+from unslow.app.bench.history import Compared, HistoryReport
+from unslow.facts.bench import DECODE, FIRST, PREFILL, Comparison
+from unslow.look.history import Entry
+from unslow.show._bench_compared import compared_sentence, render_compared
+from unslow.show._bench_history import render_history
+from unslow.think.bench.changes import changed, suspect
+from unslow.think.bench.compare import compared
+
+
+def entry(number: int = 1, state: str = "whole", **other) -> Entry:
+    known = Entry(
+        f"20260115T10000{number}-ab12", "2026-01-15T10:00:00+00:00", "", "standard", "llama.cpp", "b9000",
+        "llama-3.1-8b-q4_k_m.gguf", 60.0, 100.0, 2000.0, 9, 0, state,
+    )  # fmt: skip
+    return known._replace(**other)
+
+
+def report(*entries: Entry, what: str = "kept", total: int | None = None) -> HistoryReport:
+    return HistoryReport(what=what, path="/data/benchmarks.sqlite3", total=total or len(entries), benchmarks=entries)
+
+
+def listed(*entries: Entry, width: int = 120, **other) -> str:
+    return render_history(report(*entries, **other), "terminal", width=width, color=False)
+
+
+def test_the_list():
+    text = listed(
+        entry(1, label="before the update"),
+        entry(2, "broke_off", decode_tokens_per_s=None, failed=2),
+        total=9,
+        width=150,
+    )
+    assert "20260115T100001-ab12" in text
+    assert "2026-01-15 10:00" in text
+    assert "before the update" in text
+    assert "broke off after 9 answers, 2 failed" in text
+    assert "and 7 more" in text
+    assert max(map(len, listed(entry(1)).splitlines())) <= 120
+    narrow = listed(entry(1, label="before"), width=60)
+    assert "20260115T100001-ab12" in narrow
+    assert "100" in narrow.splitlines()[1]
+    assert "before" in narrow
+    assert max(map(len, narrow.splitlines())) <= 60
+
+
+def test_states_and_protocols_are_noted():
+    text = listed(entry(1, "interrupted"), entry(2, "running"), entry(3, protocol="imported"))
+    assert [word in text for word in ("stopped", "running now", "imported")] == [True] * 3
+
+
+def test_an_empty_list_says_where_it_would_be():
+    assert "Nothing is kept in /data/benchmarks.sqlite3" in listed()
+
+
+def test_what_was_done():
+    assert listed(entry(1), what="forgotten") == "removed 20260115T100001-ab12  llama-3.1-8b-q4_k_m.gguf"
+    assert listed(entry(1), what="imported").startswith("kept 2026")
+
+
+def test_the_list_for_a_program():
+    data = json.loads(render_history(report(entry(1)), "json", width=80, color=False))
+    assert (data["schema"], data["benchmarks"][0]["decode_tokens_per_s"]) == ("unslow.benchmarks/1", 100.0)
+
+
+def test_what_a_model_calls_itself_does_not_drive_the_terminal():
+    text = listed(entry(1, model="x\x1b[2J", label="\x1b]0;y\x07" + "z" * 5000))
+    assert "\x1b" not in text
+    assert "\x07" not in text
+
+
+def compare(after: float, **other) -> Compared:
+    before, now = bench(1, 100.0, label="before"), bench(2, after, **other)
+    comparison, changes = compared(before, now), changed(before, now)
+    return Compared(before=before, comparison=comparison, changes=changes, suspect=suspect(comparison, changes))
+
+
+def shown(found: Compared, width: int = 110) -> str:
+    return render_compared(found, "terminal", width=width, color=False)
+
+
+def test_a_comparison_says_it_plainly_first():
+    text = shown(compare(70.0, runtime_version="b9100"))
+    first = text.splitlines()[0]
+    assert first.startswith(" SLOWER   30 % slower than before, more than noise (p ")
+    assert "against 0001-abcdef (before) of 2026-01-01 10:00, llama.cpp b9000" in text
+    assert "×0.700" in text
+    assert "runtime's version: b9000 → b9100" in text
+    assert "Only the runtime's version changed" in text
+    assert max(map(len, shown(compare(70.0, runtime_version="b9100"), 70).splitlines())) <= 70
+
+
+@pytest.mark.parametrize(
+    ("after", "verdict", "words"),
+    [(130.0, "FASTER", "30 % faster than before"), (97.0, "", "than before|noise"), (100.0, "", "noise")],
+)
+def test_other_verdicts(after, verdict, words):
+    first = shown(compare(after)).splitlines()[0]
+    assert verdict in first
+    assert any(word in first for word in words.split("|"))
+
+
+def test_the_sentence_is_about_the_figure_that_decides():
+    before = bench(
+        1, figures={DECODE: spread(100), FIRST: spread(0.2)}, samples={DECODE: (100.0,) * 5, FIRST: (0.2,) * 5}
+    )
+    after = bench(
+        2, figures={DECODE: spread(100), FIRST: spread(0.8)}, samples={DECODE: (100.0,) * 5, FIRST: (0.8,) * 5}
+    )
+    assert compared_sentence(compared(before, after)).startswith(
+        "first token: 75 % slower than before, more than noise"
+    )
+    prefill = compared(bench(1, figures={PREFILL: spread(2000)}), bench(2, figures={PREFILL: spread(1000)}, samples={}))
+    assert compared_sentence(prefill).startswith("prefill: ")
+
+
+def test_nothing_in_common():
+    nothing = Comparison(before="a", after="b", verdict="cannot_tell", because="x")
+    assert compared_sentence(nothing) == "The two have no figure in common."
+
+
+def test_a_comparison_for_a_program():
+    data = json.loads(render_compared(compare(70.0, runtime_version="b9100"), "json", width=80, color=False))
+    assert data["comparison"]["verdict"] == "slower"
+    assert data["changes"][0]["fact"] == "runtime.version"
+    assert data["said"].startswith("30 % slower")
+    assert "passes" not in data["before"]
+
+
+def test_a_hostile_comparison_does_not_drive_the_terminal():
+    found = compare(70.0, runtime_version="b\x1b[31m9100")
+    assert "\x1b" not in shown(found)
