@@ -107,7 +107,7 @@ def _parts(bench: Bench) -> Iterator[RenderableType]:
     for sweep in bench.sweeps:
         yield from sweep_parts(sweep)
     if bench.telemetry:
-        yield from telemetry_parts(bench.telemetry, gpus=bool(bench.machine.gpus))
+        yield from telemetry_parts(bench.telemetry, bench.machine.gpus)
     if bench.failures:
         yield from _failures(bench)
     for note in bench.notes:

@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from unslow.facts.bench import CLIENT_DECODE, DECODE, FIRST, LOAD, PREFILL, TOGETHER, Sweep, SweepPoint
-from unslow.show._tables import dim, plain_table
+from unslow.show._tables import dim, noted_table
 from unslow.show._units import rate, span
 
 _TITLES = {
@@ -41,6 +41,8 @@ def sweep_parts(sweep: Sweep) -> Iterator[RenderableType]:
         (0, 0, 0, 2),
     )
     yield _table(title, sweep.points)
+    if any(not spread.agree for point in sweep.points for spread in point.figures.values()):
+        yield dim("~ the repeats disagree")
     if sweep.stopped_early:
         yield dim(f"not all values were tried: {sweep.stopped_early}")
     yield ""
@@ -51,17 +53,18 @@ def _table(title: str, points: Sequence[SweepPoint]) -> RenderableType:
     expected = [name for name in names if any(name in point.expected for point in points)]
     failed = any(point.failures for point in points)
     columns = [column for name in names for column in (_COLUMNS[name], *(["EXPECTED"] if name in expected else []))]
-    table = plain_table(f"  {title}", *columns, *(["FAILED"] if failed else []), "")
-    for point in points:
-        cells = [
-            cell
-            for name in names
-            for cell in (_figure(point, name), *([_expected(point, name)] if name in expected else []))
-        ]
-        table.add_row(
-            f"  {point.label or f'{point.at:g}'}", *cells, *([str(point.failures or "")] if failed else []), point.note
-        )
-    return table
+    rows = [_row(point, names, expected, failed=failed) for point in points]
+    return noted_table((f"  {title}", *columns, *(["FAILED"] if failed else [])), rows, [p.note for p in points])
+
+
+def _row(point: SweepPoint, names: Sequence[str], expected: Sequence[str], *, failed: bool) -> tuple[str, ...]:
+    cells = [
+        cell
+        for name in names
+        for cell in (_figure(point, name), *([_expected(point, name)] if name in expected else []))
+    ]
+    label = point.label.removeprefix("depth ").removeprefix("minute ") or f"{point.at:g}"
+    return f"  {label}", *cells, *([str(point.failures or "")] if failed else [])
 
 
 def _figure(point: SweepPoint, name: str) -> str:

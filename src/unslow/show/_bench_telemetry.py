@@ -12,7 +12,8 @@ from unslow.show._units import size
 _PHASES = ("queue", "load", "prefill", "decode")
 _SHORTEST_S = 0.05
 """A phase so short has hardly a sample."""
-_GPU_SOURCES = frozenset({"nvml", "amdgpu", "intel_gpu", "apple"})
+_SOURCES = {"NVIDIA": "nvml", "AMD": "amdgpu", "Radeon": "amdgpu", "Intel": "intel_gpu"}
+"""Whose GPUs each source reads: that one of another maker is silent is nothing to tell."""
 _Shown = Callable[[Stat], str]
 
 
@@ -70,13 +71,19 @@ _HOST: dict[str, tuple[str, _Shown]] = {
     "memory_pressure": ("waiting for memory", _percent),
     "io_pressure": ("waiting for disks", _percent),
 }
-_ONLY_IF_SEEN = frozenset({
-    "swap_in_bytes_per_s", "disk_read_bytes_per_s", "cpu_pressure", "memory_pressure", "io_pressure",
-    "pcie_receive_bytes_per_s", "pcie_transmit_bytes_per_s",
-})  # fmt: skip
+_ONLY_IF_SEEN = {
+    "swap_in_bytes_per_s": 1e5,
+    "disk_read_bytes_per_s": 1e6,
+    "cpu_pressure": 0.005,
+    "memory_pressure": 0.005,
+    "io_pressure": 0.005,
+    "pcie_receive_bytes_per_s": 5e6,
+    "pcie_transmit_bytes_per_s": 5e6,
+}
+"""Less than this is nothing worth a line."""
 
 
-def telemetry_parts(telemetry: Telemetry, *, gpus: bool) -> Iterator[RenderableType]:
+def telemetry_parts(telemetry: Telemetry, gpus: Sequence[str]) -> Iterator[RenderableType]:
     """The table, and what watching itself cost."""
     phases = [
         p for name in _PHASES for p in telemetry.phases if p.phase == name and p.seconds >= _SHORTEST_S and p.samples
@@ -90,10 +97,9 @@ def telemetry_parts(telemetry: Telemetry, *, gpus: bool) -> Iterator[RenderableT
         f"watched {telemetry.got_hz:.0f} times a second: {telemetry.cost.seconds_per_sample * 1e3:.2f} ms each, "
         f"{telemetry.cost.cpus:.2%} of a processor"
     )
-    if gpus:
-        yield from (
-            dim(f"not watched: {source}: {why}") for source, why in telemetry.unread.items() if source in _GPU_SOURCES
-        )
+    for source in sorted({_SOURCES[maker] for maker in _SOURCES if any(maker in gpu for gpu in gpus)}):
+        if source in telemetry.unread:
+            yield dim(f"not watched: {source}: {telemetry.unread[source]}")
     yield ""
 
 
@@ -119,6 +125,8 @@ def _rows(
 ) -> Iterator[tuple[str, ...]]:
     for name, (words, shown) in names.items():
         cells = [s.get(name) for s in stats]
-        if not any(cells) or (name in _ONLY_IF_SEEN and not any(cell and cell.high > 0 for cell in cells)):
+        if not any(cells) or (
+            name in _ONLY_IF_SEEN and not any(cell and cell.mean > _ONLY_IF_SEEN[name] for cell in cells)
+        ):
             continue
         yield (f"  {prefix} {words}".replace("   ", "  "), *(shown(cell) if cell else "-" for cell in cells))

@@ -69,7 +69,7 @@ def test_too_little_can_not_be_told():
 
 def test_what_physics_expects_is_told():
     points = [UsersPoint(1, 10, 0.2, 1, expected=11.0), UsersPoint(2, 19, 0.2, 2, expected=21.5)]
-    assert "physics expects 21.5 for 2 at once" in judge_users(points).because
+    assert "physics expects 22 of 2 at once, 19 came" in judge_users(points).because
 
 
 @given(st.lists(st.floats(0.1, 1e4), min_size=2, max_size=8), st.one_of(st.none(), st.integers(1, 200)))

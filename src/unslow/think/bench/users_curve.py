@@ -120,7 +120,7 @@ def _saturated(good: Sequence[UsersPoint], knee: int, best: UsersPoint, limit: i
 def _queued(good: Sequence[UsersPoint], best: UsersPoint, limit: int | None) -> UsersCurve:
     last, alone = good[-1], good[0]
     why = f"{limit} {'user is' if limit == 1 else 'users are'} answered at once, so of {last.users} the others wait: "
-    why += f"the first token takes {last.first_s:.1f} s in the median, {alone.first_s:.1f} s for one user alone"
+    why += f"the first token takes {_time(last.first_s)} in the median, {_time(alone.first_s)} for one user alone"
     return UsersCurve("queues", why + _against(best), best.users, limit)
 
 
@@ -134,7 +134,11 @@ def _scales(good: Sequence[UsersPoint], best: UsersPoint) -> UsersCurve:
 def _against(point: UsersPoint) -> str:
     if point.expected is None:
         return ""
-    return f"; physics expects {point.expected:.1f} for {point.at_once} at once"
+    return f"; physics expects {point.expected:.0f} of {point.at_once} at once, {point.together:.0f} came"
+
+
+def _time(seconds: float) -> str:
+    return f"{seconds:.1f} s" if seconds >= 1 else f"{seconds * 1e3:.0f} ms"
 
 
 def _get(users: int) -> str:

@@ -44,7 +44,7 @@ def test_the_way_down_computes_nothing_and_says_nothing_of_reading():
     assert all(done.prompt_tokens <= 2 for done in down)
     assert all(p.figures[PREFILL].count == 1 for p in found.points)
     assert all(p.figures[PREFILL].median == pytest.approx(1000) for p in found.points)
-    assert "on top of" in found.points[2].note
+    assert "read now" in found.points[2].note
 
 
 def test_a_cliff_is_found_narrowed_down_and_not_passed_by_far():

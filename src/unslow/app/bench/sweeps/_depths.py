@@ -141,7 +141,7 @@ def _kept_note(passes: list[Pass]) -> str:
     most = max(passes, key=lambda done: done.prompt_tokens, default=None)
     if most is None or not most.cached_tokens:
         return ""
-    return f"read as {most.prompt_tokens} tokens on top of {most.cached_tokens} that were kept"
+    return f"{most.prompt_tokens} read now, {most.cached_tokens} kept"
 
 
 def _means(samples: Iterable[dict[str, float]]) -> dict[str, float]:
