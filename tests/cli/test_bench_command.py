@@ -1,13 +1,16 @@
 """The command from its words to its exit status, against replayed servers over real HTTP."""
 
 import json
+import signal
+from pathlib import Path
 
 import pytest
 from lab.replay import serve
 
+from unslow.app.bench.bencher import Bencher
 from unslow.cli import main
 
-FAST = 4000.0
+FAST = 800.0  # what the client times must be slower than a busy machine is late
 QUICK = ("--quick", "--evict", "--tokens", "40")
 OLLAMA = (*QUICK, "--model", "qwen3")
 
@@ -39,7 +42,8 @@ def test_the_same_figures_come_from_every_runtime(capsys, replayed, model):
     )
     assert 100 < found["figures"]["decode_tokens_per_s"]["median"] < 40_000
     assert found["figures"]["decode_tokens_per_s"]["count"] == 6
-    assert {done["case"] for done in found["passes"]} == {"warm-up", "short", "long"}
+    settles = {"settle"} if replayed == "ollama" else set()
+    assert {done["case"] for done in found["passes"]} == {"warm-up", "short", "long"} | settles
     assert not found.get("failures")
 
 
@@ -105,6 +109,9 @@ def test_the_series_is_written(capsys, data):
         (["http://127.0.0.1:9", "--sweep", "threads"], "server of its own"),
         (["--require", "decode is good"], "is no comparison"),
         (["--repeats", "-1"], "makes no sense"),
+        (["--repeats", "0"], "makes no sense"),
+        (["--tokens", "0"], "makes no sense"),
+        (["--compare", "nobody"], "no benchmark 'nobody'"),
         (["--hz", "1000"], "makes no sense"),
         (["--format", "xml"], "no format"),
         (["--list", "--sweep", "users"], "apart from measuring"),
@@ -127,6 +134,31 @@ def test_nonsense_is_a_line_and_a_hint(capsys, words, told):
     assert "Traceback" not in said.err
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is always full")
+def test_a_file_that_can_not_be_written_does_not_cost_the_result(capsys):
+    with serve("ollama", tokens_per_s=FAST) as url:
+        status, said = bench(capsys, url, *OLLAMA, "--hz", "0", "--output", "/dev/full")
+    assert status == 2
+    assert "MEASURED" in said.out
+    assert "/dev/full: No space left on device" in said.err
+
+
+def test_what_can_not_be_compared_does_not_pass(capsys):
+    with serve("ollama", tokens_per_s=FAST) as url:
+        status, said = bench(capsys, url, *OLLAMA, "--hz", "0", "--compare", "LAST")
+    assert status == 3
+    assert "no earlier quick benchmark" in said.err
+
+
+def test_a_sweep_that_can_not_be_done_does_not_cost_those_before_it(capsys):
+    with serve("ollama", tokens_per_s=FAST) as url:
+        words = (url, *OLLAMA, "--hz", "0", "--sweep", "turns=2", "--sweep", "users=5000")
+        status, found = as_json(capsys, *words)
+    assert status == 0
+    assert [sweep["axis"] for sweep in found["sweeps"]] == ["turns"]
+    assert "users: 5000 users at once" in found["notes"][0]
+
+
 def test_two_servers_are_asked_in_turns(capsys):
     with serve("ollama", tokens_per_s=FAST) as fast, serve("ollama", tokens_per_s=FAST / 4) as slow:
         words = (*OLLAMA, "--hz", "0")
@@ -141,3 +173,28 @@ def test_a_server_that_only_fails_is_no_benchmark(capsys):
         status, said = bench(capsys, url, *OLLAMA, "--hz", "0")
     assert status == 2
     assert "Traceback" not in said.err
+
+
+@pytest.mark.parametrize("which", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_a_limit_of_time_keep_what_was_measured(capsys, monkeypatch, which):
+    ask, asked = Bencher.ask, []
+
+    def interrupted(bencher, wanted):
+        asked.append(wanted)
+        if len(asked) > 8:
+            signal.raise_signal(which)
+        return ask(bencher, wanted)
+
+    monkeypatch.setattr(Bencher, "ask", interrupted)
+    before = signal.getsignal(signal.SIGTERM)
+    try:
+        with serve("ollama", tokens_per_s=FAST) as url:
+            status, found = as_json(capsys, url, *OLLAMA, "--hz", "0", "--require", "decode > 1")
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert status == 130
+    assert found["interrupted"]
+    assert len(found["passes"]) == 8
+    assert found["figures"]["decode_tokens_per_s"]["count"] == 2
+    assert f"{found['id']}" in bench(capsys, "--list")[1].out
+    assert "stopped" in bench(capsys, "--list")[1].out

@@ -27,6 +27,7 @@ exit status: 0 measured, 1 slower than before or a condition does not hold, 2 co
 """
 
 import argparse
+import signal
 from typing import Any
 
 from unslow.facts.errors import UserError
@@ -90,9 +91,12 @@ def _measured(flags: dict[str, Any]) -> int:
     from unslow.cli._output import Progress, color, width, write  # noqa: PLC0415
     from unslow.show._bench import render_bench  # noqa: PLC0415
 
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # a limit of time keeps what was measured, as Ctrl-C does
     with Progress(quiet=flags["quiet"]) as progress:
         result = benchmark(Request.from_flags(flags), progress, output=flags["output"], llama_bench=flags["export"])
     write(render_bench(result, flags["format"], width=width(), color=color()))
+    if result.unwritten:
+        raise result.unwritten
     return result.status
 
 

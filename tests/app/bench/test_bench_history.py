@@ -137,6 +137,8 @@ def test_one_that_broke_off_is_compared_by_its_answers(history):
     assert found.verdict == "slower"
     assert found.before.figures[DECODE].median == pytest.approx(100.0)
     assert figured(bench(3)) == bench(3)
+    swept = bench(3, protocol="sweep", figures={}, samples={})
+    assert figured(swept) == swept
     assert PREFILL not in found.before.figures  # prompts of 40 tokens time nothing
 
 

@@ -66,6 +66,8 @@ def test_the_engine_with_settings(tiny):
 
 def test_an_interrupt_ends_the_engine_and_keeps_the_ledger(tiny):
     own = Own.from_request(SYSTEM, Machine(), Quiet(), model=tiny)
+    written: list[int] = []
+    own.flush = lambda: written.append(len(own.passes))
 
     def interrupted() -> None:
         with own.started({"threads": 1}) as bencher:
@@ -77,6 +79,7 @@ def test_an_interrupt_ends_the_engine_and_keeps_the_ledger(tiny):
         interrupted()
     assert gone(own.pid)
     assert len(own.passes) == 1
+    assert written == [1]
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from bench_cases import answered, bench, failed
 from unslow.facts.calibration import MachineMark
 from unslow.facts.errors import UserError
 from unslow.look.history import Filters, History
-from unslow.look.history.database import MIGRATIONS
+from unslow.look.history.database import MIGRATIONS, writing
 from unslow.look.history.store import default_history
 
 TESTS = Path(__file__).parents[2]
@@ -154,10 +154,10 @@ def test_one_that_runs_and_is_finished(history):
     assert history.all()[0].state == "whole"
 
 
-def test_updating_takes_the_place_of_what_was_appended(history):
+def test_beginning_again_takes_the_place_of_what_was_appended(history):
     history.begin(bench(1, passes=()))
     history.append("0001-abcdef", [answered(1)])
-    history.update(bench(1, passes=(answered(1), answered(2))))
+    history.begin(bench(1, passes=(answered(1), answered(2))))
     assert len(history.find("LAST").passes) == 2
 
 
@@ -376,3 +376,21 @@ def test_another_program_that_holds_it(history, monkeypatch):
     other.close()
     history.keep(msgspec.structs.replace(bench(2), label="now"))
     assert history.count() == 2
+
+
+def test_a_full_disk_is_what_is_told(history):
+    history.keep(bench(1))
+
+    def write() -> None:
+        with writing(history.path) as connection:
+            connection.execute("ROLLBACK")  # as SQLite does by itself then
+            raise sqlite3.OperationalError("database or disk is full")
+
+    with pytest.raises(UserError, match="disk is full"):
+        write()
+
+
+def test_a_word_that_is_no_text_is_told(history):
+    history.keep(bench(1))
+    with pytest.raises(UserError, match="no text"):
+        history.find("\udcff")

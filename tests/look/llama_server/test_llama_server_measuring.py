@@ -3,7 +3,7 @@ from doubles import FakeSystem
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
-from unslow.look.llama_server.measuring import parse_unused_slot, read_key_of
+from unslow.look.llama_server.measuring import parse_unused_slot, parse_used_slots, read_key_of
 from unslow.look.system import LookError
 
 
@@ -51,3 +51,10 @@ def test_no_key_and_no_file():
     assert key("llama-server --api-key-file keys") == ""
     assert read_key_of(FakeSystem(files={"/proc/7/cmdline": LookError("denied")}), Runtime(pid=reported(7, "x"))) == ""
     assert read_key_of(FakeSystem(), Runtime()) == ""
+
+
+def test_slots_that_hold_a_conversation_are_counted():
+    measured = {"id": 1, "id_task": 4, "params": {"ignore_eos": True}}
+    talked = {"id": 2, "id_task": 7, "params": {"ignore_eos": False}}
+    assert parse_used_slots([{"id": 0}, measured, talked, talked, "rubbish"]) == 2
+    assert parse_used_slots(None) == 0

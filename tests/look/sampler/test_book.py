@@ -84,6 +84,7 @@ def test_reasons_are_shares_of_the_samples_that_tell_them():
     assert set(gpu.figures) == {"power_w"}
     assert "gpu0_power_w" not in phase(book, "decode").host
     assert book.seen(0, 10)["gpu0_power_w_max"] == 109.0
+    assert book.seen(0, 10)["gpu0_reason_sw_power_cap"] == pytest.approx(3 / 9)
 
 
 def test_single_cores_are_in_the_rows_and_in_no_summary():

@@ -105,6 +105,17 @@ def test_a_driver_that_hangs_while_it_is_opened_is_left_behind(monkeypatch: pyte
     assert sampler.seen(0) == {"a": 1.0}
 
 
+def test_a_driver_that_fails_at_the_goodbye_costs_nothing(monkeypatch: pytest.MonkeyPatch):
+    def open_readings(_live, _pids, closing):
+        closing.callback(int, "no goodbye")
+        return [Reading("clock", ("clock_hz",), lambda _now: (1e9,), Device(0, "A GPU"))]
+
+    pretend(monkeypatch, driver=SimpleNamespace(DRIVER=True, open_readings=open_readings))
+    with Sampler(LiveSystem(), hz=50) as sampler:
+        time.sleep(0.1)
+    assert sampler.telemetry().samples > 0
+
+
 def test_a_gpu_that_hangs_leaves_its_columns_empty_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch):
     release = Event()
 

@@ -54,9 +54,10 @@ class Mood:
 
 
 @pytest.mark.parametrize(
-    ("repeat", "run", "disturbed"), [(0.01, 0.005, 0.0), (0.02, 0.01, 0.0), (0.02, 0.01, 0.2), (0.025, 0.01, 0.1)]
+    ("repeat", "run", "disturbed", "least"),
+    [(0.01, 0.005, 0.0, 0.9), (0.02, 0.01, 0.0, 0.9), (0.02, 0.01, 0.2, 0.5), (0.025, 0.01, 0.1, 0.5)],
 )
-def test_the_same_is_seldom_called_different_and_a_tenth_is_found(repeat, run, disturbed):
+def test_the_same_is_seldom_called_different_and_a_tenth_is_found(repeat, run, disturbed, least):
     mood, trials = Mood(1, repeat, run, disturbed), 150
     false = found = 0
     for _ in range(trials):
@@ -64,7 +65,7 @@ def test_the_same_is_seldom_called_different_and_a_tenth_is_found(repeat, run, d
         false += compared(before, again).verdict in ("slower", "faster")
         found += compared(before, slower).verdict == "slower"
     assert false <= 0.05 * trials
-    assert found >= 0.90 * trials
+    assert found >= least * trials
 
 
 def test_a_moody_machine_is_known_by_its_earlier_runs():
@@ -254,3 +255,11 @@ def test_an_outlier_among_pairs_hardly_counts():
 def test_no_pair_is_an_error():
     with pytest.raises(UserError):
         compared_pairs(DECODE, [(0.0, 1.0)])
+
+
+def test_a_restless_machine_differs_from_run_to_run_as_its_repeats_do():
+    """Seen on two processors with busy neighbours: without this, a third of such comparisons were false alarms."""
+    calm, restless = (100, 101, 99, 100, 101, 100), (100, 90, 80, 95, 86, 78)
+    eighth = 0.88
+    assert compared(bench(calm, 0), bench([eighth * v for v in calm], 1)).verdict == "slower"
+    assert compared(bench(restless, 0), bench([eighth * v for v in restless], 1)).verdict == "cannot_tell"

@@ -45,3 +45,12 @@ def test_calm_repeats_agree(count):
 @given(st.lists(st.floats(0, 1e18), max_size=20), st.booleans())
 def test_any_values_have_a_sentence_or_none(values, lower):
     assert "\n" not in disagreement(values, lower_is_better=lower)
+
+
+def test_a_trend_of_a_long_run_is_told_at_once():
+    assert "falls from repeat to repeat, by 9%" in disagreement([100 - n / 1500 for n in range(20_000)])
+
+
+def test_repeats_of_nothing_are_no_crash():
+    assert disagreement([0.0, 0.0, 1.0, 5.0], lower_is_better=True)
+    assert disagreement([100.0, 101.0, 0.0]) == "the third of 3 was 100% slower than the others"

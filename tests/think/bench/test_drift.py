@@ -114,3 +114,10 @@ def test_nothing_changed_is_not_told():
         == ""
     )
     assert what_changed(same, [Slice(1, 1.0)]) == ""
+
+
+def test_a_reason_that_was_never_set_before_is_told():
+    before = [Slice(0, 1.0, {"gpu0_clock_hz": 2e9})]
+    after = [Slice(1, 1.0, {"gpu0_clock_hz": 2e9, "gpu0_reason_sw_power_cap": 0.8}), Slice(2, 1.0, {"own_cpus": 1.0})]
+    assert what_changed(before, after) == "; with it, gpu0 sw power cap in 40% of the samples instead of 0%"
+    assert what_changed([Slice(0, 1.0)], after) == ""

@@ -121,3 +121,8 @@ def test_clocks_that_disagree():
 def test_repeats_that_disagree_are_said_to():
     passes = [made(LONG, round=n, server_decode_s=s) for n, s in ((1, 5.0), (2, 4.0), (3, 4.0))]
     assert "decode at 4K: the first of 3 was 20% slower than the others" in figures_of(passes).notes
+
+
+def test_a_speed_that_can_not_be_is_none():
+    assert decode_rate(made(server_decode_s=1e-300)) is None
+    assert prefill_rate(made(LONG, prompt_tokens=2**53, server_prefill_s=1e-6)) is None

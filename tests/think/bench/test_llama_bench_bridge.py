@@ -124,12 +124,12 @@ def test_our_own_with_real_lengths():
 
 
 def test_our_own_depths():
-    points = tuple(SweepPoint(at=at, figures={DECODE: spread(speed)}) for at, speed in ((512, 90.0), (4096, 70.0)))
+    points = tuple(SweepPoint(at=at, figures={DECODE: spread(speed)}) for at, speed in ((509, 90.0), (4093, 70.0)))
     sweep = Sweep(axis="depth", points=points, verdict="slope", because="x")
     one = bench(passes=(answered(1, case="depth 512", generated_tokens=48),), samples={}, figures={}, sweeps=(sweep,))
     rows = llama_bench_rows(one)
     assert [(row["n_gen"], row["n_depth"], row["avg_ts"], row["samples_ts"]) for row in rows] == [
-        (48, 512, 90.0, []), (128, 4096, 70.0, []),
+        (48, 509, 90.0, []), (48, 4093, 70.0, []),
     ]  # fmt: skip
     assert rows[0]["avg_ns"] == round(48e9 / 90)
 

@@ -81,3 +81,10 @@ def test_units_do_not_matter(values, factor):
 def test_no_amount_makes_it_fail(values):
     spread = spread_of(values)
     assert math.isfinite(spread.high)
+
+
+def test_thousands_of_repeats_have_an_interval_too():
+    assert [outermost_rank(count) for count in (6, 9, 1000, 1025)] == [0, 1, 468, 480]
+    dice = random.Random(1)
+    spread = spread_of([dice.gauss(50, 5) for _ in range(20_000)])
+    assert 49.8 < spread.low < spread.median < spread.high < 50.2

@@ -8,7 +8,7 @@ from unslow.app.bench.record import Record, ledger_of
 from unslow.app.bench.remaining import Remaining
 from unslow.app.bench.request import Request
 from unslow.app.bench.server import context_of, opened, place_of
-from unslow.app.bench.standard import LONG, SHORT, WARM_UP, WARM_UP_TOKENS, Protocol
+from unslow.app.bench.standard import LONG, MOST_IN_A_ROW, SHORT, WARM_UP, WARM_UP_TOKENS, Protocol, given_up, settle
 from unslow.app.discretion import Discretion
 from unslow.app.progress import Progress
 from unslow.app.read_target import as_url
@@ -17,7 +17,8 @@ from unslow.facts.errors import UserError
 from unslow.think.bench.pairs import compared_pairs
 from unslow.think.bench.rates import decode_rate, prefill_rate
 
-ROUNDS = 6
+ROUNDS, LOOKS = 6, 3
+"""Rounds until the first look; where it can't be told then, as many again, and once more."""
 _RATES = {DECODE: (SHORT, decode_rate), PREFILL: (LONG, prefill_rate)}
 
 
@@ -31,46 +32,71 @@ class Against(NamedTuple):
 
 def against(request: Request, other: str, progress: Progress) -> Against:
     """Measure the request's server and another one in turns."""
+    sides = [request._replace(target=target) for target in (other, request.target)]  # the second is held against it
+    known = [Discretion.about(side.manners.api_key, as_url(side.target or "")).keys for side in sides]
+    discretion = Discretion(tuple(key for keys in known for key in keys))
+    with discretion.errors():
+        return _measured(sides, discretion.progress(progress), discretion)
+
+
+def _measured(sides: list[Request], progress: Progress, discretion: Discretion) -> Against:
     with ExitStack() as stack:
-        sides = []
-        for target in (other, request.target):  # the first is what the second is held against
-            place = place_of(target, request.manners.api_key or "", progress)
-            bencher = stack.enter_context(opened(place, request._replace(target=target), progress))
-            sides.append((bencher, _record(bencher, request._replace(target=target), progress)))
-        benchers = [bencher for bencher, _ in sides]
+        places = [place_of(side.target, side.manners.api_key or "", progress) for side in sides]
+        pairs = zip(places, sides, strict=True)
+        benchers = [stack.enter_context(opened(place, side, progress)) for place, side in pairs]
         if benchers[0].target.url == benchers[1].target.url:
             raise UserError("both are the same server", "--against takes the URL of another one")
+        records = [_record(*side, progress, discretion) for side in zip(benchers, sides, strict=True)]
         try:
-            _in_turns(benchers, request.protocol, progress)
+            why = _in_turns(benchers, sides[0].protocol, progress)
         except KeyboardInterrupt:
+            why = ""
             for bencher in benchers:
                 bencher.interrupted = True
-        before, after = (record.finished() for _, record in sides)
+        for record in records:
+            record.notes += (why,) if why else ()
+        before, after = (record.finished() for record in records)
     return Against(before, after, _compared(before, after, benchers))
 
 
-def _record(bencher: Bencher, request: Request, progress: Progress) -> Record:
-    discretion = Discretion.about(request.manners.api_key, as_url(request.target or ""))
+def _record(bencher: Bencher, request: Request, progress: Progress, discretion: Discretion) -> Record:
     record = Record(bencher.system, request, lambda: ledger_of(bencher), progress, discretion)
     bencher.flush = record.flush
     return record
 
 
-def _in_turns(benchers: list[Bencher], protocol: Protocol, progress: Progress) -> None:
-    """Rounds of the same questions, and who goes first changes with every round."""
+def _in_turns(benchers: list[Bencher], protocol: Protocol, progress: Progress) -> str:
+    """Rounds of the same questions, and who goes first changes with every round; why it ended before its time."""
     for bencher in benchers:
         protocol = protocol.within(context_of(bencher))
         bencher.ask(Wanted(WARM_UP, WARM_UP_TOKENS, round=0))
     rounds = max(ROUNDS, protocol.rounds)
-    short, _, long = protocol.cases
     remaining = Remaining(progress)
-    remaining.announce([one for _ in range(rounds) for one in (short, short, long, long)])
-    for number in range(1, rounds + 1):
-        for wanted in (short, long):
-            for bencher in benchers if number % 2 else reversed(benchers):
-                remaining.step(f"round {number} of {rounds}, {bencher.target.url}", wanted)
-                remaining.done(wanted, bencher.ask(wanted._replace(round=number)))
+    remaining.announce([one for _ in range(rounds) for one in (*protocol.pair, *protocol.pair)])
+    for number in range(1, LOOKS * rounds + 1):
+        if why := _round(benchers, protocol, number, remaining):
+            return why
+        if number % rounds == 0 and _is_told(benchers):  # few looks: each is another chance to be wrong
+            break
     remaining.finish()
+    return ""
+
+
+def _round(benchers: list[Bencher], protocol: Protocol, number: int, remaining: Remaining) -> str:
+    for wanted in protocol.pair:
+        for bencher in benchers if number % 2 else reversed(benchers):
+            remaining.step(f"round {number}, {bencher.target.url}", wanted)
+            remaining.done(wanted, bencher.ask(wanted._replace(round=number)))
+            settle(bencher)
+            if given_up(bencher):
+                return f"{MOST_IN_A_ROW} requests in a row failed at {bencher.target.url}"
+    return ""
+
+
+def _is_told(benchers: list[Bencher]) -> bool:
+    """Whether decoding is told apart, or told to be the same."""
+    found = _difference(DECODE, benchers)
+    return found is not None and found.verdict != "cannot_tell"
 
 
 def _compared(before: Bench, after: Bench, benchers: list[Bencher]) -> Comparison:

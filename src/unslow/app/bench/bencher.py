@@ -96,9 +96,15 @@ class Bencher:
         def one(number: int) -> None:
             answers[number] = self._ask(wanted[number], len(wanted))
 
-        threads = [Thread(target=one, args=(number,), daemon=True) for number in range(len(wanted))]
-        for thread in threads:
-            thread.start()
+        threads = []
+        for number in range(len(wanted)):
+            thread = Thread(target=one, args=(number,), daemon=True)
+            try:
+                thread.start()
+                threads.append(thread)
+            except RuntimeError as error:
+                why = AskError("error", f"this machine has no room for so many threads: {error}")
+                answers[number] = self._failed(wanted[number], self.system.clock(), why)
         for thread in threads:
             thread.join()
         self._flush()

@@ -103,6 +103,18 @@ def compare_with(bench: Bench, word: str, history: History | None = None, system
     return compared_to(bench, figured(_meant(bench, word, history, system)), history)
 
 
+def check_meant(word: str, history: History | None = None, system: System | None = None) -> None:
+    """UserError where no benchmark can be meant: better told before it is measured. LAST is not known before."""
+    if word.strip().casefold().startswith("last"):
+        return
+    try:
+        (history or default_history()).find(word)
+    except UserError:
+        if not _is_file(word):
+            raise
+        read_benches(word, system)
+
+
 def compared_to(bench: Bench, before: Bench, history: History) -> Compared:
     """Hold it against that one; what runs differ by is learned from the history."""
     comparison, changes = compared(before, bench, _others(before, bench, history)), changed(before, bench)
@@ -141,8 +153,8 @@ def _others(before: Bench, after: Bench, history: History) -> list[Bench]:
 
 
 def figured(bench: Bench) -> Bench:
-    """With the figures of its answers, where it broke off before they were made."""
-    if bench.figures or bench.sweeps or not bench.passes:
+    """With the figures of its answers, where it broke off before they were made; a sweep's answers are not alike."""
+    if bench.figures or bench.protocol == "sweep" or not bench.passes:
         return bench
     known = figures_of(bench.passes)
     return msgspec.structs.replace(
@@ -159,7 +171,10 @@ def export(bench: Bench, path: str, form: Form = "unslow") -> None:
             target.write_bytes(data + b"\n")  # a device or a pipe is written to, never replaced
         else:
             part = target.with_name(f".{target.name}.part")
-            part.write_bytes(data + b"\n")
-            part.replace(target)
+            try:
+                part.write_bytes(data + b"\n")
+                part.replace(target)
+            finally:
+                part.unlink(missing_ok=True)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror or error}", "name a file that can be written") from error

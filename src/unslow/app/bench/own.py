@@ -3,7 +3,7 @@
 One server at a time, each started, asked and ended again; all that was asked of any of them is in one ledger.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Self
@@ -43,6 +43,8 @@ class Own:
         self.passes: list[Pass] = []
         self.failures: list[Failure] = []
         self.interrupted = False
+        self.flush: Callable[[], None] | None = None
+        """Writes down what there is so far; called whenever a server was ended."""
         self.load_s = 0.0
         """How long the last start took."""
         self.share = 0.0
@@ -112,6 +114,8 @@ class Own:
             finally:
                 self.passes += bencher.passes
                 self.failures += bencher.failures
+                if self.flush is not None:
+                    self.flush()
 
     def _bencher(self, subject: Subject, api_key: str) -> Bencher:
         manners = Manners(evict=True, api_key=api_key or None)  # nobody else has a conversation there

@@ -9,6 +9,7 @@ import msgspec
 
 from unslow import __version__
 from unslow.app.bench.bencher import Bencher
+from unslow.app.bench.history import figured
 from unslow.app.bench.request import Request
 from unslow.app.discretion import Discretion
 from unslow.app.progress import Progress
@@ -86,13 +87,19 @@ class Record:
         self._try(lambda kept: kept.finish(bench))
         return bench
 
+    def drop_if_empty(self) -> None:
+        """Forget a benchmark for which nothing was asked: it would be listed as one that broke off."""
+        ledger = self._ledger()
+        if not ledger.passes and not ledger.failures:
+            self._try(lambda kept: _forget(kept, self._id))
+
     def bench(self) -> Bench:
         """The benchmark as it is now, without any key."""
         return self._discretion.facts(self._bench())
 
     def _bench(self) -> Bench:
         ledger, request = self._ledger(), self._request
-        case, known = ledger.case, figures_of(ledger.passes)
+        case, known = ledger.case, figures_of([] if request.sweeps else ledger.passes)
         run = run_of(ledger.passes)
         return Bench(
             id=self._id,
@@ -109,8 +116,8 @@ class Record:
             conditions=conditions_of(ledger.telemetry, run, case.machine),
             passes=tuple(ledger.passes),
             failures=tuple(ledger.failures),
-            figures={} if request.sweeps else known.figures,
-            samples={} if request.sweeps else known.samples,
+            figures=known.figures,
+            samples=known.samples,
             expected=expected_of(case, run),
             sweeps=self.sweeps,
             telemetry=ledger.telemetry,
@@ -120,9 +127,14 @@ class Record:
         )
 
     def _last(self, bench: Bench) -> Bench | None:
-        """The benchmark before this one, where a condition speaks of it."""
+        """The benchmark before this one, where a condition speaks of it; None where the history can't be read."""
         asked = any(clause.of == "last" for condition in self._request.require for clause in condition.clauses)
-        return (self._history or default_history()).latest(bench) if asked else None
+        try:
+            last = (self._history or default_history()).latest(bench) if asked else None
+        except UserError as error:
+            self._progress.say(f"the benchmark before this one is not known: {error.message}")
+            return None
+        return figured(last) if last else None
 
     def _try(self, write: Callable[[History], None]) -> None:
         """Write to the history; where that fails, it is said once, and the benchmark goes on."""
@@ -133,6 +145,10 @@ class Record:
         except UserError as error:
             self._progress.say(f"the history can't be written: {error.message}; -o FILE keeps this benchmark")
             self._history = None
+
+
+def _forget(history: History, name: str) -> None:
+    history.forget(name)
 
 
 def run_of(passes: Sequence[Pass]) -> Run:

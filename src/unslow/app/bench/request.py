@@ -5,15 +5,16 @@ import re
 from typing import Any, NamedTuple
 
 from unslow.app.bench.standard import QUICK, STANDARD, Protocol
-from unslow.app.bench.sweeps import names
+from unslow.app.bench.sweeps import module_of, names
 from unslow.app.manners import Manners
 from unslow.facts.errors import UserError
+from unslow.look.sampler.arrow import check_arrow
 from unslow.think.bench.require import Condition, parse_requirement
 
 _SWEEP = re.compile(r"([a-z]+)(?:=([0-9.,]+))?")
 _MOST_VALUES, _LARGEST = 64, 1e7
 SERIES = (".csv", ".arrow")
-_MOST = {"repeats": 1000, "tokens": 131072, "hz": 50}
+_WITHIN = {"repeats": (1, 1000), "tokens": (1, 131072), "hz": (0, 50)}
 
 
 class Asked(NamedTuple):
@@ -46,9 +47,9 @@ class Request(NamedTuple):
     @classmethod
     def from_flags(cls, flags: dict[str, Any]) -> "Request":
         """The request that the flags of the command line mean; UserError where they make no sense."""
-        for name, most in _MOST.items():
-            if flags[name] is not None and not 0 <= flags[name] <= most:
-                raise UserError(f"--{name} {flags[name]:g} makes no sense", f"give a number up to {most}")
+        for name, (least, most) in _WITHIN.items():
+            if flags[name] is not None and not least <= flags[name] <= most:
+                raise UserError(f"--{name} {flags[name]:g} makes no sense", f"give a number from {least} to {most}")
         manners = Manners(quick=flags["quick"], evict=flags["evict"], api_key=flags["api_key"] or _key())
         request = cls(
             flags["target"],
@@ -64,7 +65,7 @@ class Request(NamedTuple):
             flags["llama_bench"],
             flags["hz"],
             flags["series"],
-            flags["label"] or "",
+            (flags["label"] or "").encode("utf-8", "replace").decode(),
             not flags["no_keep"],
         )
         for flag in ("output", "export", "series"):
@@ -76,8 +77,9 @@ def check_writable(flag: str, path: str | None) -> None:
     """UserError where a file can't be written: better told now than after an hour of measuring."""
     if path is None:
         return
-    folder = os.path.dirname(os.path.realpath(path))  # noqa: PTH120 (words of a command line)
-    if os.path.isdir(path) or not os.path.isdir(folder) or not os.access(folder, os.W_OK):  # noqa: PTH112
+    is_device = os.path.exists(path) and not os.path.isfile(path)  # noqa: PTH110, PTH113 (words of a command line)
+    place = path if is_device else os.path.dirname(os.path.realpath(path))  # noqa: PTH120
+    if os.path.isdir(path) or not os.path.exists(place) or not os.access(place, os.W_OK):  # noqa: PTH110, PTH112
         raise UserError(f"{flag} {path}: no file can be written there", "name a file in a folder that exists")
 
 
@@ -115,10 +117,23 @@ def _checked(request: Request) -> Request:
         raise UserError("a TARGET runs already, and --command starts another", "give one of them")
     if request.series and not request.series.endswith(SERIES):
         raise UserError(f"--series {request.series}: neither .csv nor .arrow", "such as --series samples.csv")
+    if request.series and request.series.endswith(".arrow"):
+        check_arrow(request.series)
     if request.model and request.command:
         raise UserError("--model and --command together make no sense", "name the model in the command")
     if request.against and (request.sweeps or request.compare):
         raise UserError(
             "--against compares two running servers, so --sweep and --compare make no sense", "leave them out"
         )
+    unheard = [flag for flag, given in _unheard(request) if given]
+    if unheard:
+        raise UserError(f"{', '.join(unheard)}: not with --against, or with servers of its own", "leave it out")
     return request
+
+
+def _unheard(request: Request) -> tuple[tuple[str, bool], ...]:
+    """Flags that would be given in vain: they belong to one running server."""
+    if not request.against and not any(module_of(asked.axis).OWN_SERVER for asked in request.sweeps):
+        return ()
+    flags = (("--parts", request.parts), ("--series", request.series), ("--llama-bench", request.llama_bench))
+    return tuple((flag, bool(given)) for flag, given in flags)

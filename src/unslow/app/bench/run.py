@@ -13,11 +13,11 @@ from unslow.app.bench.parts import Parts, split_parts
 from unslow.app.bench.record import Ledger, Record, ledger_of
 from unslow.app.bench.request import Asked, Request
 from unslow.app.bench.server import Place, context_of, opened, own_of, place_of
-from unslow.app.bench.standard import run_protocol
+from unslow.app.bench.standard import requests_of, run_protocol
 from unslow.app.discretion import Discretion
 from unslow.app.progress import Progress
 from unslow.app.read_target import as_url
-from unslow.facts.bench import Bench
+from unslow.facts.bench import Bench, Sweep
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
 
@@ -67,10 +67,22 @@ def _asked(place: Place, request: Request, progress: Progress, discretion: Discr
                 parts = split_parts(bencher, request.llama_bench)
         except KeyboardInterrupt:
             bencher.interrupted = True
-        finished = record.finished()
-        if request.series and bencher.sampler:
-            bencher.sampler.write_series(request.series)
-        return Outcome(finished, parts)
+        except UserError:
+            record.drop_if_empty()
+            raise
+        record.notes += _series_note(bencher, request.series)
+        return Outcome(record.finished(), parts)
+
+
+def _series_note(bencher: Bencher, path: str | None) -> tuple[str, ...]:
+    """Write the series that was asked for; what went wrong with it costs nothing else."""
+    if not path or not bencher.sampler:
+        return ()
+    try:
+        bencher.sampler.write_series(path)
+    except UserError as error:
+        return (f"the series was not written: {error.message}",)
+    return ()
 
 
 def _measure(bencher: Bencher, request: Request, record: Record) -> None:
@@ -78,21 +90,33 @@ def _measure(bencher: Bencher, request: Request, record: Record) -> None:
     if not request.sweeps:
         why = run_protocol(bencher, request.protocol.within(context_of(bencher)))
         record.notes += (why,) if why else ()
+    _sweep(bencher, request, record)
+
+
+def _sweep(asks: Bencher | Own, request: Request, record: Record) -> None:
+    """One sweep after the other; one that can't be done does not cost what was measured before it."""
     for asked in request.sweeps:
-        record.sweeps += (sweeps.module_of(asked.axis).sweep(bencher, _limits(asked, request)),)
+        try:
+            found: Sweep = sweeps.module_of(asked.axis).sweep(asks, _limits(asked, request))
+        except UserError as error:
+            if not record.sweeps:
+                raise
+            record.notes += (f"{asked.axis}: {error.message}",)
+            continue
+        record.sweeps += (found,)
         record.flush()
-        if bencher.interrupted:
+        if asks.interrupted:
             break
 
 
 def _own_sweeps(place: Place, request: Request, progress: Progress, discretion: Discretion) -> Outcome:
     own = own_of(place, request, progress)
     record = Record(place.system, request, lambda: _ledger(own), progress, discretion)
-    for asked in request.sweeps:
-        record.sweeps += (sweeps.module_of(asked.axis).sweep(own, _limits(asked, request)),)
-        record.flush()
-        if own.interrupted:
-            break
+    own.flush = record.flush
+    try:
+        _sweep(own, request, record)
+    except KeyboardInterrupt:
+        own.interrupted = True
     return Outcome(record.finished())
 
 
@@ -108,7 +132,7 @@ def _limits(asked: Asked, request: Request) -> sweeps.Limits:
 def _announce(bencher: Bencher, request: Request, progress: Progress) -> None:
     if bencher.subject.runtime.embedded or request.manners.quick is None:
         return
-    protocol = request.protocol
+    count, tokens = requests_of(bencher, request.protocol), request.protocol.tokens
     what = ", ".join(asked.axis for asked in request.sweeps)
-    said = f"a sweep over {what}" if what else f"{3 * protocol.rounds + 2} requests of up to {protocol.tokens} tokens"
+    said = f"a sweep over {what}" if what else f"{count} requests of up to {tokens} tokens"
     progress.say(f"sending {said} to {bencher.target.url}")

@@ -20,10 +20,14 @@ from unslow.facts.errors import UserError
 from unslow.facts.machine import Machine
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import Known, Unknown, not_supported
+from unslow.look.bench.guest import Target
+from unslow.look.llama_server.measuring import read_used_slots
 from unslow.look.sampler import Sampler
 from unslow.look.system import System
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
+
+_EVICT = "measure with --evict"
 
 
 class Place(NamedTuple):
@@ -95,11 +99,22 @@ def running(place: Place, subject: Subject, request: Request, progress: Progress
     slot = slot_of(place.system, subject, target, request.manners)
     if isinstance(slot, Unknown):
         raise UserError(f"{target.url}: {slot.why}", slot.how_to_get)
+    if any(asked.axis == "users" for asked in request.sweeps) and not request.manners.evict:
+        _check_all_unused(place.system, target)
     if care := caution(subject.runtime):
         progress.say(f"{target.url}: {care}")
     bencher = Bencher(place.system, subject, target, progress)
     bencher.slot, bencher.case = slot, case_of(place.snapshot, subject)
     return bencher
+
+
+def _check_all_unused(system: System, target: Target) -> None:
+    """UserError where many users at once would push out a conversation: they take every slot."""
+    used = read_used_slots(target.server(system))
+    if used:
+        raise UserError(
+            f"{target.url}: {used} of its slots hold a conversation, and many users take all", _EVICT
+        )
 
 
 def case_of(snapshot: Snapshot, subject: Subject) -> Case:

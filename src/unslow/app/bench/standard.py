@@ -19,6 +19,9 @@ ROOM_TOKENS = 64
 FIT_STEP, SPARE = 512, 4
 """Long prompts nearly fill whole batches of the usual size: one token more would be a batch of its own."""
 LONGEST_WARM_UP_S = 20.0
+SETTLE_PROMPT = 8
+SAVES = ("llama.cpp", "Ollama")
+"""How the names of runtimes end that save what they have read when another prompt comes."""
 WIDE = 0.04
 """More rounds where the interval of a figure is wider than this on either side."""
 MOST_IN_A_ROW = 3
@@ -36,14 +39,22 @@ class Protocol(NamedTuple):
 
     def within(self, context: int | None) -> "Protocol":
         """The same for a server whose context is smaller."""
-        if context is None or self.long_prompt + self.long_tokens + ROOM_TOKENS <= context:
+        if context is None:
             return self
+        fitting = self._replace(tokens=max(1, min(self.tokens, context - 2 * ROOM_TOKENS)))
         room = max(0, context - self.long_tokens - ROOM_TOKENS)
-        prompt = room // FIT_STEP * FIT_STEP - SPARE if room >= FIT_STEP else room // 2
-        return self._replace(long_prompt=prompt, tokens=max(1, min(self.tokens, context - 2 * ROOM_TOKENS)))
+        if self.long_prompt <= room:
+            return fitting
+        return fitting._replace(long_prompt=room // FIT_STEP * FIT_STEP - SPARE if room >= FIT_STEP else room // 2)
 
     @property
-    def cases(self) -> tuple[Wanted, ...]:
+    def pair(self) -> tuple[Wanted, Wanted]:
+        """One question of each kind, as two servers are asked in turns."""
+        short, _, long = self.cases
+        return short, long
+
+    @property
+    def cases(self) -> tuple[Wanted, Wanted, Wanted]:
         """One round."""
         short = Wanted(SHORT, self.tokens)
         return short, short, Wanted(LONG, self.long_tokens, self.long_prompt)
@@ -65,8 +76,8 @@ def run_protocol(bencher: Bencher, protocol: Protocol) -> str:
         for wanted in protocol.cases:
             remaining.step(f"round {number} of {max(number, protocol.rounds)}: {_words(wanted)}", wanted)
             remaining.done(wanted, bencher.ask(wanted._replace(round=number)))
-            bencher.ask(Wanted(SETTLE, 1, round=0))
-            if _given_up(bencher):
+            settle(bencher)
+            if given_up(bencher):
                 return f"{MOST_IN_A_ROW} requests in a row failed"
     remaining.finish()
     return ""
@@ -87,8 +98,24 @@ def _warm_up(bencher: Bencher, protocol: Protocol, remaining: Remaining) -> str:
     if work_of(long, done) < LONGEST_WARM_UP_S:
         remaining.say("warming up: a long prompt")
         remaining.done(long, bencher.ask(long))
-        bencher.ask(Wanted(SETTLE, 1, round=0))
+        settle(bencher)
     return ""
+
+
+def requests_of(bencher: Bencher, protocol: Protocol) -> int:
+    """How many requests it takes, warm-ups and all, where no more rounds are needed."""
+    followed = len(protocol.cases) * protocol.rounds + 1
+    return 1 + followed * (2 if _saves(bencher) else 1)
+
+
+def _saves(bencher: Bencher) -> bool:
+    return bencher.target.runtime.endswith(SAVES)
+
+
+def settle(bencher: Bencher) -> None:
+    """Have the server save what it has read; its prompt is none of the protocol's own, which take turns."""
+    if _saves(bencher):
+        bencher.ask(Wanted(SETTLE, 1, SETTLE_PROMPT, round=0))
 
 
 def _words(wanted: Wanted) -> str:
@@ -101,7 +128,7 @@ def _wide(passes: list[Pass]) -> bool:
     return any(not s.agree or s.high - s.low > 2 * WIDE * s.median for s in spreads)
 
 
-def _given_up(bencher: Bencher) -> bool:
+def given_up(bencher: Bencher) -> bool:
     """Whether the last requests all failed, one after the other."""
     if len(bencher.failures) < MOST_IN_A_ROW:
         return False

@@ -5,6 +5,7 @@ JSON and JSON lines have every repeat; CSV, SQL and the table only their mean.
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -37,7 +38,8 @@ def parse_llama_bench(text: str, source: str) -> tuple[BenchRow, ...]:
         raise UserError(
             f"{source} is larger than {LARGEST_BENCH_BYTES >> 20} MiB, so llama-bench did not write it", _HINT
         )
-    rows = tuple(_from_json(text)) or tuple(_from_tables(text, source))
+    found = (islice(rows, MOST_ROWS + 1) for rows in (_from_json(text), _from_tables(text, source)))
+    rows = tuple(next(found)) or tuple(next(found))
     if not rows:
         raise UserError(f"{source} holds no test of llama-bench", _HINT)
     if len(rows) > MOST_ROWS:

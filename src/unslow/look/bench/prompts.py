@@ -34,7 +34,7 @@ class Prompts:
 
     def __init__(self, system: System, target: Target) -> None:
         self._system, self._target = system, target
-        self._lock, self._numbers = Lock(), count()
+        self._lock, self._numbers, self._turns = Lock(), count(), count()
         self._seed = ""
         self._exact: Ruler | None = None
         self._asked = False
@@ -47,10 +47,11 @@ class Prompts:
         with self._lock:
             self._seed = self._seed or f"{self._system.now()} {self._system.clock()}"
             number, ruler = next(self._numbers), self._ruler(question) if tokens > 0 else Ruler({})
+            turn = next(self._turns) if tokens <= 0 else 0
         words = _sentences(self._seed, number)
         if tokens <= 0:
             name = " ".join(next(words) for _ in range(4))
-            return f"{name} is what this request is called. {PROMPTS[number % len(PROMPTS)]}"
+            return f"{name} is what this request is called. {PROMPTS[turn % len(PROMPTS)]}"
         return _filled(words, ruler, tokens, question)
 
     def learn(self, words: int, tokens: int) -> None:

@@ -69,7 +69,8 @@ def writing(path: Path) -> Iterator[sqlite3.Connection]:
                 _migrate(connection, path)
                 yield connection
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # a full disk has ended it already, and must be what is told
+                    connection.execute("ROLLBACK")
                 raise
             connection.execute("COMMIT")
 
@@ -83,6 +84,8 @@ def _told(path: Path, what: str) -> Iterator[None]:
         raise UserError(f"can't {what} the history {path}: {_reason(error)}", _HINT) from error
     except OSError as error:
         raise UserError(f"can't {what} the history {path}: {error.strerror or error}", _HINT) from error
+    except UnicodeEncodeError as error:
+        raise UserError(f"can't {what} the history {path}: a word is no text", "give it as UTF-8") from error
 
 
 def _reason(error: sqlite3.Error) -> str:

@@ -66,8 +66,6 @@ class History:
         """Note that it runs; until it is finished it counts as broken off once this process is gone."""
         self._put(bench, this_process())
 
-    update = begin
-
     def append(self, bench_id: str, passes: Sequence[Pass], failures: Sequence[Failure] = ()) -> None:
         """Add what came since; only the new ones."""
         if not passes and not failures:

@@ -24,6 +24,21 @@ def read_unused_slot(server: Server) -> int | None:
         return None
 
 
+def read_used_slots(server: Server) -> int:
+    """How many slots hold a conversation; 0 where the server does not tell."""
+    try:
+        answer = server.ask("/slots")
+        return parse_used_slots(answer.json()) if answer.status == OK else 0
+    except LookError:
+        return 0
+
+
+def parse_used_slots(slots: Any) -> int:
+    """Slots with a task that did more than measure."""
+    known = [slot for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
+    return sum(1 for slot in known if "id_task" in slot and not _only_measured(slot))
+
+
 def parse_unused_slot(slots: Any) -> int | None:
     """The last slot without a task, or with one that only measured; llama-server names a task where there was one."""
     idle = [s for s in slots if isinstance(s, dict) and not s.get("is_processing")] if isinstance(slots, list) else []

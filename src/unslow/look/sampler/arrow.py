@@ -1,6 +1,7 @@
 """The series as an Arrow IPC stream, which pyarrow, polars, DuckDB and R read; through nanoarrow, 3 MB of its own."""
 
 from collections.abc import Callable
+from importlib.util import find_spec
 from itertools import islice
 from math import isnan
 from typing import Any
@@ -12,13 +13,23 @@ BATCH_ROWS = 4096
 _HINT = "pip install 'unslow[arrow]', or write the series as .csv"
 
 
+def check_arrow(path: str) -> None:
+    """UserError where the library is missing: better told before an hour is measured."""
+    if find_spec("nanoarrow") is None:
+        raise _needs_nanoarrow(path)
+
+
+def _needs_nanoarrow(path: str) -> UserError:
+    return UserError(f"{path}: Arrow files need the Python package nanoarrow", _HINT)
+
+
 def write_arrow(path: str, book: Book, began_at: str, started_s: float, words: Callable[[int], str]) -> None:
     """All rows; the moment of the start stands in the schema's metadata, and missing values are null."""
     try:
         import nanoarrow  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 (an extra that few need)
         from nanoarrow.ipc import StreamWriter  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415
     except ImportError as error:
-        raise UserError(f"{path}: Arrow files need the Python package nanoarrow", _HINT) from error
+        raise _needs_nanoarrow(path) from error
     schema = _schema(nanoarrow, book.columns, began_at)
     rows = book.rows()
     with open(path, "wb") as file, StreamWriter.from_writable(file) as writer:

@@ -74,7 +74,7 @@ class Book:
                 first, last = block.between(start_s, end_s)
                 if first < last:
                     tally.add(block, first, last)
-        return seen_in(tally, self.columns)
+        return seen_in(tally, self.columns, self.devices)
 
     def rows(self) -> Iterator[tuple[float, int, list[float]]]:
         """Moment, phases as bits, and values of every row that is still there, oldest first."""

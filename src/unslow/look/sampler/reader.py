@@ -1,7 +1,7 @@
 """Reads the readings of one device in turn, each as often as its cost allows."""
 
 from collections.abc import Callable, Sequence
-from math import ceil, isfinite, nan
+from math import ceil, nan
 
 from unslow.look.sampler.reading import Reading
 
@@ -100,10 +100,6 @@ class Reader:
         """For how long it has been waiting for an answer."""
         since = self.busy_since
         return now - since if since is not None else 0.0
-
-    def costs(self) -> dict[str, float]:
-        """Seconds that each reading takes, by name; those never read are left out."""
-        return {p.reading.name: p.cost_s for p in self.paced if isfinite(p.cost_s)}
 
 
 def _checked(values: Sequence[float], count: int) -> list[float]:

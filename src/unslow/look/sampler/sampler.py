@@ -1,7 +1,7 @@
 """The sampler itself: threads that read on a schedule, and the questions that may be asked of them at any time."""
 
 from collections.abc import Collection, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from math import inf
 from threading import Event, Lock
 from types import TracebackType
@@ -90,7 +90,8 @@ class Sampler:
         if live is not None and self._stopped_s == inf:
             self._stopped_s = live.clock()
         if all(ended):
-            self._closing.close()
+            with suppress(Exception):  # a driver may fail at the goodbye too, and must not cost what was measured
+                self._closing.close()
 
     def clock(self) -> float:
         """Now, in the clock of the spans, without a trace in a recording; 0 where nothing is watched."""

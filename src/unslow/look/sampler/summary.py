@@ -23,8 +23,8 @@ def phase_telemetry(
     return PhaseTelemetry(phase=phase, seconds=max(0.0, seconds), samples=tally.samples, gpus=gpus, host=host)
 
 
-def seen_in(tally: Tally, columns: Sequence[str]) -> dict[str, float]:
-    """Means by the name of the column, and the maxima that matter with `_max` at the end."""
+def seen_in(tally: Tally, columns: Sequence[str], devices: Sequence[Device]) -> dict[str, float]:
+    """Means by the name of the column, the maxima that matter with `_max` at the end, and the shares of reasons."""
     seen = {}
     for place, running in tally.running.items():
         name = columns[place]
@@ -32,6 +32,9 @@ def seen_in(tally: Tally, columns: Sequence[str]) -> dict[str, float]:
             seen[name] = running.total / running.count
             if name.endswith(_MAXIMA):
                 seen[f"{name}_max"] = running.high
+    for device in devices:
+        shares = reason_shares(device, _bits(device, tally, columns))
+        seen |= {f"{device.prefix}reason_{name}": share for name, share in shares.items()}
     return seen
 
 

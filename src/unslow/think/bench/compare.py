@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from unslow.facts.bench import DECODE, FIRST, PREFILL, Bench, Change, Comparison, Difference
 from unslow.think.bench.disturbance import disturbance, disturbance_note
-from unslow.think.bench.noise import Level, Variance, level_of, level_variance, repeat_variance, run_variance
+from unslow.think.bench.noise import Level, Variance, level_of, level_variance, repeat_variance, restless, run_variance
 from unslow.think.bench.pairs import compared_pairs
 from unslow.think.bench.testing import difference_of, pooled
 
@@ -62,7 +62,8 @@ def _compared(metric: str, before: Bench, after: Bench, chains: Sequence[Sequenc
         return None
     history = [[level for bench in chain if (level := _level(metric, bench))] for chain in chains]
     repeat = repeat_variance(metric, [old, new, *(level for chain in history for level in chain)])
-    between = run_variance(metric, history, repeat)
+    samples = [bench.samples.get(metric, ()) for bench in (before, after)]
+    between = restless(run_variance(metric, history, repeat), samples)
     parts = [level_variance(level, repeat, between) for level in (old, new)]
     others = Variance(disturbance(before, after) ** 2, repeat.freedom)
     return difference_of(metric, old.log, new.log, pooled([*parts, others]))

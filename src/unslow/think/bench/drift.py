@@ -161,7 +161,8 @@ _MOST_NAMED = 5
 
 def what_changed(before: Sequence[Slice], after: Sequence[Slice]) -> str:
     """What else was different: "; with it, gpu0 clock went from 1980 to 1410 MHz"; empty where nothing was."""
-    names = {name for one in before for name in one.seen} & {name for one in after for name in one.seen}
+    known, later = ({name for one in side for name in one.seen} for side in (before, after))
+    names = known & later | {name for name in later if known and _REASON in name}  # one that was never set has no name
     told = [
         text
         for ending in (_REASON, *_UNITS)
@@ -176,6 +177,8 @@ def _ending(name: str) -> str:
 
 
 def _mean(slices: Sequence[Slice], name: str) -> float:
+    if _REASON in name:
+        return statistics.fmean(one.seen.get(name, 0.0) for one in slices if one.seen)
     return statistics.fmean(one.seen[name] for one in slices if name in one.seen)
 
 

@@ -70,10 +70,11 @@ def _answer_lengths(passes: Sequence[Pass]) -> dict[str, int]:
 
 
 def _swept(sweep: Sweep, passes: Sequence[Pass]) -> Iterator[_Test]:
+    """All depths have answers of one length; a point is named by the depth that was told, its passes by the asked."""
+    asked = [done for done in passes if done.case.startswith(f"{sweep.axis} ")]
+    tokens = _middle(asked, lambda done: done.generated_tokens) if asked else USUAL[DECODE]
     for point in sweep.points:
-        here = [done for done in passes if done.case == f"depth {point.at:g}"]
         if DECODE in point.figures and point.at >= 0:
-            tokens = _middle(here, lambda done: done.generated_tokens) if here else USUAL[DECODE]
             yield {"n_gen": tokens, "n_depth": round(point.at)}, (), point.figures[DECODE]
 
 

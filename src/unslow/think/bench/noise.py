@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from unslow.facts.bench import CLIENT_DECODE, DECODE, DECODE_AT_4K, FIRST, GAPS, LOAD, LOWER_IS_BETTER, PREFILL
+from unslow.think.bench.spread import robust_deviation
 
 REPEAT_EXPERIENCE, RUN_EXPERIENCE = 4.0, 6.0
 """How many degrees of freedom experience counts for: the repeats at hand, and a dozen earlier runs, outweigh it."""
@@ -21,6 +22,11 @@ FREEDOM_OF_A_PAIR = 0.6
 """Of neighbours in a chain, each of which is in two pairs."""
 BEST_THIRD_VARIANCE = 1.7
 """Of the mean of the best third of n normal values, times n: from 1.35 to 1.71 for 2 to 20 of them, by simulation."""
+
+
+RESTLESS = 0.04
+"""Repeats that scatter by more are not those of a calm machine. What disturbs them outlasts them, so whole runs differ
+by as much: on two processors with busy neighbours `lab/check_noise.py` saw 6 % between repeats, 6 % between runs."""
 
 
 class Usual(NamedTuple):
@@ -41,8 +47,8 @@ _USUAL = {
     GAPS[1]: Usual(0.06, 0.04),
     GAPS[2]: Usual(0.15, 0.10),
 }
-"""Assumed, not yet measured: of decoding, repeats of a second scattered by 3 % on two processors of a virtual machine
-that others used too; the rest is judgement. `lab/check_noise.py` prints what it measures beside these."""
+"""For a calm machine. On an H200 `lab/check_noise.py` saw 1.4 % and 1.2 % for decoding, 0.8 % and none for prefill; the
+rest is judgement."""
 _OTHERWISE = Usual(0.05, 0.03)
 
 
@@ -123,6 +129,14 @@ def run_variance(metric: str, chains: Sequence[Sequence[Level]], repeat: Varianc
     apart = statistics.fmean(abs(b.log - a.log) for a, b in pairs) * math.sqrt(math.pi) / 2
     repeats = statistics.fmean(BEST_THIRD_VARIANCE / level.repeats for pair in pairs for level in pair) * repeat.value
     return _weighted([experience, (FREEDOM_OF_A_PAIR * len(pairs), max(0.0, apart**2 - repeats))])
+
+
+def restless(between: Variance, repeats: Sequence[Sequence[float]]) -> Variance:
+    """What runs differ by, as much as their repeats where those are not of a calm machine."""
+    logs = [[math.log(value) for value in run if value > 0] for run in repeats]
+    seen = [(len(run) - 1.0, robust_deviation(run) ** 2) for run in logs if len(run) > 1]
+    scatter = _weighted(seen).value if seen else 0.0
+    return between._replace(value=max(between.value, scatter)) if scatter > RESTLESS**2 else between
 
 
 def _weighted(parts: Sequence[tuple[float, float]]) -> Variance:

@@ -68,9 +68,15 @@ def _interval(ordered: Sequence[float]) -> tuple[float, float]:
 
 def outermost_rank(count: int) -> int:
     """How many values may be left out on each side of the interval: the median is as likely above as below each."""
-    outside, rank = 2 * 0.5**count, 0
+    outside, rank = 2 * _chance(count, 0), 0
     while True:
-        outside += 2 * math.comb(count, rank + 1) * 0.5**count
+        outside += 2 * _chance(count, rank + 1)
         if outside > 1 - CONFIDENCE:
             return rank
         rank += 1
+
+
+def _chance(count: int, below: int) -> float:
+    """How likely so many of all values lie below the median; by logarithms, since a long run has thousands of them."""
+    ways = math.lgamma(count + 1) - math.lgamma(below + 1) - math.lgamma(count - below + 1)
+    return math.exp(ways - count * math.log(2))

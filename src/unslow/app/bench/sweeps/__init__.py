@@ -30,6 +30,3 @@ def names() -> list[str]:
 def module_of(name: str) -> ModuleType:
     """The module of a sweep; not called `load`, for the sweep of that name becomes an attribute of this package."""
     return importlib.import_module(f"{__name__}.{name}")
-
-
-load = module_of

@@ -1,0 +1,55 @@
+"""A benchmark as it grows: whatever the history is like, what was measured is the result."""
+
+import random
+
+import pytest
+from bench_cases import answered, bench
+from doubles import Quiet
+from simulated_server import SimulatedServer
+
+from unslow.app.bench.record import Ledger, Record
+from unslow.app.bench.request import Asked, Request
+from unslow.app.discretion import Discretion
+from unslow.facts.bench import DECODE, Pass
+from unslow.facts.machine import Machine
+from unslow.facts.snapshot import Case
+from unslow.look.history import History, default_history
+from unslow.look.history.store import FILE_NAME
+from unslow.think.bench.require import parse_requirement
+from unslow.think.calibrate import mark_of
+
+LAST = Request(require=(parse_requirement("decode >= 0.7 * last"),))
+
+
+@pytest.fixture(autouse=True)
+def data(tmp_path, monkeypatch):
+    monkeypatch.setenv("UNSLOW_DATA_DIR", str(tmp_path))
+    return tmp_path
+
+
+def record(request: Request, passes: list[Pass], history: History | None = None) -> Record:
+    ledger = Ledger(Case(), passes, [])
+    return Record(SimulatedServer(), request, lambda: ledger, Quiet(), Discretion(()), history)
+
+
+def test_a_gate_on_the_last_one_survives_a_broken_history(data):
+    (data / FILE_NAME).write_bytes(b"no database" * 100)
+    found = record(LAST, [answered(n) for n in (1, 2, 3)]).finished()
+    assert found.figures[DECODE].median == pytest.approx(100)
+    assert found.requirements[0].holds is None
+
+
+def test_a_gate_on_the_last_one_takes_one_that_broke_off_by_its_answers():
+    known = {"runtime": "unknown", "model": "unknown", "machine": mark_of(Machine())}
+    history = default_history()
+    history.begin(bench(1, passes=(), figures={}, samples={}, **known))
+    history.append(bench(1).id, [answered(n) for n in (1, 2, 3)])
+    found = record(LAST, [answered(n, server_decode_s=2.54) for n in (1, 2, 3)], history).finished()
+    assert found.requirements[0].holds is False
+
+
+def test_the_requests_of_a_long_sweep_make_no_figures():
+    dice = random.Random(1)
+    passes = [answered(n, case="minutes", server_decode_s=dice.uniform(1, 2)) for n in range(1, 3000)]
+    found = record(Request(sweeps=(Asked("minutes", (600.0,)),)), passes).finished()
+    assert (found.figures, found.samples, len(found.passes)) == ({}, {}, 2999)
