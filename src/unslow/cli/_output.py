@@ -106,7 +106,7 @@ class Progress:
         if self._bar is not None:
             self._bar.console.print(text, highlight=False)
         else:
-            sys.stderr.write(text + "\n")
+            self._line(text)
 
     def step(self, text: str, share: float) -> None:
         """What is being done now, and how much of it is done."""
@@ -122,4 +122,12 @@ class Progress:
     def _plain(self, text: str, share: float) -> None:
         if text != self._task:  # one line for each thing done, not for each percent of it
             self._task = text
-            sys.stderr.write(f"{text} ...\n" if share < 1 else f"{text}\n")
+            self._line(f"{text} ..." if share < 1 else text)
+
+    def _line(self, text: str) -> None:
+        """A line on standard error; where nobody reads it any more, the work goes on without a word."""
+        try:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+        except (AttributeError, OSError, ValueError):  # none, or a pipe that was closed
+            self._quiet = True

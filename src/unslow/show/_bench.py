@@ -29,7 +29,7 @@ from unslow.show._bench_sweeps import sweep_parts
 from unslow.show._bench_telemetry import telemetry_parts
 from unslow.show._clean import as_json, cleaned
 from unslow.show._console import TextConsole
-from unslow.show._tables import dim, plain_table
+from unslow.show._tables import dim, noted_table
 from unslow.show._units import rate, span
 from unslow.think.bench.parts import Parts
 
@@ -119,7 +119,7 @@ def _parts(bench: Bench) -> Iterator[RenderableType]:
 def _head(bench: Bench) -> Text:
     if bench.interrupted:
         word, style = " STOPPED ", "bold black on yellow"
-    elif not bench.passes and bench.protocol != "imported":
+    elif not bench.figures and not bench.sweeps:
         word, style = " NOTHING MEASURED ", "bold white on red"
     else:
         word, style = " MEASURED ", "bold black on green"
@@ -141,14 +141,15 @@ def _duration(seconds: float) -> str:
 
 
 def _figures(bench: Bench) -> RenderableType:
-    table = plain_table("  FIGURE", "MEDIAN", "95 % INTERVAL", "EXPECTED HERE", "REPEATS")
     known = [name for name in _NAMES if name in bench.figures]
-    for name in [*known, *(name for name in bench.figures if name not in _NAMES)]:
-        spread = bench.figures[name]
-        style = "" if spread.agree else "yellow"
-        row = (f"  {_NAMES.get(name, name)}", amount(name, spread.median), interval(name, spread))
-        table.add_row(*row, _expected(bench, name), str(spread.count), style=style)
-    return table
+    names = [*known, *(name for name in bench.figures if name not in _NAMES)]
+    rows = [_row(name, bench.figures[name]) for name in names]
+    return noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [_expected(bench, name) for name in names])
+
+
+def _row(name: str, spread: Spread) -> tuple[str, ...]:
+    mark = "" if spread.agree else " ~"
+    return f"  {_NAMES.get(name, name)}{mark}", amount(name, spread.median), interval(name, spread), str(spread.count)
 
 
 def amount(name: str, value: float) -> str:
@@ -172,7 +173,7 @@ def _expected(bench: Bench, name: str) -> str:
     expected = bench.expected.get(name)
     if not expected:
         return ""
-    return f"{amount(name, expected)}, got {bench.figures[name].median / expected:.0%}"
+    return f"{amount(name, expected)} expected, {bench.figures[name].median / expected:.0%} of it"
 
 
 def _failures(bench: Bench) -> Iterator[RenderableType]:

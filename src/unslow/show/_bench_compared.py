@@ -123,8 +123,7 @@ def compared_sentence(comparison: Comparison) -> str:
         case "same":
             return f"{of}as fast as before: the difference of {share} is no more than noise"
         case _:
-            found = f"only {one.smallest * 100:.0f} % or more would surely be found"
-            return f"{of}{share} {_way(one)} than before, but that may be noise: {found}"
+            return f"{of}{share} {_way(one)} than before, but that may be noise: {one.because}"
 
 
 def _share(one: Difference) -> str:

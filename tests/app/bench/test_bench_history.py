@@ -133,8 +133,11 @@ def test_one_that_broke_off_is_compared_by_its_answers(history):
     begun = bench(1, passes=(), figures={}, samples={})
     history.begin(begun)
     history.append(begun.id, [answered(n, case="short") for n in (1, 2, 3, 4)])
-    found = compare_with(bench(2, 50.0, samples={DECODE: around(50)}, figures={DECODE: spread(50)}), "LAST", history)
+    slow = bench(2, 50.0, samples={DECODE: around(50)}, figures={DECODE: spread(50)})
+    found = compare_with(slow, begun.id, history)
     assert found.verdict == "slower"
+    with pytest.raises(UserError, match="no earlier"):
+        compare_with(slow, "LAST", history)  # which is one that ended
     assert found.before.figures[DECODE].median == pytest.approx(100.0)
     assert figured(bench(3)) == bench(3)
     swept = bench(3, protocol="sweep", figures={}, samples={})

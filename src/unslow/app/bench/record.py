@@ -13,7 +13,7 @@ from unslow.app.bench.history import figured
 from unslow.app.bench.request import Request
 from unslow.app.discretion import Discretion
 from unslow.app.progress import Progress
-from unslow.facts.bench import DECODE, Bench, Failure, Pass, Sweep
+from unslow.facts.bench import DECODE, LOAD, TOGETHER, Bench, Failure, Pass, Spread, Sweep
 from unslow.facts.errors import UserError
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Case
@@ -116,7 +116,7 @@ class Record:
             conditions=conditions_of(ledger.telemetry, run, case.machine),
             passes=tuple(ledger.passes),
             failures=tuple(ledger.failures),
-            figures=known.figures,
+            figures=figures_of_sweeps(self.sweeps) if request.sweeps else known.figures,
             samples=known.samples,
             expected=expected_of(case, run),
             sweeps=self.sweeps,
@@ -145,6 +145,17 @@ class Record:
         except UserError as error:
             self._progress.say(f"the history can't be written: {error.message}; -o FILE keeps this benchmark")
             self._history = None
+
+
+def figures_of_sweeps(sweeps: Sequence[Sweep]) -> dict[str, Spread]:
+    """What a condition may be set on: what many users get together at best, and how long the last start took."""
+    found: dict[str, Spread] = {}
+    for sweep in sweeps:
+        together = [point.figures[TOGETHER] for point in sweep.points if TOGETHER in point.figures]
+        starts = [point.figures[LOAD] for point in sweep.points if LOAD in point.figures]
+        found |= {TOGETHER: max(together, key=lambda spread: spread.median)} if together else {}
+        found |= {LOAD: starts[-1]} if starts else {}
+    return found
 
 
 def _forget(history: History, name: str) -> None:

@@ -43,6 +43,8 @@ class Request(NamedTuple):
     series: str | None = None
     label: str = ""
     keep: bool = True
+    tokens: int | None = None
+    """Of each answer of a sweep, where the user wants a certain number."""
 
     @classmethod
     def from_flags(cls, flags: dict[str, Any]) -> "Request":
@@ -67,6 +69,7 @@ class Request(NamedTuple):
             flags["series"],
             (flags["label"] or "").encode("utf-8", "replace").decode(),
             not flags["no_keep"],
+            flags["tokens"],
         )
         for flag in ("output", "export", "series"):
             check_writable(f"--{flag}", flags[flag])
@@ -105,6 +108,8 @@ def parse_sweep(word: str) -> Asked:
         values = tuple(float(part) for part in (found[2] or "").split(",") if part)
     except ValueError:
         raise UserError(f"--sweep {word[:60]!r}: values are numbers", "such as users=1,4,16") from None
+    if found[1] != "depth" and any(not value for value in values):
+        raise UserError(f"--sweep {word[:60]!r}: 0 makes no sense", "such as users=1,4,16")
     if len(values) > _MOST_VALUES or any(not 0 <= value <= _LARGEST for value in values):
         raise UserError(
             f"--sweep {word[:60]!r}: that is too much", f"up to {_MOST_VALUES} values, such as users=1,4,16"

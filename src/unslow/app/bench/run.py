@@ -126,7 +126,8 @@ def _ledger(own: Own) -> Ledger:
 
 def _limits(asked: Asked, request: Request) -> sweeps.Limits:
     limits = sweeps.Limits(asked.values, repeats=request.protocol.rounds)
-    return limits._replace(tokens=48, seconds=180.0) if request.manners.quick else limits
+    limits = limits._replace(tokens=48, seconds=180.0) if request.manners.quick else limits
+    return limits._replace(tokens=request.tokens) if request.tokens else limits
 
 
 def _announce(bencher: Bencher, request: Request, progress: Progress) -> None:

@@ -112,9 +112,7 @@ def _check_all_unused(system: System, target: Target) -> None:
     """UserError where many users at once would push out a conversation: they take every slot."""
     used = read_used_slots(target.server(system))
     if used:
-        raise UserError(
-            f"{target.url}: {used} of its slots hold a conversation, and many users take all", _EVICT
-        )
+        raise UserError(f"{target.url}: {used} of its slots hold a conversation, and many users take all", _EVICT)
 
 
 def case_of(snapshot: Snapshot, subject: Subject) -> Case:

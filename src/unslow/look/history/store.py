@@ -194,7 +194,8 @@ def _alike(like: Bench | None) -> _Where:
     if like is None:
         return _Where()
     same = _Where("machine = ? AND runtime = ? AND model = ?", (machine_key(like), like.runtime, like.model))
-    return same.and_("protocol = ?", like.protocol).and_(_MEASURED).and_("id != ?", like.id)
+    whole = same.and_("protocol = ?", like.protocol).and_(_MEASURED).and_("owner = ''")  # none that broke off
+    return whole.and_("id != ?", like.id)
 
 
 def _passing(filters: Filters) -> _Where:

@@ -7,8 +7,11 @@ else can't be told, and the smallest difference that this comparison could have 
 
 from collections.abc import Sequence
 
+import msgspec
+
 from unslow.facts.bench import DECODE, FIRST, PREFILL, Bench, Change, Comparison, Difference
 from unslow.think.bench.disturbance import disturbance, disturbance_note
+from unslow.think.bench.lengths import otherwise
 from unslow.think.bench.noise import Level, Variance, level_of, level_variance, repeat_variance, restless, run_variance
 from unslow.think.bench.pairs import compared_pairs
 from unslow.think.bench.testing import difference_of, pooled
@@ -25,7 +28,7 @@ def compared(before: Bench, after: Bench, earlier: Sequence[Bench] = ()) -> Comp
     chains = _chains(before, after, earlier)
     metrics = [name for name in after.figures if name in before.figures]
     found = [_compared(metric, before, after, chains) for metric in metrics]
-    differences = tuple(one for one in found if one)
+    differences = tuple(_alike(one, before, after) for one in found if one)
     verdict = _overall({one.metric: one.verdict for one in differences})
     return Comparison(
         before=before.id,
@@ -67,6 +70,12 @@ def _compared(metric: str, before: Bench, after: Bench, chains: Sequence[Sequenc
     parts = [level_variance(level, repeat, between) for level in (old, new)]
     others = Variance(disturbance(before, after) ** 2, repeat.freedom)
     return difference_of(metric, old.log, new.log, pooled([*parts, others]))
+
+
+def _alike(one: Difference, before: Bench, after: Bench) -> Difference:
+    """The difference, which tells nothing where the two were not measured in the same way."""
+    why = otherwise(one.metric, before, after)
+    return msgspec.structs.replace(one, verdict="cannot_tell", because=f"can't be told: {why}") if why else one
 
 
 def _level(metric: str, bench: Bench) -> Level | None:

@@ -6,7 +6,7 @@ FEWEST_TOKENS = 8
 """Fewer steps than these time the start and the end of an answer rather than its tokens."""
 SHORTEST_PROMPT = 64
 """A shorter prompt times the overhead of a request rather than reading."""
-SHORTEST_CLIENT_PROMPT = 512
+SHORTEST_CLIENT_PROMPT = 256
 """The same where only the client's clock tells, which holds the way there and the first step too."""
 FASTEST = 1e9
 """Tokens per second that no machine reaches: whoever tells more is not believed."""

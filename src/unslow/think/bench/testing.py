@@ -65,7 +65,7 @@ def _because(said: Difference) -> str:
         return f"{said.verdict}: {seen}, more than runs of the same thing differ by (p = {_p(said.p_value)})"
     if said.verdict == "same":
         return f"no difference that is more than noise: {seen}; one of {said.smallest:.0%} would have been found"
-    return f"can't be told: {seen}; only a difference of {said.smallest:.0%} would surely have been found"
+    return f"can't be told: {seen}; {said.smallest:.0%} would be found in nine of ten comparisons"
 
 
 def _p(value: float) -> str:

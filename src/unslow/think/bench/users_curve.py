@@ -57,9 +57,9 @@ def judge_users(points: Sequence[UsersPoint], slots: int | None = None) -> Users
         return UsersCurve("cannot_tell", why, good[0].users if good else None)
     top = max(point.together for point in good)
     best = next(point for point in good if point.together >= (1 - _ALIKE) * top)
-    if found := _collapse(points, good, best):
-        return found
     limit = _slots_seen(good, slots)
+    if found := _collapse(points, [point for point in good if limit is None or point.users <= limit], best):
+        return found
     knee = _knee(good if limit is None else [point for point in good if point.users <= limit])
     if knee is not None:
         return _saturated(good, knee, best, limit)
