@@ -1,6 +1,7 @@
 """Writes the reference under docs/reference from the code; with --check it only tells whether that is up to date."""
 
 import argparse
+import re
 import sys
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -53,6 +54,8 @@ LOG_SPEED = DOCS.parent / "lab" / "data" / "triage_log.txt"
 ORDER = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh"]
 """Files of reports: those that were looked at, then those that were only scored."""
 SHOWN = DOCS.parent / "tests" / "machines" / "h200_llama_server_gpu_layers_set_too_low"
+ONE_ROUND = re.compile(r"round |answer \d+ of|\s*\d+ (?:greedy|usual) | +\d+% minute|    the long prompts")
+"""Lines that only tell how it went on."""
 PRINTED = {
     "near the server": "check_llama_bench_gpu.txt",
     "near llama-bench": "check_llama_bench_cpu.txt",
@@ -103,7 +106,8 @@ def printed(name: str) -> str:
     """What a script of the lab printed when it was last run, without the rounds that led there."""
     path = PROVED / name
     text = path.read_text("utf-8") if path.exists() else "not measured yet"
-    kept = [line.rstrip() for line in text.rpartition("\r")[2].splitlines() if not line.startswith("round ")]
+    lines = text.replace("\r", "\n").splitlines()
+    kept = [line.rstrip() for line in lines if not ONE_ROUND.match(line)]
     return "\n".join(kept)
 
 

@@ -57,8 +57,8 @@ _GPU: dict[str, tuple[str, _Shown]] = {
     "power_w": ("power", _watts),
     "temperature_c": ("temperature, most", _hottest),
     "vram_used_bytes": ("memory in use, most", _most),
-    "pcie_receive_bytes_per_s": ("PCIe to it", _traffic),
-    "pcie_transmit_bytes_per_s": ("PCIe from it", _traffic),
+    "pcie_receive_bytes_per_s": ("bus traffic to it", _traffic),
+    "pcie_transmit_bytes_per_s": ("bus traffic from it", _traffic),
 }
 _HOST: dict[str, tuple[str, _Shown]] = {
     "own_cpus": ("processors, the server", _cpus),
