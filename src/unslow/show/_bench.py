@@ -103,6 +103,7 @@ def _parts(bench: Bench) -> Iterator[RenderableType]:
     yield ""
     if bench.figures:
         yield _figures(bench)
+        yield from (dim(line) for name in bench.figures if (line := _expected(bench, name)))
         yield ""
     for sweep in bench.sweeps:
         yield from sweep_parts(sweep)
@@ -144,7 +145,7 @@ def _figures(bench: Bench) -> RenderableType:
     known = [name for name in _NAMES if name in bench.figures]
     names = [*known, *(name for name in bench.figures if name not in _NAMES)]
     rows = [_row(name, bench.figures[name]) for name in names]
-    return noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [_expected(bench, name) for name in names])
+    return noted_table(("  FIGURE", "MEDIAN", "95 % INTERVAL", "N"), rows, [""] * len(rows))
 
 
 def _row(name: str, spread: Spread) -> tuple[str, ...]:
@@ -173,7 +174,8 @@ def _expected(bench: Bench, name: str) -> str:
     expected = bench.expected.get(name)
     if not expected:
         return ""
-    return f"{amount(name, expected)} expected, {bench.figures[name].median / expected:.0%} of it"
+    share = bench.figures[name].median / expected
+    return f"{_NAMES.get(name, name).lower()} expected here: {amount(name, expected)}; it gives {share:.0%} of that"
 
 
 def _failures(bench: Bench) -> Iterator[RenderableType]:

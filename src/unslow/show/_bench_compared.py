@@ -123,7 +123,8 @@ def compared_sentence(comparison: Comparison) -> str:
         case "same":
             return f"{of}as fast as before: the difference of {share} is no more than noise"
         case _:
-            return f"{of}{share} {_way(one)} than before, but that may be noise: {one.because}"
+            why = one.because.removeprefix("can't be told: ")
+            return f"{of}{share} {_way(one)} than before, but that may be noise: {why}"
 
 
 def _share(one: Difference) -> str:

@@ -104,6 +104,6 @@ def _notes(before: Bench, after: Bench, runs: int) -> tuple[str, ...]:
     learned = (
         f"what runs differ by was learned from {runs} earlier runs of the same thing"
         if runs > 1
-        else "no earlier runs of the same thing tell what runs differ by here: what is usual was taken"
+        else "how much runs of this differ by chance is not known yet, so what is usual was taken; more runs teach it"
     )
     return tuple(note for note in (learned, disturbance_note(before, after)) if note)
