@@ -186,12 +186,14 @@ def test_ctrl_c_and_a_limit_of_time_keep_what_was_measured(capsys, monkeypatch, 
         return ask(bencher, wanted)
 
     monkeypatch.setattr(Bencher, "ask", interrupted)
-    before = signal.getsignal(signal.SIGTERM)
+    before = {known: signal.getsignal(known) for known in (signal.SIGINT, signal.SIGTERM)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
     try:
         with serve("ollama", tokens_per_s=FAST) as url:
             status, found = as_json(capsys, url, *OLLAMA, "--hz", "0", "--require", "decode > 1")
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for known, handler in before.items():
+            signal.signal(known, handler)
     assert status == 130
     assert found["interrupted"]
     assert len(found["passes"]) == 8
