@@ -63,6 +63,7 @@ PRINTED = {
     "observer cpu": "observer_cpu.txt",
     "noise gpu": "noise_gpu.txt",
     "noise cpu": "noise_cpu.txt",
+    "turns": "turns_cpu.txt",
     "endurance": "endurance.txt",
 }
 """What scripts of the lab printed, by its place on the page."""
