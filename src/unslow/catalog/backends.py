@@ -8,10 +8,8 @@ from unslow.catalog import entries
 
 
 class Learned(msgspec.Struct, frozen=True):
-    """Share of the bandwidth that is reached, overhead of a 4096-wide layer, and how far off a prediction may be."""
+    """How far off a prediction from a measured bandwidth may be, as a factor either way."""
 
-    efficiency: float
-    layer_overhead_s: float
     spread: float
     source: str
 

@@ -16,6 +16,9 @@ class Completion(Facts, frozen=True, kw_only=True):
     client_first_token_s: Amount | None = None
     client_total_s: Amount | None = None
     waited_s: Amount | None = None
+    drafted_tokens: Count = 0
+    """What speculative decoding proposed, as the server counts it; 0 where it drafts nothing or does not tell."""
+    accepted_tokens: Count = 0
 
 
 class GpuUnderLoad(Facts, frozen=True, kw_only=True):
@@ -32,6 +35,8 @@ class GpuUnderLoad(Facts, frozen=True, kw_only=True):
     event_reasons: Fact[list[str]] = NOT_LOOKED
     pcie_generation_max_seen: Fact[Count] = NOT_LOOKED
     pcie_width_max_seen: Fact[Count] = NOT_LOOKED
+    others_busy: Fact[Fraction] = NOT_LOOKED
+    """The share of the time that kernels of other processes ran, by the driver's count."""
 
 
 class Earlier(Facts, frozen=True, kw_only=True):
@@ -49,6 +54,94 @@ class Earlier(Facts, frozen=True, kw_only=True):
     version_now: str = ""
     also_changed: tuple[str, ...] = ()
     """What else is not as it was and may explain it, in plain words."""
+
+
+class LongPrompt(Facts, frozen=True, kw_only=True):
+    """A prompt that fills several micro-batches, and how long the server took to read it."""
+
+    tokens: Count
+    """Those that were computed."""
+    seconds: Amount
+    first_token_s: Amount | None = None
+    """By the client's clock."""
+
+
+class AtDepth(Facts, frozen=True, kw_only=True):
+    """The speed of an answer that starts so many tokens into the context."""
+
+    depth_tokens: Count
+    tokens_per_s: Amount
+
+
+class AtOnce(Facts, frozen=True, kw_only=True):
+    """So many requests at the same time."""
+
+    requests: Count
+    tokens_per_s: Amount
+    """Of all of them together, while all were generating."""
+    first_token_s: Amount
+    """Of the one that waited longest."""
+
+
+class Tried(Facts, frozen=True, kw_only=True):
+    """The same request as the server is set up, and with one thing changed, in turns."""
+
+    changed: str
+    """What was changed, in plain words."""
+    as_set_tokens_per_s: Amount
+    changed_tokens_per_s: Amount
+
+
+class Turn(Facts, frozen=True, kw_only=True):
+    """One turn of a conversation: how long it had become, what of it was new, and what was computed again."""
+
+    prompt_tokens: Count
+    new_tokens: Count
+    computed_tokens: Count
+    first_token_s: Amount | None = None
+
+
+class Route(Facts, frozen=True, kw_only=True):
+    """A way to the server, and how long it takes until it answers the shortest question."""
+
+    host: str
+    seconds: Amount | None = None
+    """None where it never answered."""
+
+
+class SeenPrompt(Facts, frozen=True, kw_only=True):
+    """The prompt of somebody else's request, as the server shows it."""
+
+    slot: Count
+    tokens: Count
+    cached_tokens: Count
+    """Those that it still had from the request before."""
+
+
+class Traffic(Facts, frozen=True, kw_only=True):
+    """What a server did for others while it was only watched."""
+
+    seconds: Amount
+    looks: Count
+    running: Amount
+    """Requests that were being answered, on average."""
+    waiting: Amount
+    """Requests that waited for a place, on average."""
+    counts_waiting: bool = True
+    """Whether the server tells how many wait; where it does not, `waiting` is 0 and says nothing."""
+    tokens_per_s: Fact[Amount] = NOT_LOOKED
+    """Of all requests together."""
+    preemptions: Fact[Count] = NOT_LOOKED
+    cache_used: Fact[Fraction] = NOT_LOOKED
+    """The largest share of the KV cache that was in use."""
+    loads: Fact[Count] = NOT_LOOKED
+    """How often a model was loaded meanwhile."""
+    top_k: Fact[int] = NOT_LOOKED
+    grammar: Fact[str] = NOT_LOOKED
+    logprobs: Fact[Count] = NOT_LOOKED
+    """As the requests in work ask for it."""
+    prompts: Fact[tuple[SeenPrompt, ...]] = NOT_LOOKED
+    """Of the requests that were seen, in their order."""
 
 
 class Run(Facts, frozen=True, kw_only=True):
@@ -72,6 +165,8 @@ class Run(Facts, frozen=True, kw_only=True):
     """How long a request waits before it is read."""
     request_s: Fact[tuple[Amount, ...]] = NOT_LOOKED
     """How long whole requests took by the server's access log, the last of them last."""
+    logged_prompts: Fact[tuple[Count, ...]] = NOT_LOOKED
+    """Tokens of prompts that were computed for the last requests by the server's log, the last of them last."""
     decode_decay: Fact[Fraction] = NOT_LOOKED
     """The speed of the last seconds of a long answer over its mean: well below one where it slows down."""
     gpus: Fact[tuple[GpuUnderLoad, ...]] = NOT_LOOKED
@@ -79,3 +174,13 @@ class Run(Facts, frozen=True, kw_only=True):
     """What all devices did meanwhile, by the phase of the requests."""
     earlier: Fact[Earlier] = NOT_LOOKED
     """The last benchmark of the same thing, where one is kept."""
+    long_prompt: Fact[LongPrompt] = NOT_LOOKED
+    depths: Fact[tuple[AtDepth, ...]] = NOT_LOOKED
+    """The shallowest first."""
+    at_once: Fact[tuple[AtOnce, ...]] = NOT_LOOKED
+    """One request alone first."""
+    plain_sampling: Fact[Tried] = NOT_LOOKED
+    """The likeliest token taken, without any sampler."""
+    turns: Fact[tuple[Turn, ...]] = NOT_LOOKED
+    routes: Fact[tuple[Route, ...]] = NOT_LOOKED
+    traffic: Fact[Traffic] = NOT_LOOKED

@@ -119,6 +119,12 @@ class Runtime(Facts, frozen=True, kw_only=True):
     repack: Fact[bool] = NOT_LOOKED
     cpu_list: Fact[str] = NOT_LOOKED
     """The processors that its threads are bound to, as written."""
+    allowed_cpus: Fact[Count] = NOT_LOOKED
+    """How many processors its own process may run on, by its cpuset and affinity."""
+    quota_cpus: Fact[Amount] = NOT_LOOKED
+    """How many processors' time its control group may use."""
+    memory_limit_bytes: Fact[Bytes] = NOT_LOOKED
+    """How much memory its control group may use; the page cache of what it reads counts."""
     priority: Fact[int] = NOT_LOOKED
     polling: Fact[Count] = NOT_LOOKED
     metrics_endpoint: Fact[bool] = NOT_LOOKED
@@ -175,6 +181,10 @@ class Runtime(Facts, frozen=True, kw_only=True):
     load_error: Fact[str] = NOT_LOOKED
     gpu_refused: Fact[str] = NOT_LOOKED
     resident_bytes: Fact[Bytes] = NOT_LOOKED
+    bytes_by_node: Fact[dict[str, Bytes]] = NOT_LOOKED
+    """Where its memory lies, mapped files too: by the number of the memory node."""
+    disk_read_bytes: Fact[Bytes] = NOT_LOOKED
+    """What disks have given it since it started; what lay in memory already is not among it."""
 
     # what it has done so far
     loads: Fact[list[PastLoad]] = NOT_LOOKED

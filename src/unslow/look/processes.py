@@ -1,7 +1,7 @@
 """The processes of this machine, from /proc: names first, the rest only of those that somebody asks for."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from unslow.facts.values import Fact, Known, not_found, reported
@@ -130,6 +130,16 @@ def ancestors(process: Process, processes: Sequence[Process]) -> Iterator[Proces
 def started_by(process: Process, processes: Sequence[Process]) -> list[Process]:
     """Those that it started, directly or not; it is none of them."""
     return [p for p in processes if any(a.pid == process.pid for a in ancestors(p, processes))]
+
+
+def families(system: System, pids: Collection[int]) -> list[int]:
+    """The processes and all that they started."""
+    try:
+        processes = read_processes(system) if pids else ()
+    except LookError:
+        return list(pids)
+    roots = [process for process in processes if process.pid in set(pids)]
+    return list(dict.fromkeys([*pids, *(child.pid for root in roots for child in started_by(root, processes))]))
 
 
 def outermost(these: Sequence[Process], processes: Sequence[Process]) -> list[Process]:

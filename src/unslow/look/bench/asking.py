@@ -24,7 +24,7 @@ def ask(system: System, target: Target, question: Question) -> Reply:
         kind = _kind(error, pieces)
         if kind in ("refused", "broke_off") and is_gone(system, target.pid):
             kind = "gone"
-        raise AskError(kind, error.why, pieces, error.how_to_get) from error
+        raise AskError(kind, error.why, pieces, error.how_to_get, arrivals_s=heard.arrivals) from error
 
 
 def _kind(error: LookError, pieces: int) -> FailureKind:

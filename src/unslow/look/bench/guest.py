@@ -1,5 +1,6 @@
 """A server that is measured, and how: what every dialect of asking needs to know."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.facts.bench import FailureKind
@@ -10,10 +11,25 @@ from unslow.look.system import LookError, System
 
 
 class Plan(NamedTuple):
-    """How long to measure, and on which slot of the server."""
+    """How long to measure, where on the server, and what is known of it beforehand."""
 
     seconds_per_completion: float = 6.0
     slot: int | None = None
+    slots: tuple[int, ...] = ()
+    """Slots of a llama-server that hold no conversation: requests at the same time are spread over them."""
+    at_once: int = 0
+    """Requests at the same time; 0 for as many as there are such slots, or the trial's usual number."""
+    context: int | None = None
+    """Tokens that a prompt and its answer may have together; None for the context that the target tells."""
+    shared: bool = True
+    """Whether the slots of a llama-server share one cache, so that what others hold there leaves less room."""
+    seconds: float = 20.0
+    """About how long a trial beyond the usual measurement may take."""
+    watch_s: float = 6.0
+    """How long a trial that only watches does so."""
+    prefill_tokens_per_s: float | None = None
+    decode_tokens_per_s: float | None = None
+    """As measured already; else a trial asks a short question first, to learn how much fits into its time."""
 
 
 class Target(NamedTuple):
@@ -39,6 +55,7 @@ class Timed(NamedTuple):
     clock: str
     prompt_timed: bool = True
     """Whether the time of the prompt is the server's own, without the way there and the queue."""
+    thinking_tokens: int | None = None
 
 
 class Question(NamedTuple):
@@ -55,6 +72,8 @@ class Question(NamedTuple):
     silence_s: float = 300.0
     """A server that says nothing for so long has stalled."""
     deadline_s: float = 3600.0
+    cache_as_set: bool = False
+    """Whether it is left to the server's own settings what its cache does, as most clients leave it."""
 
 
 class Reply(NamedTuple):
@@ -78,12 +97,18 @@ class Reply(NamedTuple):
     server_queue_s: float | None = None
     text: str = ""
     """The start of the answer, for the next turn of a conversation; kept nowhere."""
+    drafted_tokens: int = 0
+    accepted_tokens: int = 0
+    """Of speculative decoding, where the server counts it."""
 
 
 class AskError(LookError):
     """A request that was not answered whole: how it failed, and how many pieces had come by then."""
 
-    def __init__(self, kind: FailureKind, why: str, pieces: int = 0, how_to_get: str = "") -> None:
+    def __init__(
+        self, kind: FailureKind, why: str, pieces: int = 0, how_to_get: str = "", *, arrivals_s: Sequence[float] = ()
+    ) -> None:
         super().__init__(why, Absence.FAILED, how_to_get)
         self.kind = kind
         self.pieces = pieces
+        self.arrivals_s = tuple(arrivals_s)

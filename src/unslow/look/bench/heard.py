@@ -12,6 +12,10 @@ class Heard:
     """Filled while an answer streams in, so that one that breaks off still tells how far it came."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew: the question is asked once more."""
         self.arrivals: list[float] = []
         self.thoughts = 0
         """Pieces that the model thought rather than said."""

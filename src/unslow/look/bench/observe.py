@@ -50,7 +50,9 @@ def _observed(
 
 def parse_speed(before: dict[int, Decoding], after: dict[int, Decoding], seconds: float, source: str) -> Fact[float]:
     """The speed between two looks at slots."""
-    moved = {s: after[s].tokens - d.tokens for s, d in before.items() if s in after and after[s].task == d.task}
+    # with no token at the first look, its prompt was still being read
+    kept = {s: d.tokens for s, d in before.items() if d.tokens and s in after and after[s].task == d.task}
+    moved = {s: after[s].tokens - tokens for s, tokens in kept.items()}
     moved = {slot: tokens for slot, tokens in moved.items() if tokens > 0}
     if len(moved) != 1 or len(after) > 1 or seconds <= 0:
         return _not_one(several=len(after) > 1)
@@ -87,12 +89,13 @@ def parse_slots(slots: Any) -> dict[int, Decoding]:
     busy = (
         [s for s in slots if isinstance(s, dict) and s.get("is_processing") is True] if isinstance(slots, list) else []
     )
-    found = {s.get("id"): Decoding(s.get("id_task", -1), _decoded(s.get("next_token"))) for s in busy}
+    found = {s.get("id"): Decoding(s.get("id_task", -1), decoded_tokens(s)) for s in busy}
     return {slot: decoding for slot, decoding in found.items() if isinstance(slot, int)}
 
 
-def _decoded(next_token: Any) -> int:
-    """The count of generated tokens: a list of one in newer builds, the object itself in older ones."""
+def decoded_tokens(slot: dict[str, Any]) -> int:
+    """The count of generated tokens: in a list of one in newer builds, in the object itself in older ones."""
+    next_token = slot.get("next_token")
     first = next_token[0] if isinstance(next_token, list) and next_token else next_token
     count = first.get("n_decoded") if isinstance(first, dict) else None
     return count if isinstance(count, int) else 0

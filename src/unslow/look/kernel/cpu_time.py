@@ -16,8 +16,9 @@ LEAST_CPUS = 0.01
 STEAL_NAME = "steal: other virtual machines on this host"
 _BUSY_COLUMNS = (1, 2, 3, 6, 7)  # user, nice, system, irq, softirq; guests are counted in user
 _STEAL_COLUMN = 8
-# Places after the command name in /proc/PID/stat, proc_pid_stat(5): utime, stime, starttime.
-_UTIME, _STIME, _STARTTIME = 11, 12, 19
+# Places after the command name in /proc/PID/stat, proc_pid_stat(5): ppid, utime, stime, starttime.
+_PARENT, _UTIME, _STIME, _STARTTIME = 1, 11, 12, 19
+_STATE, _LAST_CPU = 0, 36
 
 
 class ProcessTime(NamedTuple):
@@ -26,6 +27,7 @@ class ProcessTime(NamedTuple):
     name: str
     ticks: int
     started_ticks: int
+    parent: int = 0
 
 
 class CpuSample(NamedTuple):
@@ -106,13 +108,35 @@ def parse_process_time(text: str) -> ProcessTime | None:
     fields = tail.split()
     try:
         used, started = int(fields[_UTIME]) + int(fields[_STIME]), int(fields[_STARTTIME])
+        parent = int(fields[_PARENT])
     except (IndexError, ValueError):
         return None
-    return ProcessTime(head.partition("(")[2][:64], used, started)
+    return ProcessTime(head.partition("(")[2][:64], used, started, parent)
+
+
+def parse_running_on(text: str) -> int | None:
+    """The processor that a thread runs on, by its line of stat; None where it does not run."""
+    fields = text.rpartition(")")[2].split()
+    is_running = len(fields) > _LAST_CPU and fields[_STATE] == "R"
+    return parse_whole(fields[_LAST_CPU]) if is_running else None
+
+
+def family(sample: CpuSample, pids: Collection[int]) -> frozenset[int]:
+    """The processes and all that they started: the engine of a server may be a process of its own."""
+    started: dict[int, list[int]] = {}
+    for pid, process in sample.processes.items():
+        started.setdefault(process.parent, []).append(pid)
+    found, left = set(pids), list(pids)
+    while left:
+        children = [pid for pid in started.get(left.pop(), []) if pid not in found]
+        found.update(children)
+        left += children
+    return frozenset(found)
 
 
 def cpus_between(before: CpuSample, after: CpuSample, exclude_pids: Collection[int] = ()) -> CpuUse:
-    """What others used, by name; stolen time counts as used by others."""
+    """What others used, by name, the processes left out and all that they started apart; stolen time is others'."""
+    exclude_pids = family(after, exclude_pids)
     ticks = max(after.seconds - before.seconds, 1e-6) * TICKS_PER_S
     used = {pid: _ticks_used(before, pid, process) / ticks for pid, process in after.processes.items()}
     excluded = sum(cpus for pid, cpus in used.items() if pid in exclude_pids)

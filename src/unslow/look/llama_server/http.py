@@ -7,11 +7,12 @@ them holds the layers, the split of memory, the cache type or the threads: those
 from typing import Any, NamedTuple
 
 from unslow.facts.values import Absence, Unknown, failed, not_found, not_supported
-from unslow.look.openai_api.server import Server
+from unslow.look.openai_api.server import LOCKED, Server
 from unslow.look.system import LookError, System, unknown
 
 OK = 200
 LOADING = failed("the model is still loading", "ask again once it is loaded")
+KEY_REFUSED = failed("the server refuses the key that was given", "give the right one with --api-key")
 _REASONS = {
     401: failed("the server wants an API key", "give the key"),
     403: failed("the server refuses this key", "give the right key"),
@@ -35,7 +36,7 @@ def read_answers(system: System, url: str, api_key: str = "", query: str = "") -
     """Ask a server everything that costs it nothing; `query` goes with each question, as a router wants it."""
     server = Server(system, url, api_key)
     health = _ask(server, "/health")
-    if isinstance(health, Unknown) and health not in _REASONS.values():
+    if isinstance(health, Unknown) and health not in (*_REASONS.values(), KEY_REFUSED):
         return Answers(health, health, health, health, health)  # nobody there: one wait is enough
     props = _ask(server, f"/props{query}")
     models = _ask(server, "/v1/models")
@@ -65,6 +66,8 @@ def is_router(props: Any) -> bool:
 def _ask(server: Server, path: str, *, text: bool = False) -> Any:
     try:
         answer = server.ask(path)
+        if answer.status in LOCKED and server.api_key:
+            return KEY_REFUSED
         if answer.status != OK:
             return _REASONS.get(answer.status, failed(f"{path} answered {answer.status}"))
         return answer.body.decode("utf-8", "replace") if text else answer.json()

@@ -1,6 +1,6 @@
 """What a measurement must know of a server to be a good guest."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known
@@ -8,6 +8,13 @@ from unslow.look.llama_server.address import read_api_key
 from unslow.look.openai_api.server import OK, Server
 from unslow.look.processes import Process
 from unslow.look.system import LookError, System
+
+
+class FreeSlots(NamedTuple):
+    """Slots that hold no conversation, so that measuring on them pushes none out; and how many work for others."""
+
+    unused: tuple[int, ...] = ()
+    busy: int = 0
 
 
 def read_key_of(system: System, runtime: Runtime) -> str:
@@ -22,6 +29,15 @@ def read_unused_slot(server: Server) -> int | None:
         return parse_unused_slot(answer.json()) if answer.status == OK else None
     except LookError:
         return None
+
+
+def read_free_slots(server: Server) -> FreeSlots:
+    """What /slots says now; nothing where the server does not tell."""
+    try:
+        answer = server.ask("/slots")
+        return parse_free_slots(answer.json()) if answer.status == OK else FreeSlots()
+    except LookError:
+        return FreeSlots()
 
 
 def read_used_slots(server: Server) -> int:
@@ -41,9 +57,15 @@ def parse_used_slots(slots: Any) -> int:
 
 def parse_unused_slot(slots: Any) -> int | None:
     """The last slot without a task, or with one that only measured; llama-server names a task where there was one."""
-    idle = [s for s in slots if isinstance(s, dict) and not s.get("is_processing")] if isinstance(slots, list) else []
-    free = [s.get("id") for s in idle if "id_task" not in s or _only_measured(s)]
-    return next((i for i in reversed(free) if isinstance(i, int)), None)
+    return next(reversed(parse_free_slots(slots).unused), None)
+
+
+def parse_free_slots(slots: Any) -> FreeSlots:
+    """The slots that hold no conversation, and how many are at work."""
+    known = [slot for slot in slots if isinstance(slot, dict)] if isinstance(slots, list) else []
+    idle = [slot for slot in known if not slot.get("is_processing")]
+    free = [slot.get("id") for slot in idle if "id_task" not in slot or _only_measured(slot)]
+    return FreeSlots(tuple(number for number in free if isinstance(number, int)), len(known) - len(idle))
 
 
 def _only_measured(slot: dict[str, Any]) -> bool:

@@ -1,5 +1,11 @@
 """The log of a router, which passes on what its servers say: `[39699] ...` is from the one at that port."""
 
+import re
+from collections import deque
+
+import msgspec
+
+from unslow.facts.runtime import PastLoad
 from unslow.facts.values import Fact, reported
 from unslow.look.command_line import UNSET, Setting
 from unslow.look.llama_server.process import FoundServer, found_server, is_server, parents_of
@@ -8,6 +14,10 @@ from unslow.look.processes import is_file_path
 from unslow.look.system import LookError
 
 HEAD_BYTES = 8 * 1024**2
+MOST_LOADS, _LONGEST_LINE = 1000, 1000
+_STARTED = re.compile(r"spawning server instance with name=(\S{1,300}) on port")
+_PASSED_ON = re.compile(r"\[ *\d{1,5}\] ")
+"""How a line starts that a server wrote and the router passed on."""
 
 
 def read_router_log(found: FoundServer, settings: dict[str, Setting]) -> tuple[Fact[str], LlamaLog] | None:
@@ -21,9 +31,24 @@ def read_router_log(found: FoundServer, settings: dict[str, Setting]) -> tuple[F
             text = found.process.system.read_head(path, HEAD_BYTES).decode("utf-8", "replace")
         except LookError:
             continue
-        log = parse_log(lines_of(text, port), path.rpartition("/")[2])
-        return (reported(path, f"/proc/{router.pid}"), log) if log.recognised_lines else None
+        name = path.rpartition("/")[2]
+        log = parse_log(lines_of(text, port), name)
+        if not log.recognised_lines:
+            return None
+        runtime = msgspec.structs.replace(log.runtime, loads=reported(parse_loads(text, name), path))
+        return reported(path, f"/proc/{router.pid}"), msgspec.structs.replace(log, runtime=runtime)
     return None
+
+
+def parse_loads(text: str, source: str) -> list[PastLoad]:
+    """Every server that the router started, in their order, each with its model."""
+    found: deque[PastLoad] = deque(maxlen=MOST_LOADS)
+    for number, line in enumerate(text.split("\n"), 1):
+        started = _STARTED.search(line[:_LONGEST_LINE])
+        if started and not _PASSED_ON.match(line):
+            where = f"{source}:{number}"
+            found.append(PastLoad(model=reported(started[1], where), source=where))
+    return list(found)
 
 
 def lines_of(text: str, port: str) -> list[str]:

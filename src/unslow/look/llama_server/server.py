@@ -6,6 +6,7 @@ import msgspec
 
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
+from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, not_found, reported
@@ -24,6 +25,8 @@ from unslow.look.llama_server.told import told
 from unslow.look.logs.llama_cpp import LlamaLog
 from unslow.look.models.gguf import model_facts, read_gguf
 from unslow.look.system import LookError, System
+
+MOST_PROMPTS = 8
 
 
 def read_server(system: System, target: FoundServer | str, api_key: str = "") -> Subject:
@@ -49,7 +52,7 @@ def _read_process(system: System, found: FoundServer, api_key: str) -> Subject:
     subject = settled(asked, http, Subject(runtime=log.runtime, model=log.model), oldest_possible(answers.props))
     runtime = overlaid(subject.runtime, _of_process(found, http.runtime.url, path))
     model = overlaid(subject.model, Model(path=_model_path(found, settings, log)))
-    whole = msgspec.structs.replace(subject, runtime=runtime, model=model)
+    whole = msgspec.structs.replace(subject, runtime=runtime, model=model, run=_run_of(log))
     return with_file(system, whole, found.process.roots())
 
 
@@ -91,6 +94,15 @@ def _of_process(found: FoundServer, url: Fact[str], log_path: Fact[str]) -> Runt
 def _shown(command: Fact[list[str]]) -> Fact[list[str]]:
     """The command line without its keys."""
     return reported(without_secrets(command.value), command.source) if isinstance(command, Known) else command
+
+
+def _run_of(log: LlamaLog) -> Run:
+    """What the log tells of requests: of others, so that their speeds are no measurement."""
+    done = log.completions
+    if not isinstance(done, Known):
+        return Run(load_s=log.load_s, logged_prompts=done)
+    prompts = tuple(completion.prompt_tokens for completion in done.value[-MOST_PROMPTS:])
+    return Run(load_s=log.load_s, logged_prompts=reported(prompts, done.source))
 
 
 def _model_path(found: FoundServer, settings: dict[str, Setting], log: LlamaLog) -> Fact[str]:

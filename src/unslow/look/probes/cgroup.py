@@ -18,6 +18,7 @@ MOST_LEVELS = 64
 NO_LIMIT_FROM_BYTES = 2**60  # version 1 writes "no limit" as the largest multiple of a page below 2**63
 _ALLOWED = re.compile(r"^Cpus_allowed_list:[ \t]*([\d,-]+)", re.MULTILINE)
 _QUOTA = re.compile(r"(\d{1,15}) (\d{1,15})")
+NO_QUOTA = not_found("no CPU quota set")
 
 
 class Group(NamedTuple):
@@ -56,8 +57,7 @@ def _read_cpu(system: System, pid: int | str) -> Cpu:
         why = unknown(error)
         return Cpu(quota_cpus=why, throttled_s=why, throttled_periods=why, periods=why)
     if not quotas:
-        none = not_found("no CPU quota set")
-        return overlaid(Cpu(quota_cpus=none), _read_throttling(system, group.folders[0]))
+        return overlaid(Cpu(quota_cpus=NO_QUOTA), _read_throttling(system, group.folders[0]))
     cpus, folder = min(quotas)
     return overlaid(Cpu(quota_cpus=reported(cpus, folder)), _read_throttling(system, folder))
 

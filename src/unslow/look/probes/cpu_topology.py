@@ -6,6 +6,7 @@ from collections.abc import Callable
 from unslow.facts.machine import Cpu, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.values import Known, Unknown, estimated, not_found, reported
+from unslow.look.kernel.core_kinds import CPUS, EFFICIENCY_BELOW, FAST_CORES
 from unslow.look.kernel.cpu_flags import parse_instruction_sets
 from unslow.look.kernel.cpu_lists import parse_cpu_list
 from unslow.look.kernel.files import read_number
@@ -14,10 +15,7 @@ from unslow.look.system import LookError, System, unknown
 from unslow.look.system.door import read_text
 
 CPUINFO = "/proc/cpuinfo"
-CPUS = "/sys/devices/system/cpu"
-FAST_CORES = "/sys/devices/cpu_core/cpus"  # there only on Intel's hybrid processors
 CPUINFO_LIMIT_BYTES = 16 * 1024**2  # 2 KB for each CPU
-EFFICIENCY_BELOW = 0.75  # of the fastest core's rating; cores of one kind differ by less
 _MODEL = re.compile(r"^(?:model name|Model|cpu model|cpu)[ \t]*:[ \t]*(\S[^\n]{0,200})$", re.MULTILINE)
 _FLAGS = re.compile(r"^(?:flags|Features)[ \t]*:[ \t]*(\S.*)$", re.MULTILINE)
 _PROCESSOR = re.compile(r"^processor[ \t]*:[ \t]*\d", re.MULTILINE)

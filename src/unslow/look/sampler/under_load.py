@@ -56,6 +56,7 @@ def _gpu(gpu: GpuTelemetry, samples: int) -> GpuUnderLoad:
             event_reasons=reasons,
             pcie_generation_max_seen=_fact(gpu, "pcie_generation", _whole_high),
             pcie_width_max_seen=_fact(gpu, "pcie_width", _whole_high),
+            others_busy=_fact(gpu, "others_busy", _mean),
         )
     )
 

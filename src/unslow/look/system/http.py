@@ -121,6 +121,9 @@ def _exchange(
         connection.close()
         time_left(deadline, url)
         raise look_error(url, error) from error
+    except KeyboardInterrupt:
+        connection.close()
+        raise
     finally:
         late.cancel()
     if 300 <= response.status < 400:  # noqa: PLR2004 (the 3xx class)

@@ -1,19 +1,27 @@
 """The same door over a recording, and the recorder that makes one.
 
 A recording is a folder with `recording.jsonl`: one answer of the world a line, in the order in which it was given. A
-question asked twice is answered twice; after the last answer that one stays.
+question asked twice is answered twice; after the last answer that one stays. The clock answers with the first reading
+that came after the last answer, so that a version which looks at it more often than the one that recorded still sees
+each thing take the time it took. An answer that is as it was before is written as that, and a stream is packed.
 """
 
+import base64
+import binascii
+import zlib
+from bisect import bisect_right
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
 from unslow.facts.errors import UserError
 from unslow.facts.masking import masked_command, masked_environment, masked_text
 from unslow.facts.values import Absence
+from unslow.look.keys import hushed
 from unslow.look.system.door import (
     COMMAND_TIMEOUT_S,
     FILE_LIMIT_BYTES,
@@ -38,6 +46,8 @@ UNRECORDED = "secret "
 _MOST_SOCKETS = 100_000
 _SHORT = 200  # an error message; anything longer that is no JSON might hold a prompt
 LARGEST_RECORDING_BYTES = 256 * 1024**2
+LARGEST_STREAM_BYTES = 64 * 1024**2
+CLOCK = "clock"
 KEPT_VARIABLES = ("LLAMA_", "GGML_", "CUDA_", "HIP_", "ROCR_", "HSA_", "OLLAMA_", "OMP_", "GOMP_", "VLLM_")
 
 
@@ -50,6 +60,8 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
     absence: Absence = Absence.FAILED
     kind: ExchangeFailure | None = None
     """How an exchange with a server failed."""
+    again: bool = False
+    """Whether the answer is the one before."""
 
     def failure(self) -> LookError:
         """The error as it was raised."""
@@ -58,23 +70,40 @@ class Entry(msgspec.Struct, frozen=True, omit_defaults=True):
         return LookError(self.error, self.absence)
 
 
+class _Placed(NamedTuple):
+    """An answer, and which line of the recording it stands on."""
+
+    line: int
+    entry: Entry
+
+
 class RecordedSystem:
-    """Answers from a recording; what was never asked was never seen."""
+    """Answers from a recording; what was never asked was never seen. Any thread may ask."""
 
     def __init__(self, folder: Path) -> None:
-        self._answers: dict[str, deque[Entry]] = defaultdict(deque)
-        for entry in _entries(folder / INDEX):
-            self._answers[entry.question].append(entry)
+        self._answers: dict[str, deque[_Placed]] = defaultdict(deque)
+        for line, entry in enumerate(_entries(folder / INDEX)):
+            queue = self._answers[entry.question]
+            queue.append(_Placed(line, queue[-1].entry if entry.again and queue else entry))
+        self._clock = [(placed.line, placed.entry) for placed in self._answers.pop(CLOCK, ())]
+        self._lock = Lock()
+        self._at, self._seconds = -1, 0.0
 
     def holds(self, question: str) -> bool:
         """Whether the question was asked when this was recorded."""
         return question in self._answers
 
+    def _entry(self, question: str) -> Entry:
+        with self._lock:
+            queue = self._answers.get(question)
+            if not queue:
+                raise LookError(f"not in the recording: {question}", Absence.NOT_LOOKED)
+            line, entry = queue.popleft() if len(queue) > 1 else queue[0]
+            self._at = line
+        return entry
+
     def _next(self, question: str) -> Any:
-        queue = self._answers.get(question)
-        if not queue:
-            raise LookError(f"not in the recording: {question}", Absence.NOT_LOOKED)
-        entry = queue.popleft() if len(queue) > 1 else queue[0]
+        entry = self._entry(question)
         if entry.error:
             raise entry.failure()
         return entry.answer
@@ -116,8 +145,11 @@ class RecordedSystem:
         timeout_s: float = STREAM_TIMEOUT_S,
         silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:
-        lines = _as(list[tuple[float, str]], self._next(f"stream {url}"))
-        return (Line(seconds, text) for seconds, text in lines)
+        entry = self._entry(f"stream {url}")
+        for seconds, text in _unpacked(entry.answer):
+            yield Line(seconds, text)
+        if entry.error:
+            raise entry.failure()
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
         return self._next(f"ask {name}")
@@ -126,7 +158,13 @@ class RecordedSystem:
         return _as(str, self._next("now"))
 
     def clock(self) -> float:
-        return _as(float, self._next("clock"))
+        with self._lock:
+            if not self._clock:
+                raise LookError("not in the recording: the clock", Absence.NOT_LOOKED)
+            place = min(bisect_right(self._clock, self._at, key=lambda c: c[0]), len(self._clock) - 1)
+            self._at = max(self._at, self._clock[place][0])
+            self._seconds = max(self._seconds, _as(float, self._clock[place][1].answer))
+            return self._seconds
 
     def sleep(self, seconds: float) -> None:
         """No need to wait for what has already happened."""
@@ -138,17 +176,31 @@ class RecordedSystem:
 class Recorder:
     """A door that writes down every answer, masked, as it passes."""
 
-    def __init__(self, system: System, folder: Path) -> None:
+    def __init__(self, system: System, folder: Path, secrets: Sequence[str] = ()) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._system = system
+        self._system, self._secrets = system, tuple(secrets)
         self._file = (folder / INDEX).open("wb")
+        self._lock = Lock()
+        self._last: dict[str, int] = {}
 
     def close(self) -> None:
-        """End the recording."""
-        self._file.close()
+        """End the recording; whoever still asks is answered, and nothing of it written down."""
+        with self._lock:
+            self._file.close()
 
     def _write(self, entry: Entry) -> None:
-        self._file.write(msgspec.json.encode(entry) + b"\n")
+        text = self._hushed(msgspec.json.encode(entry).decode()).encode()
+        with self._lock:
+            if self._file.closed:
+                return
+            if self._last.get(entry.question) == hash(text):
+                text = msgspec.json.encode(Entry(entry.question, again=True))
+            else:
+                self._last[entry.question] = hash(text)
+            self._file.write(text + b"\n")
+
+    def _hushed(self, text: str) -> str:
+        return hushed(text, *self._secrets) if self._secrets else text
 
     def _keep(self, question: str, get: Callable[[], T], form: Callable[[T], Any] = lambda x: x) -> T:
         try:
@@ -207,15 +259,17 @@ class Recorder:
         timeout_s: float = STREAM_TIMEOUT_S,
         silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:
-        lines = []
+        lines, entry = [], Entry(f"stream {url}")
         try:
-            for line in self._system.stream(url, body, headers, timeout_s, silence_s):
-                lines.append((line.seconds, masked_text(line.text)))
+            for seconds, text in self._system.stream(url, body, headers, timeout_s, silence_s):
+                line = Line(round(seconds, 6), text)  # a microsecond is enough, and as much as is written down
+                lines.append((line.seconds, self._hushed(masked_text(line.text))))
                 yield line
         except LookError as error:
-            self._write(_failed(f"stream {url}", error))
+            entry = _failed(f"stream {url}", error)
             raise
-        self._write(Entry(f"stream {url}", lines))
+        finally:  # also where nobody wanted to hear the rest
+            self._write(msgspec.structs.replace(entry, answer=_packed(lines)))
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
         form = _hidden if name.startswith(UNRECORDED) else _masked_json
@@ -225,7 +279,7 @@ class Recorder:
         return self._keep("now", self._system.now)
 
     def clock(self) -> float:
-        return self._keep("clock", self._system.clock)
+        return self._keep(CLOCK, self._system.clock)
 
     def sleep(self, seconds: float) -> None:
         self._system.sleep(seconds)
@@ -260,6 +314,23 @@ def _as(kind: type[T], value: Any) -> T:
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
+        raise LookError(f"the recording does not fit: {error}") from error
+
+
+def _packed(lines: list[tuple[float, str]]) -> Any:
+    """The lines of a stream: hundreds of them that differ in a word each."""
+    return base64.b64encode(zlib.compress(msgspec.json.encode(lines), 9)).decode() if lines else []
+
+
+def _unpacked(answer: Any) -> list[tuple[float, str]]:
+    """The lines again, also those of a recording that has them as they are."""
+    if not isinstance(answer, str):
+        return _as(list[tuple[float, str]], answer or [])
+    try:
+        unpacking = zlib.decompressobj()
+        text = unpacking.decompress(base64.b64decode(answer, validate=True), LARGEST_STREAM_BYTES)
+        return msgspec.json.decode(text, type=list[tuple[float, str]])
+    except (binascii.Error, zlib.error, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise LookError(f"the recording does not fit: {error}") from error
 
 

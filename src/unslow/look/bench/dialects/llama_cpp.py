@@ -32,11 +32,26 @@ class Timings(msgspec.Struct):
     predicted_n: Count
     predicted_ms: Amount
     cache_n: Count = 0
+    draft_n: Count = 0
+    draft_n_accepted: Count = 0
 
 
 def ask(system: System, target: Target, question: Question, heard: Heard) -> Reply:
-    """One request for that many tokens, timed by the server and by this clock."""
-    server, body = target.server(system), body_of(target, question)
+    """One request for that many tokens, timed by the server and by this clock.
+
+    A server that binds every answer to a grammar fails where one goes on past its end: then it may end there.
+    """
+    try:
+        return _ask(system, target, question, heard, {})
+    except ExchangeError as error:
+        if error.kind != "error" or "grammar" not in error.why or not heard.arrivals:
+            raise
+    heard.forget()
+    return _ask(system, target, question, heard, {"ignore_eos": False})
+
+
+def _ask(system: System, target: Target, question: Question, heard: Heard, changes: dict[str, Any]) -> Reply:
+    server, body = target.server(system), body_of(target, question) | changes
     if question.stream:
         timings = listen(server.stream(_PATH, body, question.deadline_s, question.silence_s), heard)
         return reply_of(parse_timings(timings), question, heard, heard.last_s)
@@ -52,8 +67,9 @@ def body_of(target: Target, question: Question) -> dict[str, Any]:
         "n_predict": question.tokens,
         "stream": question.stream,
         "ignore_eos": True,
-        "cache_prompt": question.keep,
     }
+    if not question.cache_as_set:
+        body["cache_prompt"] = question.keep
     if target.model:
         body["model"] = target.model  # a router wants it, a server alone does not mind
     if question.slot is not None:
@@ -100,4 +116,6 @@ def reply_of(times: Timings, question: Question, heard: Heard, total_s: float) -
         server_prefill_s=times.prompt_ms / 1000,
         server_decode_s=times.predicted_ms / 1000,
         text=heard.text,
+        drafted_tokens=times.draft_n,
+        accepted_tokens=min(times.draft_n_accepted, times.draft_n),
     )

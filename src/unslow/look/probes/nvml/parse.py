@@ -14,6 +14,7 @@ SOURCE = "nvml"
 _NOT_AVAILABLE = 2**64 - 1  # NVML_VALUE_NOT_AVAILABLE as an unsigned 64-bit number
 _MOST_PID = 2**32
 _PSTATE_UNKNOWN = 32  # NVML_PSTATE_UNKNOWN
+_NO_SUCH_LINK = "NVMLError_NotSupported"
 _NO_SUCH_QUESTION = ("NVMLError_NotSupported", "NVMLError_FunctionNotFound", "AttributeError")
 
 
@@ -30,7 +31,8 @@ def _gpu(index: int, answers: dict[str, Any], raw: dict[str, Any]) -> Gpu:
     if "error" in answers:
         return gpu_without_facts(index, _unknown(answers["error"]), vendor=vendor, driver=driver)
     facts = {name: _fact(answers.get(question), convert) for name, (question, convert) in _FACTS.items()}
-    return nvidia_gpu(index, SOURCE, {**facts, "driver": driver, "processes": _processes(answers, raw)})
+    others = {"driver": driver, "nvlinks_active": _nvlinks(answers), "processes": _processes(answers, raw)}
+    return nvidia_gpu(index, SOURCE, {**facts, **others})
 
 
 def _fact(answer: Any, convert: Callable[[Any], Any]) -> Fact[Any]:
@@ -52,6 +54,15 @@ def _unknown(error: Any) -> Unknown:
         return not_supported(f"{SOURCE}: {words or kind}")
     hint = "ask as root" if kind == "NVMLError_NoPermission" else ""
     return failed(f"{SOURCE}: {words or kind}", hint)
+
+
+def _nvlinks(answers: dict[str, Any]) -> Fact[Any]:
+    """Links that are up; a card that does not support the first one has none, while an old driver can't say."""
+    answer = answers.get("nvlinks_active")
+    refused = str(answer.get("error", "")) if isinstance(answer, dict) else ""
+    if refused.startswith(_NO_SUCH_LINK):
+        return reported(0, f"{SOURCE}: NVLink is not supported")
+    return _fact(answer, _as_it_is)
 
 
 def _reserved(memory: dict[str, int]) -> Any:
@@ -107,7 +118,6 @@ _FACTS: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "pcie_width_max": ("pcie_width_max", _as_it_is),
     "pcie_transmit_bytes_per_s": ("pcie_transmit_kb_per_s", _scaled(KB)),
     "pcie_receive_bytes_per_s": ("pcie_receive_kb_per_s", _scaled(KB)),
-    "nvlinks_active": ("nvlinks_active", _as_it_is),
     "ecc": ("ecc_mode", lambda modes: modes[0] == 1),
     "mig": ("mig_mode", lambda modes: modes[0] == 1),
 }

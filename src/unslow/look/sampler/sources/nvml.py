@@ -8,6 +8,8 @@ from unslow.facts.units import KB, MHZ
 from unslow.facts.values import Absence
 from unslow.look.logs.nvidia_reasons import reason_names
 from unslow.look.probes.nvml.query import MOST_GPUS, Nvml
+from unslow.look.processes import families
+from unslow.look.sampler.others_busy import OthersBusy
 from unslow.look.sampler.reading import REASON_BITS, SELDOM_S, Device, Rate, Reading
 from unslow.look.system import Live, LookError
 
@@ -20,13 +22,16 @@ _MEMBERS = ("dVal", "uiVal", "ulVal", "ullVal", "sllVal", "siVal", "usVal")
 Ask = Callable[[Nvml, Any], float]
 
 
-def open_readings(live: Live, _pids: Collection[int], closing: ExitStack) -> list[Reading]:
+def open_readings(live: Live, pids: Collection[int], closing: ExitStack) -> list[Reading]:
     """The readings of every GPU; LookError where NVML can't be used, or lists none."""
-    return list(readings_of(live.library("pynvml"), closing))
+    return list(readings_of(live.library("pynvml"), closing, families(live, pids)))
 
 
-def readings_of(nvml: Nvml, closing: ExitStack) -> Iterator[Reading]:
-    """The readings of every GPU that this NVML lists; one that does not answer does not hide the others."""
+def readings_of(nvml: Nvml, closing: ExitStack, own: Collection[int] = ()) -> Iterator[Reading]:
+    """The readings of every GPU that this NVML lists; one that does not answer does not hide the others.
+
+    `own` are the runtime's processes, without which nobody can be told from others.
+    """
     try:
         nvml.nvmlInit()
     except Exception as error:
@@ -40,6 +45,9 @@ def readings_of(nvml: Nvml, closing: ExitStack) -> Iterator[Reading]:
             yield _lost(index, str(error))
         else:
             yield from _readings(nvml, gpu, device)
+            if own:
+                read = OthersBusy(nvml, gpu, own).read
+                yield _reading(device, "work of other processes", ("others_busy",), read, SELDOM_S)
 
 
 def _readings(nvml: Nvml, gpu: Any, device: Device) -> Iterator[Reading]:

@@ -6,7 +6,7 @@ from contextlib import ExitStack, suppress
 from math import nan
 
 from unslow.look.kernel.cpu_time import TICKS_PER_S, read_own_pid
-from unslow.look.processes import read_processes, started_by
+from unslow.look.processes import families
 from unslow.look.sampler.reading import CORE, Rate, Reading
 from unslow.look.system import Live, LookError
 
@@ -99,16 +99,6 @@ def _this_program(live: Live, family: Collection[int]) -> Collection[str]:
     with suppress(LookError):
         return () if read_own_pid(live) in family else ("self",)
     return ()
-
-
-def families(live: Live, pids: Collection[int]) -> list[int]:
-    """The processes and all that they started."""
-    try:
-        processes = read_processes(live) if pids else ()
-    except LookError:
-        return list(pids)
-    roots = [process for process in processes if process.pid in set(pids)]
-    return list(dict.fromkeys([*pids, *(child.pid for root in roots for child in started_by(root, processes))]))
 
 
 def parse_cores(text: bytes) -> list[bytes]:

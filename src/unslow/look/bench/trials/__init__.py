@@ -1,0 +1,32 @@
+"""What can be measured of a server beyond its usual speed: one file for each trial, found by presence.
+
+Every file has `perform(system, target, plan, progress) -> Run`: a run in which only the facts of that trial are filled,
+those that it could not learn as Unknown with the reason. A trial raises nothing but KeyboardInterrupt. It asks the
+server only for answers that a client would ask for: nothing is loaded, resized or evicted. Its name, its costs and what
+it is good for are in `unslow.think.measuring`.
+"""
+
+import importlib
+import pkgutil
+from functools import cache
+from typing import Protocol
+
+from unslow.facts.run import Run
+from unslow.look.bench.completions import Progress
+from unslow.look.bench.guest import Plan, Target
+from unslow.look.system import System
+
+
+class Perform(Protocol):
+    """A trial of a server."""
+
+    def __call__(self, system: System, target: Target, plan: Plan, progress: Progress) -> Run:
+        """A run with the facts of this trial."""
+        ...
+
+
+@cache
+def trials() -> dict[str, Perform]:
+    """Every trial by its name."""
+    names = [m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_")]
+    return {name: importlib.import_module(f"{__name__}.{name}").perform for name in names}

@@ -1,0 +1,173 @@
+"""What a busy server does for others: looks at its work four times a second, and sends it nothing to do."""
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
+from itertools import pairwise
+from typing import NamedTuple, TypeVar
+
+from unslow.facts.bounded import bounded
+from unslow.facts.run import Run, SeenPrompt, Traffic
+from unslow.facts.values import Absence, Fact, Known, estimated, measured, not_found, reported
+from unslow.look.bench.completions import Progress
+from unslow.look.bench.guest import Plan, Target
+from unslow.look.bench.observe import Counted, Decoding, parse_counted_speed, parse_speed
+from unslow.look.bench.trials._work import Asked, Work, read_work
+from unslow.look.system import LookError, System, unknown
+
+EVERY_S = 0.25
+MOST_LOOKS = 120
+_FEWEST_TOKENS, _SHORTEST_S = 8, 1.0
+T = TypeVar("T", bound=Hashable)
+
+
+class Look(NamedTuple):
+    """The work at one moment."""
+
+    at_s: float
+    work: Work
+
+
+def perform(system: System, target: Target, plan: Plan, progress: Progress) -> Run:
+    """The traffic while it was watched, and the speed of a request that was answered alone."""
+    try:
+        looks = _looks(system, target, plan, progress)
+    except LookError as error:
+        return Run(traffic=unknown(error))
+    source = f"{len(looks)} looks at {looks[-1].work.source}"
+    return bounded(Run(traffic=measured(traffic_of(looks), source), decode_tokens_per_s=speed_alone(looks, source)))
+
+
+def _looks(system: System, target: Target, plan: Plan, progress: Progress) -> list[Look]:
+    """At least two; a server that fails on the way has shown what it has shown by then."""
+    start, looks = system.clock(), [_look(system, target)]
+    while len(looks) < MOST_LOOKS and looks[-1].at_s - start < plan.watch_s:
+        progress("watching the requests that it answers", (looks[-1].at_s - start) / plan.watch_s)
+        system.sleep(EVERY_S)
+        try:
+            looks.append(_look(system, target))
+        except LookError:
+            if len(looks) == 1:
+                raise
+            break
+    return looks
+
+
+def _look(system: System, target: Target) -> Look:
+    work = read_work(system, target)
+    if work.running is None:
+        why = f"{work.source} does not tell how many requests are answered"
+        raise LookError(why, Absence.NOT_SUPPORTED, "run unslow on its machine, as a user who may see its processes")
+    return Look(system.clock(), work)
+
+
+def traffic_of(looks: Sequence[Look]) -> Traffic:
+    """Means, growth and maxima over the looks."""
+    works = [look.work for look in looks]
+    running = [work.running for work in works if work.running is not None]
+    waiting = [work.waiting for work in works if work.waiting is not None]
+    return Traffic(
+        seconds=looks[-1].at_s - looks[0].at_s,
+        looks=len(looks),
+        running=sum(running) / len(running),
+        waiting=sum(waiting) / len(waiting) if waiting else 0.0,
+        counts_waiting=len(waiting) == len(works),
+        tokens_per_s=_tokens_per_s(looks),
+        preemptions=_preemptions(works),
+        cache_used=_largest([work.cache_used for work in works], works[-1].source),
+        loads=_loads(works),
+        top_k=_usual(works, lambda asked: asked.top_k),
+        grammar=_usual(works, lambda asked: asked.grammar),
+        logprobs=_usual(works, lambda asked: asked.logprobs),
+        prompts=_prompts(works),
+    )
+
+
+def _prompts(works: Sequence[Work]) -> Fact[tuple[SeenPrompt, ...]]:
+    """The prompt of every task that was seen twice, as it was last: at first its slot may still show the one before."""
+    if all(work.prompts is None for work in works):
+        return not_found(f"{works[-1].source} does not show what it still has of a prompt")
+    seen = [prompt for work in works for prompt in work.prompts or ()]
+    looks, last = Counter(prompt.task for prompt in seen), {prompt.task: prompt for prompt in seen}
+    known = (last[task] for task, count in looks.items() if count > 1)
+    prompts = (SeenPrompt(slot=p.slot, tokens=p.tokens, cached_tokens=p.cached_tokens) for p in known)
+    return measured(tuple(prompts), works[-1].source)
+
+
+def _tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
+    """Of all requests together: by the growth of a counter or of the answers in the slots, else as the server says."""
+    first, last = looks[0], looks[-1]
+    seconds, source = last.at_s - first.at_s, last.work.source
+    said = [look.work.tokens_per_s for look in looks if look.work.tokens_per_s is not None]
+    if said:
+        return reported(sum(said) / len(said), source)
+    if seconds <= 0:
+        return not_found("no time passed between two looks")
+    if first.work.tokens is not None and last.work.tokens is not None:
+        return measured(max(0.0, last.work.tokens - first.work.tokens) / seconds, source)
+    if first.work.decoding is None:
+        return not_found(f"{source} does not count tokens")
+    # what an answer still got between the last look at it and its end is not seen
+    return estimated(sum(_grown(one.work, two.work) for one, two in pairwise(looks)) / seconds, source)
+
+
+def _grown(one: Work, two: Work) -> int:
+    """Tokens of all answers between two looks; one that began meanwhile brings all that it has."""
+    before, after = one.decoding or {}, two.decoding or {}
+    same = {slot: now.tokens - before[slot].tokens for slot, now in after.items() if _goes_on(before, after, slot)}
+    return sum(max(0, same.get(slot, now.tokens)) for slot, now in after.items())
+
+
+def _goes_on(before: dict[int, Decoding], after: dict[int, Decoding], slot: int) -> bool:
+    return slot in before and before[slot].task == after[slot].task
+
+
+def _preemptions(works: Sequence[Work]) -> Fact[int]:
+    first, last = works[0].preemptions, works[-1].preemptions
+    if first is None or last is None:
+        return not_found(f"{works[-1].source} does not count preemptions")
+    return measured(max(0, int(last - first)), works[-1].source)
+
+
+def _largest(values: Sequence[float | None], source: str) -> Fact[float]:
+    known = [value for value in values if value is not None]
+    return reported(max(known), source) if known else not_found(f"{source} does not tell how full its cache is")
+
+
+def _loads(works: Sequence[Work]) -> Fact[int]:
+    """What is there at a look and was not at the one before."""
+    known = [work.loaded for work in works if work.loaded is not None]
+    if len(known) < 2:  # noqa: PLR2004 (a change has two ends)
+        return not_found(f"{works[-1].source} does not tell what is loaded")
+    return measured(sum(len(after - before) for before, after in pairwise(known)), works[-1].source)
+
+
+def _usual(works: Sequence[Work], value: Callable[[Asked], T | None]) -> Fact[T]:
+    """What most of the requests in work ask for."""
+    found = Counter(v for work in works for asked in work.asked if (v := value(asked)) is not None)
+    if not found:
+        return not_found(f"{works[-1].source} does not tell what the requests ask for")
+    return reported(found.most_common(1)[0][0], works[-1].source)
+
+
+def speed_alone(looks: Sequence[Look], source: str) -> Fact[float]:
+    """Tokens per second of a request while it was the only one; unknown where none was, for long enough."""
+    tokens = seconds = 0.0
+    why: Fact[float] = not_found("no request was being answered alone for long enough")
+    for one, two in pairwise(looks):
+        took = two.at_s - one.at_s
+        alone = _alone(one.work, two.work, took)
+        if isinstance(alone, Known):
+            tokens, seconds = tokens + alone.value * took, seconds + took
+        else:
+            why = alone
+    if tokens < _FEWEST_TOKENS or seconds < _SHORTEST_S:
+        return why
+    return measured(tokens / seconds, source)
+
+
+def _alone(one: Work, two: Work, seconds: float) -> Fact[float]:
+    if one.decoding is not None and two.decoding is not None:
+        return parse_speed(one.decoding, two.decoding, seconds, two.source)
+    if one.tokens is None or two.tokens is None or one.running is None or two.running is None:
+        return not_found(f"{two.source} does not count tokens")
+    return parse_counted_speed(Counted(one.tokens, one.running), Counted(two.tokens, two.running), seconds, two.source)

@@ -1,0 +1,133 @@
+"""The machine through a door that closes: when the time is up, or when the user has seen enough.
+
+What is being asked then ends with a LookError like any other, so that whoever asks keeps what it has. A second wish to
+stop is a KeyboardInterrupt wherever it comes.
+"""
+
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from math import inf
+from typing import Any
+
+from unslow.facts.values import Absence
+from unslow.look.system.door import HTTP_TIMEOUT_S, SILENCE_S, STREAM_TIMEOUT_S, Answer, Line, LookError
+from unslow.look.system.live import LiveSystem
+
+LATE = "the time for measuring was over"
+STOPPED = "it was stopped"
+_LEAST_S = 0.05
+
+
+def was_closed(error: LookError) -> bool:
+    """Whether it was the door that ended an exchange, and not the server."""
+    return error.why in (LATE, STOPPED)
+
+
+class ClosingSystem(LiveSystem):
+    """Any thread may ask; only the main one is stopped in the middle of what it does."""
+
+    def __init__(self, named_hosts: Sequence[str] = ()) -> None:
+        super().__init__(named_hosts)
+        self.concluding = False
+        """Whether all is asked and only the answer is missing: a wish to stop then changes nothing."""
+        self._closes_at = inf
+        self._stops = 0
+        self._listening, self._waiting = 0, False
+
+    def close_in(self, seconds: float) -> None:
+        """Answer nothing after so many seconds."""
+        self._closes_at = time.monotonic() + seconds
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the user has seen enough."""
+        return self._stops > 0
+
+    @property
+    def is_stopped_once(self) -> bool:
+        """Whether so, and what is known until now is still wanted."""
+        return self._stops == 1
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the time is up."""
+        return time.monotonic() >= self._closes_at
+
+    def stop(self) -> None:
+        """Close now; called from a signal handler, so it comes in the middle of anything."""
+        self._stops += 1
+        listens = self._listening > 0 and not self._waiting  # and looks at the door with the next line
+        if self._stops > 1 or not (self.concluding or listens):
+            raise KeyboardInterrupt
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        body: Any = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = HTTP_TIMEOUT_S,
+    ) -> Answer:
+        self._check()
+        return super().request(method, url, body, headers, min(timeout_s, self._left_s()))
+
+    def stream(
+        self,
+        url: str,
+        body: Any,
+        headers: Mapping[str, str] | None = None,
+        timeout_s: float = STREAM_TIMEOUT_S,
+        silence_s: float = SILENCE_S,
+    ) -> Iterator[Line]:
+        self._check()
+        left = self._left_s()
+        lines = super().stream(url, body, headers, min(timeout_s, left), min(silence_s, left))
+        if threading.current_thread() is not threading.main_thread():
+            yield from self._while_open(lines)
+            return
+        self._listening += 1
+        try:
+            yield from self._while_open(self._stoppable(lines))
+        finally:
+            self._listening -= 1
+
+    def _while_open(self, lines: Iterator[Line]) -> Iterator[Line]:
+        try:
+            for line in lines:
+                self._check()
+                yield line
+        except LookError:
+            self._check()  # one that was cut off for the hour is late, not silent
+            raise
+
+    def _stoppable(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """The lines; being stopped while waiting for one closes the door."""
+        while True:
+            try:
+                self._waiting = True
+                line = next(lines, None)
+            except KeyboardInterrupt:
+                if self._stops > 1:
+                    raise
+                raise LookError(STOPPED, Absence.NOT_LOOKED) from None
+            finally:
+                self._waiting = False
+            if line is None:
+                return
+            yield line
+
+    def sleep(self, seconds: float) -> None:
+        super().sleep(max(0.0, min(seconds, self._left_s())))
+
+    def live(self) -> "ClosingSystem":
+        return self
+
+    def _left_s(self) -> float:
+        return max(_LEAST_S, self._closes_at - time.monotonic())
+
+    def _check(self) -> None:
+        if self.is_stopped and not self.concluding:
+            raise LookError(STOPPED, Absence.NOT_LOOKED)
+        if self.is_late:
+            raise LookError(LATE, Absence.NOT_LOOKED, "give it more time with --thorough")
