@@ -10,12 +10,28 @@ from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import cpus_of
 from unslow.think.predict import Prediction
 
+PRESSURE = "cpu_pressure"
+"""The share of the time in which something on the machine waited for a CPU, by the kernel's own count."""
+
+
+def pressure(case: Case) -> float | None:
+    """How much of the time somebody waited for a CPU while tokens were generated; None where nobody looked."""
+    seen = case.run.telemetry
+    phases = seen.value.phases if isinstance(seen, Known) else ()
+    stat = next((p.host.get(PRESSURE) for p in phases if p.phase == "decode" and p.samples), None)
+    return min(1.0, max(0.0, stat.mean)) if stat else None
+
 
 def stalled_share(case: Case, token_s: float) -> float:
-    """The share of a token's time in which some thread waits; 0 where nobody counted."""
+    """The share of a token's time in which some thread waits; 0 where nobody counted.
+
+    Without a count of the runtime's own threads it is that of the whole machine, which is the most that it can be.
+    """
     waited = case.run.waiting_for_cpu_s_per_token
-    if not isinstance(waited, Known) or token_s <= 0:
+    if token_s <= 0:
         return 0.0
+    if not isinstance(waited, Known):
+        return pressure(case) or 0.0
     threads = max(1, case.runtime.threads.value_or(1))
     return float(1 - (1 - min(1.0, waited.value / (threads * token_s))) ** threads)
 

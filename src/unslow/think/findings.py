@@ -1,82 +1,208 @@
-"""What was found, priced: time lost, speed gained, and which remedies are worth turning a knob for."""
+"""What was found, priced: time lost, speed gained, what follows from what, and which remedies are worth it."""
 
-import statistics
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
 
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, Origin, Unknown
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Found, Remedy
-from unslow.think.predict import DECODE, Prediction, predict
-from unslow.think.report import Cost, Evidence, Finding, Fix
+from unslow.think.chains import consequences
+from unslow.think.confidence import confidence
+from unslow.think.first_token import FIRST_TOKEN, first_token_cured
+from unslow.think.found_parts import found_parts
+from unslow.think.phases import Outlook, Pace, slow_phase
+from unslow.think.physics.interval import Interval
+from unslow.think.predict import DECODE, PREFILL, Prediction
+from unslow.think.pricing import Price, Together, alone, is_of_the_rest, start_s, time_with
+from unslow.think.report import Cost, Expected, Finding, Fix
+from unslow.think.waits import answer_tokens
 
-_TRUST = {Origin.MEASURED: 0.95, Origin.REPORTED: 0.9, Origin.DATASHEET: 0.8, Origin.TOLD: 0.7, Origin.ESTIMATED: 0.6}
 WORTH_TRYING = 1.03
 """A remedy that is predicted to gain less is not offered."""
+CONTENDED = "cpu_contended"
+"""The cause of which the kernel itself counts the time: it is a part already."""
+_METRIC = {"decode": DECODE, "prefill": PREFILL}
 
 
-def priced_findings(
-    case: Case, found: dict[str, Found], now: Prediction | Unknown, measured: Known[float] | Unknown
-) -> tuple[Finding, ...]:
-    """Root causes first, then the most costly; where no price is known, the surest."""
-    findings = [_finding(case, name, answer, now, measured, found) for name, answer in found.items()]
-    explained = {e for f in findings for e in f.explains}
-    cost = {f.cause: f.cost.seconds if f.cost else 0.0 for f in findings}
-    return tuple(sorted(findings, key=lambda f: (f.cause in explained, -cost[f.cause], -f.confidence)))
+class _Priced(NamedTuple):
+    """A cause that is there, its price by itself, and the seconds of a request that it stands for."""
+
+    found: Found
+    phase: str
+    price: Price
+    request_s: float
 
 
-def _finding(
-    case: Case,
-    name: str,
-    answer: Found,
-    now: Prediction | Unknown,
-    measured: Known[float] | Unknown,
-    found: dict[str, Found],
-) -> Finding:
-    cause = all_causes()[name]
-    with_s = (
-        1 / measured.value if isinstance(measured, Known) else now.seconds.mid if isinstance(now, Prediction) else None
+def priced_findings(case: Case, found: dict[str, Found], outlook: Outlook) -> tuple[Finding, ...]:
+    """Roots first, those that cost a request most before others; then what follows from them, which has no price."""
+    found = _with_parts(case, found, outlook)
+    priced = {name: _priced(case, name, answer, outlook) for name, answer in found.items()}
+    explains = consequences(found, sorted(priced, key=lambda name: (-priced[name].request_s, name)))
+    explained = {e for others in explains.values() for e in others}
+    findings = [_finding(case, name, priced[name], explains[name], outlook) for name in found]
+    first = slow_phase(case, outlook.times)
+    roots = sorted(
+        (f for f in findings if f.cause not in explained),
+        key=lambda f: (-_stands_for(f, priced), f.phase != first, -(f.speedup or 1.0), -f.confidence),
     )
-    cost, speedup = _price(case, answer, with_s)
-    explains = cause.explains if answer.explains is None else answer.explains
+    after = sorted((f for f in findings if f.cause in explained), key=_after(roots))
+    return (*_together(case, roots, priced, outlook), *(msgspec.structs.replace(f, cost=None) for f in after))
+
+
+def worthy_findings(
+    case: Case, found: dict[str, Found], outlook: Outlook
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """The findings, and apart from them what would stand first and costs nothing: that is not why it is slow."""
+    left, costless = dict(found), list[Finding]()
+    findings = priced_findings(case, left, outlook)
+    while findings and _is_costless(findings[0], outlook):
+        costless.append(findings[0])
+        del left[findings[0].cause]
+        findings = priced_findings(case, left, outlook)
+    return findings, tuple(costless)
+
+
+def _is_costless(finding: Finding, outlook: Outlook) -> bool:
+    """Whether a root gains nothing by itself, in a phase that was measured."""
+    pace = outlook.pace_of(finding.phase)
+    measured = pace is not None and pace.measured_s is not None
+    return measured and finding.cost is not None and finding.speedup is not None and finding.speedup < WORTH_TRYING
+
+
+def _with_parts(case: Case, found: dict[str, Found], outlook: Outlook) -> dict[str, Found]:
+    """What was found, and no dearer than its part of the time, where it has one of its own."""
+    parts = found_parts(case, found, outlook.decode)
+    lost = {name: Cost(seconds=seconds, per="token") for name, (_, seconds) in parts.items()}
+    return {
+        name: answer._replace(lost=lost[name]) if name in lost and not answer.lost and not answer.speedup else answer
+        for name, answer in found.items()
+    }
+
+
+def _priced(case: Case, name: str, found: Found, outlook: Outlook) -> _Priced:
+    phase = all_causes()[name].phase
+    price = alone(case, found, phase, outlook)
+    # a load that is not repeated is no part of a request
+    once = phase == "load" and outlook.time_of("load") is None
+    return _Priced(found, phase, price, 0.0 if once else _in_a_request(case, price.cost))
+
+
+def _in_a_request(case: Case, cost: Cost | None) -> float:
+    if cost is None:
+        return 0.0
+    return cost.seconds * (1.0 if cost.per == "request" else answer_tokens(case))
+
+
+def _stands_for(finding: Finding, priced: dict[str, _Priced]) -> float:
+    """The seconds of a request that a root stands for: its own, or the most of what follows from it."""
+    return max(priced[name].request_s for name in (finding.cause, *finding.explains))
+
+
+def _after(roots: Sequence[Finding]) -> Callable[[Finding], tuple[int, int]]:
+    """The place of what follows: by its root, then by how near it is to that."""
+    places = {e: (i, j) for i, root in reversed(list(enumerate(roots))) for j, e in enumerate(root.explains)}
+    return lambda finding: places[finding.cause]
+
+
+def _together(
+    case: Case, roots: Sequence[Finding], priced: dict[str, _Priced], outlook: Outlook
+) -> tuple[Finding, ...]:
+    """The roots with what each saves beside those before it."""
+    left = {phase: Together(case, phase, outlook) for phase in {priced[f.cause].phase for f in roots}}
+    return tuple(
+        msgspec.structs.replace(f, cost=left[priced[f.cause].phase].cured(_priced_by(f, priced))) for f in roots
+    )
+
+
+def _priced_by(root: Finding, priced: dict[str, _Priced]) -> Found:
+    """What the price of a root is reckoned from: itself, else the dearest of its phase that follows from it."""
+    own = priced[root.cause]
+    if own.price.cost or own.price.speedup:
+        return own.found
+    after = [priced[name] for name in root.explains if priced[name].phase == own.phase]
+    return max((own, *after), key=lambda one: one.request_s).found
+
+
+def _finding(case: Case, name: str, priced: _Priced, explains: tuple[str, ...], outlook: Outlook) -> Finding:
+    found, pace = priced.found, outlook.pace_of(priced.phase)
+    cured = pace.predict(case, found.cure) if pace and found.cure else None
     return Finding(
         cause=name,
-        title=cause.title,
-        confidence=_confidence(answer.evidence),
-        because=answer.because,
-        evidence=answer.evidence,
-        explains=tuple(e for e in explains if e in found),
-        cost=cost,
-        speedup=speedup,
-        fixes=_fixes(case, answer, now),
+        title=all_causes()[name].title,
+        phase=priced.phase,
+        confidence=confidence(case, found.evidence, pace, cured),
+        because=found.because,
+        evidence=found.evidence,
+        explains=explains,
+        cost=priced.price.cost,
+        speedup=priced.price.speedup,
+        fixes=_with_first_token(_fixes(case, priced, outlook), first_token_cured(case, (name,), outlook)),
     )
 
 
-def _price(case: Case, answer: Found, with_s: float | None) -> tuple[Cost | None, float | None]:
-    """What the cause costs for a token, and how much faster it would be: as tried, else as physics has it."""
-    without = predict(case, answer.cure) if answer.cure and not answer.speedup else None
-    speedup = answer.speedup
-    if with_s and isinstance(without, Prediction):
-        speedup = max(1.0, with_s / without.seconds.mid)
-    cost = Cost(seconds=with_s * (1 - 1 / speedup), per="token") if with_s and speedup else None
-    return cost, speedup
+def _with_first_token(fixes: tuple[Fix, ...], soon: Interval | None) -> tuple[Fix, ...]:
+    """The fixes with how soon the first token then comes, where the cause is about that."""
+    if soon is None:
+        return fixes
+    return tuple(msgspec.structs.replace(f, predicted={**f.predicted, FIRST_TOKEN: soon.mid}) for f in fixes)
 
 
-def _fixes(case: Case, answer: Found, now: Prediction | Unknown) -> tuple[Fix, ...]:
+def _fixes(case: Case, priced: _Priced, outlook: Outlook) -> tuple[Fix, ...]:
     """The remedies that are worth it, the one that gains most first; those without a price last."""
-    fixes = [_fix(case, remedy) for remedy in answer.remedies]
-    least = now.tokens_per_s.mid * WORTH_TRYING if isinstance(now, Prediction) else 0.0
-    worth = [f for f in fixes if f.predicted.get(DECODE, least) >= least or len(fixes) == 1]
-    return tuple(sorted(worth, key=lambda f: -f.predicted.get(DECODE, 0.0)))
+    phase, remedies = priced.phase, priced.found.remedies
+    metric, fixes = _METRIC.get(phase, DECODE), [_fix(case, remedy, priced, outlook) for remedy in remedies]
+    now_s = start_s(phase if phase in _METRIC else "decode", outlook)
+    least = WORTH_TRYING / now_s if now_s else 0.0
+    worth = [f for f in fixes if f.predicted.get(metric, least) >= least or len(fixes) == 1]
+    return tuple(sorted(worth, key=lambda f: -f.predicted.get(metric, 0.0)))
 
 
-def _fix(case: Case, remedy: Remedy) -> Fix:
-    then = predict(case, remedy.cure) if remedy.cure else None
-    predicted = {DECODE: then.tokens_per_s.mid} if isinstance(then, Prediction) else {}
+def _fix(case: Case, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:
+    pace = outlook.pace_of(priced.phase) or outlook.decode
+    deep = priced.price.cost is not None and priced.price.cost.depth_tokens is not None  # the pace is of the start
+    then_s = time_with(case, pace, remedy.cure) if remedy.cure and not deep else None
+    if then_s and pace.measured_s and isinstance(pace.best, Prediction):  # no knob gives more than all of them
+        then_s = max(then_s, min(pace.best.seconds.mid, pace.measured_s))
+    if then_s and remedy.cure and is_of_the_rest(case, pace, remedy.cure):
+        then_s = max(then_s, _least_by_itself(priced, pace))
     change = remedy.change
     plain = change.value if isinstance(change.value, str | int | float | bool) else None
+    predicted = {_METRIC.get(priced.phase, DECODE): 1 / then_s} if then_s else {}
     return Fix(knob=str(change.knob), value=plain, why=change.why, risk=remedy.risk, predicted=predicted)
 
 
-def _confidence(evidence: tuple[Evidence, ...]) -> float:
-    """As sure as its facts are on average."""
-    return statistics.fmean(_TRUST[Origin(e.origin)] for e in evidence) if evidence else 0.5
+def beyond_physics(
+    case: Case, found: dict[str, Found], findings: Sequence[Finding], outlook: Outlook
+) -> dict[str, float]:
+    """Seconds of a token by the title of a cause: what was found of which neither physics nor a watch has a part."""
+    own = {CONTENDED, *found_parts(case, found, outlook.decode)}
+    costs = {f.cause: (f.title, f.cost) for f in findings if f.cost and f.phase == "decode" and f.cause not in own}
+    return {
+        f"{title[0].lower()}{title[1:]}": cost.seconds
+        for name, (title, cost) in costs.items()
+        if cost.per == "token" and cost.depth_tokens is None and not _is_seen(case, found[name], outlook.decode)
+    }
+
+
+def _is_seen(case: Case, found: Found, pace: Pace) -> bool:
+    """Whether physics has a part of the time that is gone with the cause."""
+    return found.cure is not None and not is_of_the_rest(case, pace, found.cure)
+
+
+def promising_no_more(finding: Finding, expected: Expected) -> Finding:
+    """The finding with fixes that promise no more than is achievable with all of them."""
+    most = {metric: expected.achievable[metric].mid for metric in (DECODE, PREFILL) if metric in expected.achievable}
+    fixes = [
+        msgspec.structs.replace(f, predicted={m: min(v, most.get(m, v)) for m, v in f.predicted.items()})
+        for f in finding.fixes
+    ]
+    return msgspec.structs.replace(finding, fixes=tuple(fixes))
+
+
+def _least_by_itself(priced: _Priced, pace: Pace) -> float:
+    """The time that is left without a cause of which it is known what it takes; 0 where it is not."""
+    cost = priced.price.cost
+    known = (priced.found.lost or priced.found.speedup) and cost and cost.per == pace.per
+    return max(0.0, pace.measured_s - cost.seconds) if known and cost and pace.measured_s else 0.0

@@ -6,27 +6,22 @@ from functools import reduce
 import msgspec
 
 from unslow.facts.snapshot import Case, Snapshot
-from unslow.facts.values import Known, MissingFactError, Unknown
+from unslow.facts.values import NOT_LOOKED, Known, MissingFactError, Unknown
 from unslow.think.adapt.vram import available_vram_bytes, gpus_of, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
-from unslow.think.budget import decode_budget, slow_phase
+from unslow.think.budget import budget
 from unslow.think.causes import all_causes
-from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, Suspected, missing_need
+from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, Suspected, missing_need, ruled_out_at_once
+from unslow.think.chains import Answers, can_fail_a_load, settled
 from unslow.think.checklist import checklist
-from unslow.think.findings import priced_findings
-from unslow.think.predict import DECODE, Prediction, measured_rate, predict
+from unslow.think.findings import beyond_physics, promising_no_more, worthy_findings
+from unslow.think.first_token import FIRST_TOKEN, first_token_cured, first_token_now
+from unslow.think.phases import NOTICED_S, Outlook, Pace, losing_phases, outlook, slow_phase
+from unslow.think.physics.interval import Interval
+from unslow.think.predict import DECODE, PREFILL, Prediction, predict
+from unslow.think.pricing import time_with
 from unslow.think.quotes import quoted
-from unslow.think.report import (
-    BudgetPart,
-    Contradicted,
-    Expected,
-    Range,
-    Report,
-    RuledOut,
-    SubjectReport,
-    Untold,
-    Verdict,
-)
+from unslow.think.report import Contradicted, Expected, Finding, Range, Report, RuledOut, SubjectReport, Untold, Verdict
 from unslow.think.summary import summary
 from unslow.think.verdict import contradicts, verdict_on
 
@@ -52,13 +47,18 @@ def _share_reached(subject: SubjectReport) -> tuple[int, float]:
 
 def judge(case: Case) -> SubjectReport:
     """The report on one subject."""
-    answers = _last_resorts_settled({name: _answer(case, cause) for name, cause in all_causes().items()})
+    now = predict(case)
+    answers = {name: _answer(case, cause) for name, cause in all_causes().items()}
+    answers = settled(answers, now if isinstance(now, Prediction) else None)
     found = {name: a for name, a in answers.items() if isinstance(a, Found)}
-    measured, now, best = measured_rate(case), predict(case), predict(case, _all_cures(case, found))
-    findings = priced_findings(case, found, now, measured)
-    verdict = verdict_on(case, findings, (now, best), measured)
-    too_small = findings if verdict == "normal" else ()
-    names = subject_name(case)
+    cures = _all_cures(case, found)
+    seen = outlook(case, cures)
+    findings, costless = worthy_findings(case, found, seen)
+    verdict = verdict_on(case, findings, seen)
+    too_small = (*costless, *(findings if verdict == "normal" else ()))
+    told = () if verdict == "normal" else findings
+    beyond = beyond_physics(case, found, told, seen)
+    names, expected = subject_name(case), _expected(case, seen, verdict, findings, cures)
     report = SubjectReport(
         url=case.runtime.url.value_or(""),
         pid=case.runtime.pid.value_or(None),
@@ -67,21 +67,33 @@ def judge(case: Case) -> SubjectReport:
         devices=_devices(case),
         verdict=verdict,
         summary="",
-        phase=slow_phase(case),
-        measured=_measured(case, measured),
-        expected=_expected(now, best, measured, verdict),
-        budget=_budget(case, now, measured, verdict),
-        findings=() if too_small else findings,
+        phase=_phase(case, seen, findings),
+        measured=_measured(case, seen, first_token_now(case, [f.cause for f in told])),
+        expected=expected,
+        budget=() if verdict == "failed" else budget(case, seen, [f.cause for f in told], beyond),
+        findings=tuple(promising_no_more(f, expected) for f in told),
         ruled_out=(
             *(RuledOut(cause=f.cause, because=f"costs little here: {f.because}") for f in too_small),
             *_absent(answers),
         ),
-        cannot_tell=_untold(answers),
-        checklist=checklist(case, best if isinstance(best, Prediction) else None),
+        cannot_tell=_untold({n: a for n, a in answers.items() if verdict != "failed" or can_fail_a_load(n)}),
+        checklist=checklist(case, seen.decode.best if isinstance(seen.decode.best, Prediction) else None),
         contradictions=_contradictions(case),
         notes=_notes(case),
     )
     return summary(case, quoted(case, report))
+
+
+def _phase(case: Case, seen: Outlook, findings: tuple[Finding, ...]) -> str:
+    """The phase that loses most time; where none was measured to lose any, that of what was found."""
+    losing, failed = losing_phases(seen.times), case.runtime.state.value_or("") == "failed"
+    if failed or not findings:
+        return slow_phase(case, seen.times)
+    first = findings[0]
+    # what a request loses to a cause may be no part of the requests that were timed, such as a second turn
+    waits = first.cost.seconds if first.cost and first.cost.per == "request" else 0.0
+    most = max((t.lost_s for t in losing), default=0.0)
+    return first.phase if not losing or waits > max(most, NOTICED_S) else slow_phase(case, seen.times)
 
 
 def _notes(case: Case) -> tuple[str, ...]:
@@ -98,9 +110,6 @@ def _contradictions(case: Case) -> tuple[Contradicted, ...]:
     )
 
 
-Answers = dict[str, Found | Absent | CannotTell]
-
-
 def _absent(answers: Answers) -> tuple[RuledOut, ...]:
     return tuple(RuledOut(cause=n, because=a.because) for n, a in answers.items() if isinstance(a, Absent))
 
@@ -114,8 +123,9 @@ def _untold(answers: Answers) -> tuple[Untold, ...]:
 
 
 def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
-    if cause.gpu_only and isinstance(case.machine.gpus, Known) and not case.machine.gpus.value:
-        return Absent("no GPU in this machine")
+    ruled_out = ruled_out_at_once(case, cause)
+    if ruled_out:
+        return ruled_out
     lacking = missing_need(case, cause.needs)
     if lacking:
         return lacking._replace(how_to_get=lacking.how_to_get or cause.ask)
@@ -129,18 +139,6 @@ def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
     return answer
 
 
-def _last_resorts_settled(answers: Answers) -> Answers:
-    """What explains a loss only where nothing else does is ruled out by anything else that was found."""
-    causes = all_causes()
-    found = [n for n, a in answers.items() if isinstance(a, Found) and not causes[n].last_resort]
-    if not found:
-        return answers
-    explained = Absent(f"{causes[found[0]].title[0].lower()}{causes[found[0]].title[1:]}, which explains it")
-    return {
-        n: explained if isinstance(a, Found) and causes[n].last_resort and not a.sure else a for n, a in answers.items()
-    }
-
-
 def _all_cures(case: Case, found: dict[str, Found]) -> Cure | None:
     """Every found cause cured, and all that fits placed on the GPU: what is left out without a reason is no norm."""
     cures = [f.cure for f in found.values() if f.cure]
@@ -151,18 +149,47 @@ def _all_cures(case: Case, found: dict[str, Found]) -> Cure | None:
 
 
 def _expected(
-    now: Prediction | Unknown, best: Prediction | Unknown, measured: Known[float] | Unknown, verdict: Verdict
+    case: Case, seen: Outlook, verdict: Verdict, findings: tuple[Finding, ...], cures: Cure | None
 ) -> Expected:
     if verdict == "failed":
         return Expected(because="it does not load")
+    now, best = seen.decode.now, seen.decode.best
     lacks = next((p.why for p in (now, best) if isinstance(p, Unknown)), "")
+    first = first_token_cured(case, [f.cause for f in findings], seen)
+    soon = {FIRST_TOKEN: Range(low=first.low, mid=first.mid, high=first.high)} if first else {}
+    after = [_as_tried(case, pace, findings, cures) for pace in (seen.decode, seen.prefill)]
     return Expected(
-        as_configured={DECODE: _range(now)} if isinstance(now, Prediction) else {},
-        achievable={DECODE: _range(best)} if isinstance(best, Prediction) else {},
+        as_configured=_ranges(seen.decode.now, seen.prefill, seen.prefill.now),
+        achievable=_ranges(after[0], seen.prefill, after[1]) | soon,
         ceiling_tokens_per_s=best.ceiling if isinstance(best, Prediction) else None,
         basis=now.basis if isinstance(now, Prediction) else "catalog",
-        because=_TOO_FAST if contradicts(measured, best) else lacks,
+        because=_TOO_FAST if contradicts(seen.decode) else lacks,
     )
+
+
+def _ranges(decode: Prediction | Unknown, pace: Pace, prefill: Prediction | Unknown) -> dict[str, Range]:
+    """By metric; of prompts only where one was measured to hold against it."""
+    known = {DECODE: decode, PREFILL: prefill if pace.measured_s else NOT_LOOKED}
+    return {metric: _range(p) for metric, p in known.items() if isinstance(p, Prediction)}
+
+
+def _as_tried(case: Case, pace: Pace, findings: tuple[Finding, ...], cures: Cure | None) -> Prediction | Unknown:
+    """What is achievable, but no slower than an experiment has shown.
+
+    By physics; of prompts, which it knows less well, from the measured time through physics: what neither a cure nor
+    physics explains will hardly be gone as a whole.
+    """
+    best = pace.best
+    costs = [f.cost for f in findings if f.cost and f.cost.per == pace.per and f.cost.depth_tokens is None]
+    saved = sum(cost.seconds for cost in costs)
+    if not isinstance(best, Prediction) or not pace.measured_s or not saved:
+        return best
+    share = (pace.measured_s - saved) / best.seconds.mid
+    if share > 1 and pace.per == "token":
+        return best  # physics is sharp for tokens, and what it does not explain is mostly of the moment
+    if share > 1:
+        share = min(share, max(1.0, (time_with(case, pace, cures or Cure()) or 0.0) / best.seconds.mid))
+    return best._replace(seconds=Interval(*(s * share for s in best.seconds))) if share > 0 else best
 
 
 def _range(prediction: Prediction) -> Range:
@@ -170,24 +197,17 @@ def _range(prediction: Prediction) -> Range:
     return Range(low=rate.low, mid=rate.mid, high=rate.high)
 
 
-def _budget(
-    case: Case, now: Prediction | Unknown, measured: Known[float] | Unknown, verdict: Verdict
-) -> tuple[BudgetPart, ...]:
-    if verdict == "failed" or not isinstance(measured, Known):
-        return ()
-    return decode_budget(case, now if isinstance(now, Prediction) else None, 1 / measured.value)
-
-
-def _measured(case: Case, rate: Known[float] | Unknown) -> dict[str, float]:
-    run = case.run
+def _measured(case: Case, seen: Outlook, first_token_s: float | None) -> dict[str, float]:
+    run, speeds = case.run, {DECODE: seen.decode.measured_s, PREFILL: seen.prefill.measured_s}
     facts = {
-        DECODE: rate,
-        "prefill_tokens_per_s": run.prefill_tokens_per_s,
-        "time_to_first_token_s": run.time_to_first_token_s,
+        PREFILL: run.prefill_tokens_per_s,
         "client_decode_tokens_per_s": run.client_decode_tokens_per_s,
         "load_s": run.load_s,
+        "queue_s": run.queue_s,
     }
-    return {name: fact.value for name, fact in facts.items() if isinstance(fact, Known)}
+    rates = {name: 1 / seconds for name, seconds in speeds.items() if seconds}
+    rates |= {FIRST_TOKEN: first_token_s} if first_token_s is not None else {}
+    return rates | {n: f.value for n, f in facts.items() if isinstance(f, Known) and n not in rates}
 
 
 def subject_name(case: Case) -> tuple[str, str]:

@@ -1,32 +1,18 @@
 """Predictions for a case: the time of a token as configured, and with cures applied."""
 
-from typing import Literal, NamedTuple
-
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Absence, Known, MissingFactError, Unknown
 from unslow.think.adapt.calibrated import calibrated, scale_of
 from unslow.think.adapt.work import Cure, depth_of, work
-from unslow.think.physics.decode import Part, ceiling_tokens_per_s, decode_parts, total_seconds
-from unslow.think.physics.interval import Interval, inverse
+from unslow.think.physics.decode import ceiling_tokens_per_s, decode_parts, total_seconds
+from unslow.think.predict_prefill import PREFILL, measured_prefill, predict_prefill
+from unslow.think.prediction import Prediction
+
+__all__ = ["DECODE", "PREFILL", "Prediction", "measured_prefill", "measured_rate", "predict", "predict_prefill"]
 
 SLOWEST = 1e-6  # tokens per second: below it, a figure is no speed
 DECODE = "decode_tokens_per_s"
 """The metric that is predicted, by the name it has in a report."""
-
-
-class Prediction(NamedTuple):
-    """Seconds for a token, its parts, and what bandwidth alone would allow."""
-
-    seconds: Interval
-    parts: list[Part]
-    ceiling: float
-    basis: Literal["calibrated", "catalog"] = "catalog"
-
-    @property
-    def tokens_per_s(self) -> Interval:
-        """The same as a rate; nothing beats the bandwidth."""
-        low, mid, high = inverse(self.seconds)
-        return Interval(low, mid, min(high, self.ceiling)) if self.ceiling > mid else Interval(low, mid, high)
 
 
 def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
@@ -37,7 +23,9 @@ def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
         return error.unknown
     known = calibrated(case, plan, depth_of(case))
     if known:
-        return Prediction(*known, ceiling_tokens_per_s(plan), "calibrated")
+        parts = [*known[1], *plan.beside]
+        more = sum(part.seconds for part in plan.beside)
+        return Prediction(known[0].shifted(more), parts, ceiling_tokens_per_s(plan), "calibrated")
     scale = scale_of(case, plan)
     parts = [part._replace(seconds=part.seconds * scale) for part in decode_parts(plan)]
     if not parts:
@@ -47,11 +35,22 @@ def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
     )
 
 
+SHARED_BY = (1.05, 1.5)
+"""Requests at a time, on average, of which some were alone and some were not."""
+
+
+def _is_shared(case: Case) -> bool:
+    traffic = case.run.traffic
+    return isinstance(traffic, Known) and SHARED_BY[0] < traffic.value.running < SHARED_BY[1]
+
+
 def measured_rate(case: Case) -> Known[float] | Unknown:
     """The speed that was measured, else what the runtime counted of its own work."""
     tried = case.run.decode_tokens_per_s
     if isinstance(tried, Unknown) and tried.absence is Absence.FAILED:
         return tried  # what the server did before it broke is no answer to how fast it is
+    if isinstance(tried, Unknown) and _is_shared(case):
+        return tried  # nor is an average over requests that now and then shared it
     for fact in (tried, case.runtime.decode_tokens_per_s):
         if isinstance(fact, Known) and fact.value > SLOWEST:
             return fact

@@ -8,7 +8,9 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import NOT_LOOKED, Known, Unknown
 from unslow.think.budget import UNEXPLAINED
 from unslow.think.causes import all_causes
-from unslow.think.predict import DECODE, measured_rate
+from unslow.think.chains import Chain, chains_of
+from unslow.think.first_fix import first_fix, rounded
+from unslow.think.predict import DECODE, PREFILL, measured_rate
 from unslow.think.report import Finding, SubjectReport, Untold
 from unslow.think.verdict import told_normal
 
@@ -17,14 +19,26 @@ _FEELS = (
     (10, "That is slower than most people read."),
     (15, "That is about reading speed."),
 )
+_WAITS = {
+    "client": "Every request loses {seconds} outside the server",
+    "queue": "Every request waits {seconds} for its turn",
+    "load": "Every request waits {seconds} for the model to load",
+}
+_ASIDE, _MOST = 0.1, 0.5
+"""Of the dearest cause: what saves less beside it is left for the details. Of what is lost: less is not the answer."""
 AS_MUCH_AS_FITS = "with as much on the GPU as fits"
 _LEVERS = (
     "What would move it: a smaller quant or a model with fewer active parameters, several requests at once, "
     "a draft model, or memory with more bandwidth."
 )
+_LEVERS_BESIDE_MEMORY = (
+    "What would move it: several requests at once, a model with fewer layers, or a draft model; memory with more "
+    "bandwidth would not."
+)
 _TOOLS = (
     (re.compile(r"\bollama\b", re.IGNORECASE), "Ollama"),
-    (re.compile(r"\bllama-(?:bench|server|cli)\b|-lv 4"), "llama.cpp"),
+    (re.compile(r"\bllama-(?:bench|server|cli)\b|-lv 4|\bllama_\w+:"), "llama.cpp"),
+    (re.compile(r"\bmemory\.required\b"), "Ollama"),
     (re.compile(r"\bvllm\b", re.IGNORECASE), "vLLM"),
     (re.compile(r"\blms\b|LM Studio"), "LM Studio"),
 )
@@ -33,50 +47,79 @@ _TOOLS = (
 
 def summary(case: Case, report: SubjectReport, advice: str | None = None) -> SubjectReport:
     """The report with its summary filled in; `advice` says what to do next, empty for nothing, None to choose it."""
-    if report.verdict == "failed":
-        return msgspec.structs.replace(report, summary=_failed(case, report))
-    if report.verdict == "normal":
-        sentence = _normal(case, report)
-    else:
-        sentence = (_slow if report.verdict == "slow" else _cannot_tell)(case, report, advice)
-    felt = _felt(case, report) if report.verdict != "cannot_tell" else ""
-    return msgspec.structs.replace(report, summary=" ".join(s for s in (sentence, felt) if s))
+    said = {"failed": _failed, "normal": _normal, "slow": _slow, "cannot_tell": _cannot_tell}[report.verdict]
+    sentences = (said(case, report, advice), first_fix(report))
+    return msgspec.structs.replace(report, summary=" ".join(s for s in sentences if s))
 
 
-def _failed(case: Case, report: SubjectReport) -> str:
+def _failed(case: Case, report: SubjectReport, _advice: str | None) -> str:
     causes = "; ".join(f.because for f in report.findings[:2])
     return f"The model could not be loaded: {causes or case.runtime.load_error.value_or('the log does not say why')}."
 
 
 def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
-    achievable = report.expected.achievable.get(DECODE)
-    should = _should(report, achievable.mid) if achievable else ""
-    rate = report.measured.get(DECODE)
-    is_now = f"{_speed(case, rate)}{should}." if rate else "It is set up to be slow."
+    is_now = " ".join(s for s in (_is_now(case, report), _felt(case, report)) if s)
+    look = _next(case, report) if advice is None else advice
+    settle = f" Look next: {look}." if look else ""
     if not report.findings:
-        look = _next(case, report) if advice is None else advice
-        return f"{is_now} No cause could be proven.{_unexplained(report)}" + (f" Look next: {look}." if look else "")
-    return f"{is_now} Slow because {_because(report.findings)}."
+        return f"{is_now} No cause could be proven.{_unexplained(report)}{settle}"
+    little = _explains_little(report)
+    return f"{is_now} Slow because {_because(report.findings)}.{little}{settle if little else ''}"
+
+
+def _is_now(case: Case, report: SubjectReport) -> str:
+    """What it does now and what it should do, in the phase that is slow."""
+    if outside := _outside(report):
+        return outside
+    if said := _of_findings(report):
+        return said
+    metric = PREFILL if report.phase == "prefill" and PREFILL in report.expected.achievable else DECODE
+    rate, achievable = report.measured.get(metric), report.expected.achievable.get(metric)
+    if not rate:
+        return "It is set up to be slow."
+    should = _should(report, achievable.mid) if achievable else ""
+    if metric == PREFILL:
+        return f"It reads prompts at {rounded(rate)} tokens per second{should}."
+    return f"{_speed(case, rate)}{should}."
+
+
+def _of_findings(report: SubjectReport) -> str:
+    """What is slow where the usual request is not: a later turn, or a long chat."""
+    cost, rate = (report.findings[0].cost if report.findings else None), report.measured.get(DECODE)
+    if cost is None or not rate:
+        return ""
+    if cost.depth_tokens is not None:
+        return f"It generates {rounded(rate)} tokens per second at first, and too few once a chat has grown long."
+    if report.phase == "prefill" and cost.per == "request":
+        beside = f"the answer itself comes at {rounded(rate)} tokens per second"
+        return f"Every request spends {cost.seconds:.2g} s too long on its prompt; {beside}."
+    return ""
+
+
+def _outside(report: SubjectReport) -> str:
+    """A phase in which nothing is computed, where it is the slow one and was measured."""
+    seconds = sum(b.seconds for b in report.budget if b.phase == report.phase and b.per == "request")
+    if not seconds or report.phase not in _WAITS:
+        return ""
+    rate = report.measured.get(DECODE)
+    beside = f"; the answer itself comes at {rounded(rate)} tokens per second" if rate else ""
+    return f"{_WAITS[report.phase].format(seconds=f'{seconds:.2g} s')}{beside}."
 
 
 def _speed(case: Case, rate: float) -> str:
     """The speed and whose it is: a measurement's, or that of all requests so far."""
     if isinstance(case.run.decode_tokens_per_s, Known):
-        return f"It generates {_rounded(rate)} tokens per second"
-    return f"On average since it started it generated {_rounded(rate)} tokens per second"
-
-
-def _rounded(rate: float) -> str:
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 (three digits)
+        return f"It generates {rounded(rate)} tokens per second"
+    return f"On average since it started it generated {rounded(rate)} tokens per second"
 
 
 def _should(report: SubjectReport, speed: float) -> str:
     """What to hold the speed against; a model that is too large for the GPU will not reach it here."""
     if report.expected.because == AS_MUCH_AS_FITS:
-        return f"; {AS_MUCH_AS_FITS} about {_rounded(speed)} are usual"
-    if roots(report.findings) == ["weights_spill_to_ram"]:
-        return f"; all in the memory of such a GPU it would be about {_rounded(speed)}, but it does not fit"
-    return f"; this hardware should give about {_rounded(speed)}"
+        return f"; {AS_MUCH_AS_FITS} about {rounded(speed)} are usual"
+    if roots(report.findings)[:1] == ["weights_spill_to_ram"]:
+        return f"; all in the memory of such a GPU it would be about {rounded(speed)}, but it does not fit"
+    return f"; this hardware should give about {rounded(speed)}"
 
 
 def roots(findings: tuple[Finding, ...]) -> list[str]:
@@ -85,9 +128,10 @@ def roots(findings: tuple[Finding, ...]) -> list[str]:
 
 
 def _unexplained(report: SubjectReport) -> str:
-    total = sum(b.seconds for b in report.budget)
-    share = sum(b.seconds for b in report.budget if b.part == UNEXPLAINED) / total if total else 0.0
-    return f" {share:.0%} of the time of a token is explained by nothing that was seen." if share else ""
+    token = [b for b in report.budget if b.phase == "decode"]
+    total = sum(b.seconds for b in token)
+    share = sum(b.seconds for b in token if b.part == UNEXPLAINED) / total if total else 0.0
+    return f" {share:.0%} of the time of a token is explained by nothing that was seen." if share >= _ASIDE else ""
 
 
 def _next(case: Case, report: SubjectReport) -> str:
@@ -104,7 +148,7 @@ def _asked(case: Case, report: SubjectReport) -> str:
     relevant = sorted(report.cannot_tell, key=lambda one: (not one.suspected, not _is_of_phase(one, report.phase)))
     runtime = case.runtime.name.value_or("")
     fitting = (c for c in relevant if c.how_to_get and (c.suspected or _is_of_phase(c, report.phase)))
-    return next((c.how_to_get for c in fitting if _is_for(c.how_to_get, runtime)), "")
+    return next((c.how_to_get for c in fitting if is_for(c.how_to_get, runtime)), "")
 
 
 def _is_of_phase(one: Untold, phase: str) -> bool:
@@ -112,24 +156,65 @@ def _is_of_phase(one: Untold, phase: str) -> bool:
     return cause is not None and cause.phase == phase
 
 
-def _is_for(advice: str, runtime: str) -> bool:
+def is_for(advice: str, runtime: str) -> bool:
     """Whether an advice names no tool of another runtime."""
     named = {name for pattern, name in _TOOLS if pattern.search(advice)}
-    return not named or runtime in named
+    return not named or any(runtime.startswith(name) for name in named)
 
 
 def _because(findings: tuple[Finding, ...]) -> str:
-    explained = {e for f in findings for e in f.explains}
-    unexplained = [f for f in findings if f.cause not in explained]
-    return "; and because ".join(f.because for f in unexplained[:2])
+    """The roots that matter, each with what it leads to in the end."""
+    chains = chains_of(findings)
+    dearest = chains[0].root.cost.seconds if chains[0].root.cost else 0.0
+    matter = [c for c in chains if not c.root.cost or c.root.cost.seconds > _ASIDE * dearest]
+    return "; and because ".join(_told(chain) for chain in (matter or chains)[:2])
 
 
-def _normal(case: Case, report: SubjectReport) -> str:
+def _told(chain: Chain) -> str:
+    if not chain.after:
+        return chain.root.because
+    end = chain.after[-1].title
+    return f"{chain.root.because}, which is why {end[0].lower()}{end[1:]}"
+
+
+def _explains_little(report: SubjectReport) -> str:
+    """What to say where what was found, or any of it by itself, is the smaller part of what is lost."""
+    rate, achievable = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
+    tokens = [f for f in report.findings if f.phase == "decode"]
+    if not rate or not achievable or report.phase != "decode" or any(f.speedup is None for f in tokens):
+        return ""
+    lost = 1 / rate - 1 / achievable.mid
+    if any(f.cost and f.cost.depth_tokens is not None for f in tokens):
+        return ""
+    together = sum(f.cost.seconds for f in tokens if f.cost and f.cost.per == "token")
+    alone = [(1 - 1 / f.speedup) / rate for f in tokens if f.speedup]
+    share = max(together, *alone, 0.0) / lost if lost > 0 else 1.0
+    return f" That explains only {share:.0%} of what is lost." if share < _MOST else ""
+
+
+def _normal(case: Case, report: SubjectReport, _advice: str | None) -> str:
     if not report.measured.get(DECODE):
         return f"This is normal for the hardware: {told_normal(case)}. {_LEVERS}"
     rate, ceiling = report.measured.get(DECODE), report.expected.ceiling_tokens_per_s
-    share = f" That is {rate / ceiling:.0%} of what the memory bandwidth allows." if rate and ceiling else ""
-    return f"{_speed(case, rate or 0)}, which is normal for this hardware.{share} {_LEVERS}"
+    usual = f"{_speed(case, rate or 0)}, which is normal for this hardware."
+    if not rate or not ceiling or _reads_most(report) or rate > _MOST * ceiling:
+        reached = f"That is {rate / ceiling:.0%} of what the memory bandwidth allows." if rate and ceiling else ""
+        return " ".join(s for s in (usual, reached, _felt(case, report), _LEVERS) if s)
+    return " ".join(s for s in (usual, _goes_to(report), _felt(case, report), _LEVERS_BESIDE_MEMORY) if s)
+
+
+def _reads_most(report: SubjectReport) -> bool:
+    """Whether reading memory is the longest part of a token, so that its bandwidth is what counts."""
+    token = [b for b in report.budget if b.phase == "decode"]
+    return not token or token[0].part.endswith("memory reads")
+
+
+def _goes_to(report: SubjectReport) -> str:
+    """Where most of a token goes, in a sentence."""
+    token = [b for b in report.budget if b.phase == "decode"]
+    total, known = sum(b.seconds for b in token), [b for b in token if b.part != UNEXPLAINED][:3]
+    *first, last = [f"{b.part} ({b.seconds / total:.0%})" for b in known]
+    return f"Most of a token goes to {', '.join(first)} and {last}." if first else f"Most of a token goes to {last}."
 
 
 def _cannot_tell(case: Case, report: SubjectReport, advice: str | None) -> str:
@@ -151,11 +236,11 @@ def _as_lack(why: str) -> str:
 def _felt(case: Case, report: SubjectReport) -> str:
     """How the speed feels, against the user's own goal or reading speed."""
     rate, goal = report.measured.get(DECODE), case.wish.tokens_per_s.value_or(0)
-    if not rate:
+    if not rate or report.phase != "decode":
         return ""
     if goal:
         return f"Your goal of {goal:g} tok/s is {'reached' if rate >= goal else 'not reached'}."
     for limit, words in _FEELS:
         if rate < limit:
             return words
-    return "That is faster than most people read." if report.verdict == "normal" else ""
+    return "It is faster than most people read." if report.verdict == "normal" else ""

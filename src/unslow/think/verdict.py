@@ -4,17 +4,19 @@ import re
 
 from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, Unknown
+from unslow.facts.values import Known
 from unslow.think.adapt.account import WORTH_COMPARING, compared_by, ratio, remarks_on
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.hardware import has_no_gpu
-from unslow.think.causes import all_causes
+from unslow.think.phases import NOTICED_S, PER, Outlook, Pace
 from unslow.think.predict import Prediction
 from unslow.think.report import Finding, Verdict
 from unslow.think.verdicts.normal_for_this_hardware import reached
 
 WORTH_NAMING = 1.15
 """A gain below this is no reason to call a system slow, nor to touch it."""
+TRIED = ("account.comparisons", "run.depths", "run.plain_sampling")
+"""Evidence of two speeds of one system: the one that is usual is no answer to the other."""
 CONTRADICTION = 1.3
 """A single stream that is so much faster than the bandwidth allows shows that some fact is wrong."""
 
@@ -24,34 +26,58 @@ _OTHERS = re.compile(r"(?i)\b(?:from|by|background|another|other)\b")
 _NOT_OF_SPEED = (Topic.RELOADS, Topic.QUEUED, Topic.CONSTANT_DELAY, Topic.THROTTLED, Topic.PROMPT_AGAIN)
 """What people wait for while the speed of decoding is as it should be, and what makes that speed a passing one."""
 
-Predictions = tuple[Prediction | Unknown, Prediction | Unknown]
 
-
-def verdict_on(
-    case: Case, findings: tuple[Finding, ...], predicted: Predictions, measured: Known[float] | Unknown
-) -> Verdict:
-    """The verdict on a case, from its findings and the predictions as configured and achievable."""
-    now, best = predicted
+def verdict_on(case: Case, findings: tuple[Finding, ...], outlook: Outlook) -> Verdict:
+    """The verdict on a case: normal only where the speed is reached that is achievable, and nothing else is slow."""
+    pace = outlook.decode
     if case.runtime.state.value_or("loaded") == "failed":
         return "failed"
-    if isinstance(measured, Known) and isinstance(best, Prediction):
-        if contradicts(measured, best):
+    if pace.measured_s and isinstance(pace.best, Prediction):
+        if contradicts(pace):
             return "cannot_tell"
-        # both predictions share the error of the same bandwidth, so their ratio is sharper than either
-        gain = best.tokens_per_s.mid / now.tokens_per_s.mid if isinstance(now, Prediction) else WORTH_NAMING
-        curable = bool(findings) and gain > WORTH_NAMING and best.tokens_per_s.mid > WORTH_NAMING * measured.value
-        good = reached(measured.value, best.tokens_per_s.low) and not curable and not any(map(_stands, findings))
-        return "normal" if good and not lost_speed(case) else "slow"
-    if any(f.speedup is None or f.speedup > WORTH_NAMING for f in findings):
+        stands = any(_stands(finding, outlook) for finding in findings)
+        fast = reached(1 / pace.measured_s, pace.best.tokens_per_s.low)
+        good = fast and not (findings and _is_curable(case, pace)) and not stands
+        return "normal" if good and not lost_speed(case) and not slow_elsewhere(outlook) else "slow"
+    if any(f.speedup is None or f.speedup > WORTH_NAMING or _waits(f) for f in findings) or slow_elsewhere(outlook):
         return "slow"
     return "normal" if not findings and told_normal(case) else "cannot_tell"
 
 
-def _stands(finding: Finding) -> bool:
+def _waits(finding: Finding) -> bool:
+    """Whether every request loses time to it that a person notices."""
+    return finding.cost is not None and finding.cost.per == "request" and finding.cost.seconds > NOTICED_S
+
+
+def _is_curable(case: Case, pace: Pace) -> bool:
+    """Whether cures gain much by physics; both predictions share an error, so their ratio is sharper than either."""
+    if not isinstance(pace.best, Prediction) or not pace.measured_s:
+        return False
+    best_s = pace.best.seconds.mid
+    now_s = pace.now.seconds.mid if isinstance(pace.now, Prediction) else WORTH_NAMING * best_s
+    # a CPU that is faster than physics thinks is so with the cures as well; beside a GPU the error may be the other's
+    sooner = min(1.0, pace.measured_s / now_s) if has_no_gpu(case) else 1.0
+    return now_s > WORTH_NAMING * best_s and pace.measured_s > WORTH_NAMING * best_s * sooner
+
+
+def slow_elsewhere(outlook: Outlook) -> bool:
+    """Whether a phase other than decoding loses time that a person notices."""
+    request_s = sum(time.seconds for time in outlook.times)
+    outside = (t for t in outlook.times if t.phase not in PER)
+    waits = any(t.lost_s > max(NOTICED_S, request_s * (1 - 1 / WORTH_NAMING)) for t in outside)
+    prompt = outlook.prefill
+    if waits or not prompt.measured_s or not isinstance(prompt.best, Prediction):
+        return waits
+    return prompt.measured_s > WORTH_NAMING * prompt.best.seconds.high
+
+
+def _stands(finding: Finding, outlook: Outlook) -> bool:
     """Whether the speed of decoding is no answer to a finding: it is about another phase, or somebody tried."""
-    if all_causes()[finding.cause].phase != "decode":
+    if finding.phase == "prefill" and outlook.prefill.measured_s and finding.speedup is not None:
+        return finding.speedup > WORTH_NAMING
+    if finding.phase != "decode":
         return True
-    tried = any(e.fact == "account.comparisons" for e in finding.evidence)
+    tried = any(e.fact in TRIED for e in finding.evidence)
     return tried and (finding.speedup or 0.0) > WORTH_NAMING
 
 
@@ -77,11 +103,9 @@ def told_normal(case: Case) -> str:
     return ""
 
 
-def contradicts(measured: Known[float] | Unknown, best: Prediction | Unknown) -> bool:
+def contradicts(pace: Pace) -> bool:
     """Whether the measured speed can't be, given the other facts."""
-    return (
-        isinstance(measured, Known)
-        and isinstance(best, Prediction)
-        and bool(best.ceiling)
-        and measured.value > CONTRADICTION * best.ceiling
-    )
+    best = pace.best
+    if pace.measured_s is None or not isinstance(best, Prediction) or not best.ceiling:
+        return False
+    return 1 / pace.measured_s > CONTRADICTION * best.ceiling

@@ -1,41 +1,43 @@
 """How fast the memories of a case are read, and by which backend."""
 
-from unslow.catalog.backends import backends
 from unslow.catalog.devices import find_device
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
 from unslow.facts.values import Known, MissingFactError, Origin, Unknown, not_found
+from unslow.think.adapt.cpu_limits import allowed_of, limits_of
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import buffers_of, gpus_of, seen_gpus
-from unslow.think.physics.decode import Backend, Side
 from unslow.think.physics.interval import SPREAD
 
 _LEAST_CPUS = 0.01
 UNVERIFIED_SPREAD = 1.3  # of a catalogue entry that nobody has checked
 SLOWEST_BYTES_PER_S = 1e8
 """No memory that runs a model is slower; a figure below it is a mistake."""
-CORE_TURNS_BYTES_PER_S = 12 * GB
-"""What a core can turn into products at most, before the efficiency: 8 GB/s of Q4_K on one 2.8 GHz core (AVX2)."""
-CORE_READ_BYTES_PER_S = 5.5 * GB
-HOST_READ_CAP_BYTES_PER_S = 88 * GB
-"""A core on quantised blocks, where nobody measured the memory: 13.3 tok/s of 4.6 GB on 16 cores (H200 host)."""
+CORE_FED_BYTES_PER_S = 8 * GB
+"""Where nobody measured the memory: a machine has about as many cores as it can feed, 64 for 460 GB/s and 8 for 60."""
+CORE_READ_BYTES_PER_S = 12 * GB
+"""What one core reads at most, there: 11 to 24 GB/s on servers and desktops of the last ten years."""
 
 
 def cores_of(case: Case) -> float:
     """Cores that can compute for the runtime at once: physical ones, within its cpuset and quota."""
+    return min(_physical_cores(case), cpus_of(case))
+
+
+def _physical_cores(case: Case) -> float:
     cores = case.machine.cpu.physical_cores
     if isinstance(cores, Unknown) or not cores.value:
         raise MissingFactError(
             cores if isinstance(cores, Unknown) else not_found("no cores"), "machine.cpu.physical_cores"
         )
-    return min(cores.value, cpus_of(case))
+    return float(cores.value)
 
 
 def cpus_of(case: Case) -> float:
     """Threads that can run at once: logical CPUs, within the cpuset and the quota."""
     cpu = case.machine.cpu
-    known = [f.value for f in (cpu.allowed_cpus, cpu.quota_cpus) if isinstance(f, Known) and f.value > 0]
+    known = limits_of(case).values()
     logical = cpu.logical_cpus.value_or(0) or cpu.physical_cores.value_or(0) * cpu.threads_per_core.value_or(1)
     return max(_LEAST_CPUS, min([logical, *known] if logical else known, default=1))
 
@@ -100,21 +102,28 @@ def shares_of(case: Case, count: int) -> list[float]:
     return [part / total for part in held] if len(held) == count and total else [1 / count] * count
 
 
-def host_side(case: Case, read_bytes: float, layers: float) -> Side | None:
-    """The CPU and its memory."""
-    if read_bytes <= 0:
-        return None
-    cpu = backends()["cpu"]
-    rate, spread = _host_bandwidth(case)
-    backend = Backend(cpu.efficiency, cpu.layer_overhead_s, cpu.spread)
-    return Side(read_bytes, rate, layers, backend, spread * cpu.spread)
+def own_cpus(case: Case) -> float:
+    """Logical CPUs that the runtime's threads may run on: within the cpuset, whatever the quota."""
+    cpu, allowed = case.machine.cpu, allowed_of(case)[0].value_or(0)
+    logical = cpu.logical_cpus.value_or(0) or cpu.physical_cores.value_or(0) * cpu.threads_per_core.value_or(1)
+    return max(1.0, float(min(filter(None, (logical, allowed)), default=1)))
 
 
-def _host_bandwidth(case: Case) -> tuple[float, float]:
-    measured = case.machine.memory.read_bytes_per_s
-    cores = cores_of(case)
-    threads = min(case.runtime.threads.value_or(0) or cores, cores)
+def wanted_threads(case: Case) -> float:
+    """Threads that the runtime computes with: as it was set, else one for each core."""
+    return float(case.runtime.threads.value_or(0) or min(_physical_cores(case), own_cpus(case)))
+
+
+def computing_threads(case: Case, threads: float = 0.0) -> float:
+    """Of these or of the wanted threads, those that have a core of their own."""
+    return max(1.0, min(threads or wanted_threads(case), _physical_cores(case), own_cpus(case)))
+
+
+def host_bandwidth(case: Case) -> tuple[float, float]:
+    """Bytes per second that the runtime's threads read of the host's memory, and how far off that may be."""
+    measured, threads = case.machine.memory.read_bytes_per_s, computing_threads(case)
     if isinstance(measured, Known) and measured.value >= SLOWEST_BYTES_PER_S:
         one = max(SLOWEST_BYTES_PER_S, case.machine.memory.read_one_core_bytes_per_s.value_or(measured.value))
-        return min(measured.value, one * threads, CORE_TURNS_BYTES_PER_S * threads), SPREAD[measured.origin]
-    return min(CORE_READ_BYTES_PER_S * threads, HOST_READ_CAP_BYTES_PER_S), SPREAD[Origin.ESTIMATED]
+        return min(measured.value, one * threads), SPREAD[measured.origin]
+    usual = CORE_FED_BYTES_PER_S * _physical_cores(case)
+    return min(usual, CORE_READ_BYTES_PER_S * threads), SPREAD[Origin.ESTIMATED]

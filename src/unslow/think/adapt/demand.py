@@ -7,7 +7,7 @@ from unslow.facts.values import Known, first_known
 from unslow.think.adapt.exact import exact_layers, exact_needs
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, margin_bytes
-from unslow.think.physics.placement import Placement, Shape, bytes_on_gpu, fitted
+from unslow.think.physics.placement import Placement, Shape, bytes_on_gpu, fitted, without_experts
 
 
 class Demand(NamedTuple):
@@ -47,9 +47,14 @@ def _asked(case: Case, context: float) -> float:
 
 
 def fitting_placement(case: Case, shape: Shape, vram_bytes: float, context: float) -> Placement:
-    """As many layers as so much GPU memory holds at this context, the margin left free."""
+    """As much as so much GPU memory holds at this context, the margin left free; of a mixture, experts leave first."""
     room = vram_bytes - margin_bytes(case)
     layers = exact_layers(case, context, room)
     if layers is not None:
-        return Placement(min(shape.layers, max(0, layers - 1)), output_on_gpu=layers > 0)
-    return fitted(shape, vram_bytes, context, compute_bytes(case), margin_bytes(case))
+        placed = Placement(min(shape.layers, max(0, layers - 1)), output_on_gpu=layers > 0)
+    else:
+        placed = fitted(shape, vram_bytes, context, compute_bytes(case), margin_bytes(case))
+    lacking = _asked(case, context) - room
+    if placed.gpu_layers >= shape.layers or not 0 < lacking <= shape.layers * shape.layer_bytes * shape.expert_share:
+        return placed
+    return without_experts(shape, shape.layers, lacking, output_on_gpu=True)

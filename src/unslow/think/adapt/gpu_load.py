@@ -77,6 +77,11 @@ def _now(gpu: Gpu, number: int) -> LoadedGpu:
     return LoadedGpu(gpu, at, at, gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
 
 
+def starved(gpu: LoadedGpu) -> bool:
+    """Whether the GPU waits for work most of the time: low clocks are what such a GPU does."""
+    return isinstance(gpu.busy, Known) and gpu.busy.value < BUSY
+
+
 def explains(clock_share: float, lost: float | None) -> bool:
     """Whether clocks so low account for most of a loss; a loss that nobody put a number to is taken as explained."""
     return lost is None or math.log(1 / max(clock_share, 1e-3)) >= EXPLAINED_SHARE * math.log(max(1.0, lost))

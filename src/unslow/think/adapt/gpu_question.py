@@ -13,21 +13,29 @@ from unslow.think.adapt.exact import plan_of
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.physics.chip import Chip, Setting
-from unslow.think.physics.decode import Device
+from unslow.think.physics.decode import Side
+from unslow.think.physics.decoding import ROUND_TRIP
 from unslow.think.physics.kinds import kind_of
 from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
+from unslow.think.physics.overheads import EAGER, LAUNCHED_ONE_BY_ONE, overlapped
 from unslow.think.physics.placement import Placement, Shape
 from unslow.think.physics.terms import by_part, least
 from unslow.think.speed.builds import is_numbered, year_of
 from unslow.think.speed.chips import gpu_chip
 from unslow.think.speed.group import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
 from unslow.think.speed.load import model_load
+from unslow.think.speed.outcome import host_launch_s
 from unslow.think.speed.question import Question, step_terms
 from unslow.think.speed.totals import Totals, layer_totals
 from unslow.think.speed.types import class_of, class_of_model
 
 RECENT_YEAR = 2026.5
 """Where the version of a runtime says nothing: people diagnose what they run today."""
+TRANSFORMERS = "transformers"
+OWN_TERMS = ("vllm", "exllama", "mlc", "mlx", TRANSFORMERS)
+"""Runtimes of which something was learned apart; the last has its launches, by `overheads`."""
+PYTHON_SPREAD = 1.3
+"""Of what only launches were learned: kernels are chosen by PyTorch, and the loop around them is the host's pace."""
 _BITS_OF_A_WEIGHT = 4.85  # Q4_K_M, where nothing tells the quant
 _FLOPS_PER_BYTE = 50.0  # of a GPU that the catalogue does not have
 
@@ -39,27 +47,41 @@ class Asked(NamedTuple):
     off: float
 
 
-def gpu_device(case: Case, shape: Shape, placement: Placement, depth: float) -> Device | None:
+def gpu_device(case: Case, shape: Shape, placement: Placement, depth: float) -> Side | None:
     """What the GPUs take for a token; None where nothing lies on them."""
     asked = gpu_question(case, shape, placement, depth)
     if asked is None:
         return None
     terms = [term for term in step_terms(asked.question) if term.seconds]
     seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items()}
-    return Device(seconds, float(least(terms)), _spread(asked.question, asked.off))
+    return Side(_with_launches(asked.question, seconds), float(least(terms)), _spread(asked.question, asked.off))
+
+
+def _with_launches(question: Question, seconds: dict[str, float]) -> dict[str, float]:
+    """With what launching one by one adds; a library that generates in Python has a step of its own besides."""
+    alone, setting = sum(seconds.values()), question.setting
+    launches = host_launch_s(question) if not setting.graphs else None
+    if launches is not None:
+        return {**seconds, LAUNCHED_ONE_BY_ONE: float(overlapped(alone, launches)) - alone}
+    if setting.runtime != TRANSFORMERS:
+        return seconds
+    return {**seconds, ROUND_TRIP: seconds.get(ROUND_TRIP, 0.0) + EAGER.step_s}
 
 
 def gpu_question(case: Case, shape: Shape, placement: Placement, depth: float) -> Asked | None:
     """What is asked of the GPUs; None where nothing lies on them."""
-    totals = _on_gpus(case, shape, placement)
-    if totals.dense_bytes + totals.expert_bytes <= 0:
-        return None
+    totals = held_on_gpus(case, shape, placement)
+    return question_about(case, totals, depth) if totals.dense_bytes + totals.expert_bytes > 0 else None
+
+
+def question_about(case: Case, totals: Totals, depth: float) -> Asked:
+    """The question about these parts of a model on the GPUs of a case; MissingFactError where none is known."""
     gpus = gpus_used(case)
     if not gpus:
         raise missing("which GPU it is", "run `nvidia-smi -q`")
     chip, off = _chip(case, gpus)
     question = Question(
-        totals, chip, _setting(case, gpus[0]), _year(case), depth, _element_bytes(case), gpus=float(len(gpus))
+        totals, chip, _setting(case, gpus[0]), _year(case), depth, element_bytes_of(case), gpus=float(len(gpus))
     )
     return Asked(question, off)
 
@@ -69,32 +91,45 @@ def _spread(question: Question, off: float) -> float:
     group = SEVERAL if question.gpus > 1 else MOE if question.totals and question.totals.experts > 1 else DENSE
     group = DEEP if group == DENSE and question.depth >= DEEP_FROM else group
     spread = spread_of(group, question.setting.backend)
-    return math.sqrt(spread.high / spread.low) * off
+    unlearned = PYTHON_SPREAD if question.setting.runtime == TRANSFORMERS else 1.0
+    return math.sqrt(spread.high / spread.low) * off * unlearned
 
 
-def _on_gpus(case: Case, shape: Shape, placement: Placement) -> Totals:
-    layers, output = _parts(case, shape)
-    held = layers.share(placement.gpu_layers / max(1, shape.layers))
+def held_on_gpus(case: Case, shape: Shape, placement: Placement) -> Totals:
+    """The part of the model that lies on GPUs."""
+    layers, output = model_parts(case, shape)
+    every = max(1, shape.layers)
+    held = layers.with_experts(placement.with_experts / max(1e-9, placement.attending)).share(
+        placement.attending / every
+    )
+    if not placement.cache_on_gpu:  # it is copied for each token: see `host_cache`
+        held = held._replace(full_cache=0.0, windowed_cache=0.0)
     return held.and_also(output) if placement.output_on_gpu else held
 
 
-def _parts(case: Case, shape: Shape) -> tuple[Totals, Totals]:
+def model_parts(case: Case, shape: Shape) -> tuple[Totals, Totals]:
     """All layers, and the output: from the tensors where they are known, else from the shape."""
     plan = plan_of(case)
     if plan is not None:
         load = model_load(plan)
         return layer_totals(load, load.layers, with_output=False), layer_totals(load, (), with_output=True)
-    read = shape.layers * shape.layer_bytes * shape.active_share
-    bits = _bits(case)
-    kind = kind_of(_type_name(case))
-    weights = read * 8 / bits
+    bits, kind = _bits(case), kind_of(_type_name(case))
+    whole, mixture = shape.layers * shape.layer_bytes, shape.expert_share > 0
+    dense, experts = whole * (1 - shape.expert_share), whole * shape.expert_share
     layers = Totals(
-        dense_bytes=read, dense_weights=weights, kinds={kind: weights}, layers=float(shape.layers), width=shape.width,
-        expert_layers=float(shape.layers) if shape.active_share < 1 else 0.0,
-        full_cache=shape.kv_bytes_per_token / _element_bytes(case),
+        dense_bytes=dense, dense_weights=dense * 8 / bits, kinds={kind: dense * 8 / bits}, layers=float(shape.layers),
+        expert_bytes=experts, expert_weights=experts * 8 / bits, expert_kinds={kind: experts * 8 / bits},
+        experts=float(case.model.experts.value_or(1)) if mixture else 1.0,
+        experts_used=float(case.model.experts_used.value_or(1)) if mixture else 1.0,
+        expert_layers=float(shape.layers) if mixture else 0.0, width=shape.width,
+        full_cache=shape.kv_bytes_per_token / element_bytes_of(case),
+        full_scores=shape.layers * 2 * shape.width,  # every head looks at a key and at a value, which fill the width
     )  # fmt: skip
     words = shape.output_bytes * 8 / bits
-    return layers, Totals(dense_bytes=shape.output_bytes, dense_weights=words, kinds={kind: words}, width=shape.width)
+    return layers, Totals(
+        dense_bytes=shape.output_bytes, dense_weights=words, output_weights=words, kinds={kind: words},
+        width=shape.width,
+    )  # fmt: skip
 
 
 def _bits(case: Case) -> float:
@@ -128,19 +163,43 @@ def _chip_of(gpu: Gpu) -> tuple[Chip, float]:
 
 
 def _setting(case: Case, gpu: Gpu) -> Setting:
-    plan = plan_of(case)
     known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
     return Setting(
         backend=backend_name(case),
         family=family_of(gpu),
         device=known.name if known else "",
-        types=class_of_model(plan) if plan else class_of(case.model.quant.value_or("Q4_K_M")),
+        types=types_of(case),
         fused=case.runtime.flash_attention.value_or(default=True),
-        packed_cache=_element_bytes(case) < F16_BYTES,
+        packed_cache=element_bytes_of(case) < F16_BYTES,
+        runtime=_runtime(case),
+        graphs=not _launches_one_by_one(case),
     )
 
 
-def _element_bytes(case: Case) -> float:
+def types_of(case: Case) -> str:
+    """The class of the weights' types."""
+    plan = plan_of(case)
+    return class_of_model(plan) if plan else class_of(case.model.quant.value_or("Q4_K_M"))
+
+
+def _runtime(case: Case) -> str:
+    """The runtime where it has terms of its own; empty for llama.cpp and what is built on it."""
+    name = case.runtime.name.value_or("").lower()
+    return next((own for own in OWN_TERMS if own in name), "")
+
+
+def samples_at_once(case: Case) -> bool:
+    """Whether the tokens of all conversations are chosen together, on the GPU; what is llama.cpp does it one by one."""
+    return bool(_runtime(case))
+
+
+def _launches_one_by_one(case: Case) -> bool:
+    """Whether every kernel is launched by itself: as it was set, else as the runtime does it by default."""
+    return case.runtime.eager.value_or(default=_runtime(case) == TRANSFORMERS)
+
+
+def element_bytes_of(case: Case) -> float:
+    """Of a key or a value."""
     types = (case.runtime.kv_type_k.value_or("f16"), case.runtime.kv_type_v.value_or("f16"))
     return sum(element_bytes(t) for t in types) / 2
 

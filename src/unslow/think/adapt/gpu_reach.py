@@ -40,10 +40,11 @@ class Unreached(NamedTuple):
 
 def unreached(case: Case) -> Unreached | None:
     """Why the runtime at hand has no way to the machine's GPU; None where there may be one."""
-    return _by_environment(case) or _by_container(case) or _by_system(case) or _by_card(case)
+    return hidden_by_environment(case) or _by_container(case) or _by_system(case) or _by_card(case)
 
 
-def _by_environment(case: Case) -> Unreached | None:
+def hidden_by_environment(case: Case) -> Unreached | None:
+    """A variable of the runtime's environment that hides the GPU from it; None where there is none."""
     environment = case.runtime.environment.value_or({})
     for name in _HIDING:
         if name in environment and environment[name].strip().strip("\"'").lower() in _NOTHING:

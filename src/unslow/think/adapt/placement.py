@@ -1,5 +1,6 @@
 """Where the weights of a case lie: by what was allocated, else by what was counted, else by what the process holds."""
 
+import re
 from typing import NamedTuple
 
 from unslow.facts.snapshot import Case
@@ -16,7 +17,7 @@ from unslow.think.adapt.vram import (
     seen_gpus,
     whole_on_host,
 )
-from unslow.think.physics.placement import Placement, Shape
+from unslow.think.physics.placement import Placement, Shape, without_experts
 
 ALL_LAYERS = 99
 """Who asks for so many means all: no common model has more."""
@@ -24,6 +25,8 @@ CLEARLY_MORE = 1.15
 """Times the weights: buffers and an estimate of a file's size are within it."""
 RUNTIME_CONTEXT_BYTES = 500 * MIB
 """What a process holds on an NVIDIA GPU beside its buffers: 480 to 590 MiB on the recorded machines."""
+
+_OUTPUT_ELSEWHERE = re.compile(r"\boutput[^=,]*=\s*CPU", re.IGNORECASE)
 
 
 class Split(NamedTuple):
@@ -100,19 +103,55 @@ def set_on_purpose(case: Case) -> bool:
 
 
 def read_placement(case: Case, shape: Shape) -> Placement:
-    """Where the layers are; MissingFactError where nothing tells."""
+    """Where the layers and their cache are; MissingFactError where nothing tells."""
+    return _weights_placement(case, shape)._replace(cache_on_gpu=not cache_on_host(case))
+
+
+def cache_on_host(case: Case) -> bool:
+    """Whether the keys and values of layers on a GPU lie in the host's memory: as allocated, else as it was set."""
+    host, gpu = (sum(b.bytes for b in buffers_of(case, "kv", on_gpu=side)) for side in (False, True))
+    if not host + gpu:
+        return not case.runtime.kv_offload.value_or(default=True)
+    return not gpu and bool(buffers_of(case, "model", on_gpu=True)) and _most_layers_on_gpu(case)
+
+
+def _most_layers_on_gpu(case: Case) -> bool:
+    """With few of them there, a cache on the host may be that of the other layers."""
+    layers = case.runtime.layers.value_or(0)
+    return case.runtime.gpu_layers.value_or(layers) >= layers / 2
+
+
+def _weights_placement(case: Case, shape: Shape) -> Placement:
     runtime = case.runtime
     if isinstance(runtime.buffers, Known) and (buffers_of(case, "model", on_gpu=True) or _host_only(case)):
         return _from_buffers(case, shape)
     if isinstance(runtime.gpu_layers, Known) and not runtime.tensor_overrides.value_or([]):
-        count = runtime.gpu_layers.value
-        return Placement(min(shape.layers, max(0, count - 1)), output_on_gpu=count > 0)
+        return _by_count(case, shape)
     if runtime.embedded or _host_only(case) or runtime_sees_gpu(case) is False:
         return Placement(0, output_on_gpu=False)
     held = _from_held_memory(case, shape)
     if held is None:
         raise missing("where the weights lie", "restart llama-server with `-lv 4`, so that it prints its buffers")
     return held
+
+
+def output_is_on_gpu(case: Case) -> bool | None:
+    """Whether a GPU holds the output matrix: as an override has it, else as the log says; None where neither tells."""
+    if any(_OUTPUT_ELSEWHERE.search(override) for override in case.runtime.tensor_overrides.value_or([])):
+        return False
+    return case.runtime.output_on_gpu.value_or(None)
+
+
+def _by_count(case: Case, shape: Shape) -> Placement:
+    """By the layers that the runtime counts: the output is one of them, unless it lies elsewhere or is not counted."""
+    runtime = case.runtime
+    count, all_counted = runtime.gpu_layers.value_or(0), runtime.layers.value_or(shape.layers + 1)
+    not_counted = runtime.output_on_gpu.value_or(None) is False or (
+        all_counted <= shape.layers and count >= all_counted
+    )
+    layers = count if not_counted else count - 1
+    said = output_is_on_gpu(case)
+    return Placement(min(shape.layers, max(0, layers)), output_on_gpu=count > 0 if said is None else said and count > 0)
 
 
 def read_placement_or_none(case: Case, shape: Shape) -> Placement | None:
@@ -131,22 +170,28 @@ def _host_only(case: Case) -> bool:
 
 
 def _from_buffers(case: Case, shape: Shape) -> Placement:
-    on_gpu = sum(b.bytes for b in buffers_of(case, "model", on_gpu=True))
+    on_gpu = float(sum(b.bytes for b in buffers_of(case, "model", on_gpu=True)))
     if not on_gpu:
         return Placement(0, output_on_gpu=False)
     whole = case.runtime.gpu_layers.value_or(0)
     overridden = bool(case.runtime.tensor_overrides.value_or([])) or case.runtime.overflowing_layers.value_or(0)
     if whole and not overridden:  # the count is exact where every layer is on one side as a whole
-        return Placement(min(shape.layers, max(0, whole - 1)), output_on_gpu=True)
-    return _holding(shape, on_gpu)
+        return _by_count(case, shape)
+    said = output_is_on_gpu(case)
+    output = on_gpu >= shape.output_bytes if said is None else said
+    counted = _by_count(case, shape).gpu_layers if whole else shape.layers
+    if shape.expert_share and overridden:
+        lacking = counted * shape.layer_bytes + output * shape.output_bytes - on_gpu
+        return without_experts(shape, counted, max(0.0, lacking), output_on_gpu=output)
+    return _holding(shape, on_gpu, output_on_gpu=output)
 
 
-def _holding(shape: Shape, bytes_held: float) -> Placement:
+def _holding(shape: Shape, bytes_held: float, *, output_on_gpu: bool = True) -> Placement:
     """The layers that so many bytes of weights are, a fraction among them."""
-    if bytes_held < shape.output_bytes:
+    output = shape.output_bytes if output_on_gpu else 0.0
+    if bytes_held < output:
         return Placement(0, output_on_gpu=False)
-    layers = (bytes_held - shape.output_bytes) / shape.layer_bytes
-    return Placement(min(shape.layers, max(0.0, layers)), output_on_gpu=True)
+    return Placement(min(shape.layers, max(0.0, (bytes_held - output) / shape.layer_bytes)), output_on_gpu)
 
 
 def _from_held_memory(case: Case, shape: Shape) -> Placement | None:

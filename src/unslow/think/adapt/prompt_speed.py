@@ -8,7 +8,10 @@ SHORT_PROMPT = 256
 
 
 def prompt_speed(case: Case) -> Fact[float]:
-    """Prompt tokens per second; unknown where only short prompts were measured."""
+    """Prompt tokens per second: of the long prompt where one was tried; unknown where only short ones were measured."""
+    tried = case.run.long_prompt
+    if isinstance(tried, Known) and tried.value.tokens >= SHORT_PROMPT and tried.value.seconds > 0:
+        return Known(tried.value.tokens / tried.value.seconds, tried.origin, tried.source)
     runs = case.run.completions
     if isinstance(runs, Known) and all(c.prompt_tokens - c.cached_tokens < SHORT_PROMPT for c in runs.value):
         return not_found("only short prompts were measured", "send a prompt of a thousand words or more")

@@ -2,14 +2,20 @@
 
 from typing import NamedTuple
 
+import msgspec
+
 from unslow.catalog.devices import find_device
 from unslow.facts.machine import Gpu
+from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
+from unslow.facts.units import MIB
+from unslow.facts.values import Absence, Known
 from unslow.think.adapt.bandwidth import device_bandwidth
 from unslow.think.adapt.vram import gpus_of
 
 TENSOR_SPLITS = frozenset({"row", "tensor"})
+MARGIN_BYTES = 512 * MIB
+"""What a split that fills a GPU should leave free there."""
 
 
 class Share(NamedTuple):
@@ -42,6 +48,8 @@ def has_fast_links(case: Case) -> bool | None:
 def _linked(gpu: Gpu) -> bool | None:
     if isinstance(gpu.nvlinks_active, Known):
         return gpu.nvlinks_active.value > 0
+    if gpu.nvlinks_active.absence is Absence.NOT_SUPPORTED:
+        return False  # so answers the driver of a card without the connector
     known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
     return False if known and not known.link_bytes_per_s else None
 
@@ -51,10 +59,36 @@ def shares(case: Case) -> list[Share]:
     gpus = {g.index: g for g in gpus_of(case)}
     held: dict[int, float] = {}
     for buffer in case.runtime.buffers.value_or([]):
-        digits = buffer.device[len(buffer.device.rstrip("0123456789")) :]
-        if buffer.on_gpu and buffer.kind == "model" and digits and int(digits[:4]) in gpus:
-            held[int(digits[:4])] = held.get(int(digits[:4]), 0.0) + buffer.bytes
+        number = _number(buffer)
+        if number in gpus:
+            held[number] = held.get(number, 0.0) + buffer.bytes
     return [
         Share(number, held[number], gpus[number].vram_free_bytes.need(), device_bandwidth(gpus[number])[0])
         for number in sorted(held)
     ]
+
+
+def _number(buffer: Buffer) -> int:
+    """Of the GPU that holds a part of the model, by the end of the buffer's name; -1 of any other buffer."""
+    digits = buffer.device[len(buffer.device.rstrip("0123456789")) :]
+    return int(digits[:4]) if digits and buffer.on_gpu and buffer.kind == "model" else -1
+
+
+def filled(parts: list[Share]) -> list[Share]:
+    """The same bytes, on the fastest GPUs first, as far as their free memory goes."""
+    left = sum(p.model_bytes for p in parts)
+    placed: dict[int, float] = {}
+    for part in sorted(parts, key=lambda p: -p.bytes_per_s):
+        placed[part.gpu] = min(left, part.model_bytes + max(0.0, part.free_bytes - MARGIN_BYTES))
+        left -= placed[part.gpu]
+    return [p._replace(model_bytes=placed[p.gpu]) for p in parts]
+
+
+def split_anew(case: Case) -> list[Buffer]:
+    """The runtime's buffers as they would be with the fastest GPUs filled first; one that holds nothing is gone."""
+    best = {p.gpu: int(p.model_bytes) for p in filled(shares(case))}
+    first = {
+        number: buffer for buffer in reversed(case.runtime.buffers.value_or([])) if (number := _number(buffer)) in best
+    }
+    others = [b for b in case.runtime.buffers.value_or([]) if _number(b) not in best]
+    return [msgspec.structs.replace(b, bytes=best[n]) for n, b in sorted(first.items()) if best[n]] + others

@@ -54,9 +54,10 @@ def read_shape(case: Case) -> Shape:
     if outside >= weights:
         raise missing("what the weights consist of", "give the path of the model file")
     layer_bytes = (weights - outside) / layers
+    experts = _expert_share(case, layers * layer_bytes)
     return Shape(
-        layers, layer_bytes, output, _active_share(case, layers * layer_bytes), kv_per_token(case),
-        model.width.value_or(4096), model.vocabulary.value_or(0),
+        layers, layer_bytes, output, 1 - experts * (1 - _used_share(case)), kv_per_token(case),
+        model.width.value_or(4096), model.vocabulary.value_or(0), experts,
     )  # fmt: skip
 
 
@@ -71,20 +72,20 @@ def _layers_by_size(case: Case) -> int:
     return layers
 
 
-def _active_share(case: Case, layers_bytes: float) -> float:
-    """The part of the layers' bytes that one token reads: all of it, but for experts that sit out."""
-    model = case.model
-    experts, used = model.experts.value_or(0), model.experts_used.value_or(0)
-    if not experts or not used or used >= experts:
-        return 1.0
-    expert_share = _expert_share(case, layers_bytes)
-    return 1 - expert_share * (1 - used / experts)
+def _used_share(case: Case) -> float:
+    """The part of the experts that one token uses."""
+    experts, used = case.model.experts.value_or(0), case.model.experts_used.value_or(0)
+    return used / experts if 0 < used < experts else 1.0
 
 
 def _expert_share(case: Case, layers_bytes: float) -> float:
+    """The part of the layers' bytes that is experts; 0 where none of them sits out."""
     model = case.model
+    if _used_share(case) >= 1:
+        return 0.0
     if isinstance(model.expert_bytes, Known):
         return min(1.0, model.expert_bytes.value / layers_bytes)
     width, wide = model.expert_width.need(), model.width.need()
     parameters = _EXPERT_MATRICES * width * wide * model.experts.need() * model.layers.need()
-    return min(1.0, parameters / max(1, model.parameters.need()))
+    tables = (1 if model.output_tied.value_or(default=False) else 2) * model.vocabulary.value_or(0) * wide
+    return min(1.0, parameters / max(1, model.parameters.need() - tables))

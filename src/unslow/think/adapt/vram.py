@@ -12,6 +12,8 @@ NOBODYS_BYTES = 512 * MIB
 """GPU memory that belongs to no listed process on a healthy machine: the driver and the display."""
 
 _OF_OLLAMA = {"ollama", "ollama_llama_server"}
+_WORKERS = {"vLLM": "VLLM::", "SGLang": "sglang::"}
+"""How the processes are called that a server starts to compute for it."""
 _WHOLE_SHARE = 0.6
 _WHOLE_BYTES = 1.5 * GIB
 """Weights on the host that are more than a token table: this share of the model, or where that is unknown, so much."""
@@ -48,11 +50,19 @@ def compute_bytes(case: Case) -> float:
 def gpus_used(case: Case) -> tuple[Gpu, ...]:
     """The GPUs that the runtime computes on: by its own devices, else by its process, else all that there are."""
     gpus = gpus_of(case)
-    named = [d.description for d in seen_gpus(case) if d.description]
+    named = [d.description for d in _computing_devices(case) if d.description]
     chosen = tuple(g for g in gpus if any(_same_gpu(g, description) for description in named))
     if not chosen:
         chosen = tuple(g for g in gpus if any(_is_own(case, p) for p in g.processes.value_or([])))
     return chosen or gpus
+
+
+def _computing_devices(case: Case) -> list[SeenDevice]:
+    """Of the GPUs that the runtime lists those that hold the model, else the one it says it uses, else all."""
+    seen = seen_gpus(case)
+    holding = {b.device for b in case.runtime.buffers.value_or([]) if b.kind == "model" and b.on_gpu}
+    used = case.runtime.device_used.value_or("").partition(" ")[0]
+    return [d for d in seen if d.name in holding] or [d for d in seen if used and d.name == used] or seen
 
 
 def _same_gpu(gpu: Gpu, description: str) -> bool:
@@ -65,8 +75,10 @@ def _processes(case: Case) -> list[GpuProcess]:
 
 
 def _is_own(case: Case, process: GpuProcess) -> bool:
-    """Whether a process is the runtime: by its number, else by the name that llama.cpp's server or Ollama has."""
-    pid = case.runtime.pid
+    """Whether a process is the runtime or computes for it: by its number, else by the name that such ones have."""
+    pid, worker = case.runtime.pid, _WORKERS.get(case.runtime.name.value_or(""))
+    if worker and process.name.value_or("").rpartition("/")[2].startswith(worker):
+        return True
     return process.pid == pid.value if isinstance(pid, Known) else _has_own_name(case, process)
 
 
@@ -143,7 +155,7 @@ def runtime_sees_gpu(case: Case) -> bool | None:
 
 def _says_that_it_uses_one(case: Case) -> bool:
     runtime = case.runtime
-    if any(b.on_gpu for b in runtime.buffers.value_or([])) or _counts_layers(case):
+    if any(b.on_gpu for b in runtime.buffers.value_or([])) or _counts_layers(case) or failed_on_gpu(case):
         return True
     if runtime.vram_share.value_or(0) > 0 or runtime.size_vram_bytes.value_or(0) > 0:
         return True

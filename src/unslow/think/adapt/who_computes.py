@@ -5,6 +5,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import MIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.gpu_reach import hidden_by_environment
 from unslow.think.adapt.placement import layers_left_on_host
 from unslow.think.adapt.vram import buffers_of, gpus_held, gpus_of, runtime_sees_gpu
 
@@ -28,6 +29,16 @@ def cpu_computes(case: Case) -> bool | None:
         return layers_left_on_host(case) > 0
     except MissingFactError:
         return True if runtime_sees_gpu(case) is False else None
+
+
+def uses_no_gpu(case: Case) -> bool:
+    """Whether it is sure that no GPU computes: none is seen, all are hidden, or a setting keeps away from them."""
+    if case.runtime.embedded:
+        return True
+    sees = runtime_sees_gpu(case)
+    if case.runtime.device_set.value_or("") == "none":
+        return not case.runtime.gpu_layers.value_or(0) and not buffers_of(case, "model", on_gpu=True)
+    return sees is False or (sees is None and hidden_by_environment(case) is not None)
 
 
 def gpus_computing(case: Case) -> int | None:

@@ -7,12 +7,13 @@ import msgspec
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import MissingFactError, estimated
-from unslow.think.adapt.bandwidth import host_side
+from unslow.think.adapt.bandwidth import host_bandwidth
 from unslow.think.adapt.shape import kv_per_token
 from unslow.think.adapt.vram import gpus_used
-from unslow.think.adapt.work import work
+from unslow.think.adapt.work import Cure, work
 from unslow.think.predict import Prediction, predict
 
+_IN_PLACE = Cure(kv_on_gpu=True)
 SHALLOW = 256
 """Where the slope begins; physics has it the same everywhere but in a window."""
 
@@ -45,7 +46,7 @@ def expectation_of(case: Case, deepest: float) -> Expectation:
 
 
 def _seconds(case: Case, depth: float) -> float:
-    found = predict(_at(case, depth))
+    found = predict(_at(case, depth), _IN_PLACE)
     return found.seconds.mid if isinstance(found, Prediction) else 0.0
 
 
@@ -64,7 +65,6 @@ def _on_gpu(case: Case) -> bool:
 def _host_bytes_per_s(case: Case) -> float:
     """How fast the CPU reads what lies in RAM while it computes with it."""
     try:
-        side = host_side(case, 1.0, 0.0)
+        return host_bandwidth(case)[0]
     except MissingFactError:
         return 0.0
-    return side.bytes_per_s * side.backend.efficiency if side else 0.0

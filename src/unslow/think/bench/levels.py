@@ -15,6 +15,7 @@ CLEAR = 4.5
 _OF_NORMAL = 1.4826  # the standard deviation of normal noise over its median absolute deviation
 _OF_MEDIANS = 1.2533  # the standard error of a median over that of a mean
 _FEWEST, _MANY = 2, 12
+ROUNDING = 1e-9
 
 
 class Level(NamedTuple):
@@ -54,8 +55,10 @@ def _splits(values: Sequence[float], offset: int, deviation: float, least: float
 
 
 def _best(values: Sequence[float], fewest: int) -> int:
-    """Where two levels describe the series best."""
-    return min(range(fewest, len(values) - fewest + 1), key=lambda at: _off(values[:at]) + _off(values[at:]))
+    """Where two levels describe the series best; of places that are equally good but for rounding, the first."""
+    off = {at: _off(values[:at]) + _off(values[at:]) for at in range(fewest, len(values) - fewest + 1)}
+    least = min(off.values())
+    return next(at for at, total in off.items() if total <= least + ROUNDING * abs(least))
 
 
 def _off(values: Sequence[float]) -> float:

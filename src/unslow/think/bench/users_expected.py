@@ -1,13 +1,13 @@
 """What physics expects of many users at once, for a case as it is set up.
 
-A step reads the weights once for all users, computes for each, and draws a token for each.
+A step reads the weights once for all users, computes for each, and draws a token for each, together or one by one.
 """
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import MissingFactError, Unknown
 from unslow.think.adapt.bandwidth import cores_of
 from unslow.think.adapt.exact import plan_of
-from unslow.think.adapt.gpu_question import gpu_question
+from unslow.think.adapt.gpu_question import gpu_question, samples_at_once
 from unslow.think.adapt.placement import read_placement
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.work import LOGITS_S_PER_ENTRY
@@ -31,7 +31,7 @@ def expected_together(case: Case, users: int, depth: float) -> float | None:
     try:
         shape = read_shape(case)
         placement = read_placement(case, shape)
-        sampling = users * shape.vocabulary * LOGITS_S_PER_ENTRY
+        sampling = (1 if samples_at_once(case) else users) * shape.vocabulary * LOGITS_S_PER_ENTRY
         if not placement.gpu_layers:
             return _on_cpu(case, users, depth, sampling)
         found = gpu_question(case, shape, placement, depth) if placement.gpu_layers >= shape.layers else None

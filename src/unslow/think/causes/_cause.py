@@ -6,9 +6,12 @@ from typing import Any, Literal, NamedTuple
 from unslow.facts.knob import Change
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown, not_found
+from unslow.think.adapt.experiments import is_report
+from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.adapt.vram import is_gpu
+from unslow.think.adapt.who_computes import uses_no_gpu
 from unslow.think.adapt.work import Cure
-from unslow.think.report import Evidence
+from unslow.think.report import Cost, Evidence
 
 Phase = Literal["client", "queue", "load", "prefill", "decode"]
 
@@ -26,6 +29,7 @@ class Found(NamedTuple):
 
     `explains` narrows or widens what the cause explains in general, where the facts of the case decide that.
     `speedup` is how many times faster it was without the cause, where somebody tried: an experiment beats physics.
+    `lost` is what the cause costs where that was measured itself, such as the seconds that a request waits.
     """
 
     because: str
@@ -36,6 +40,7 @@ class Found(NamedTuple):
     speedup: float | None = None
     sure: bool = False
     """Whether it stands beside other causes, though it is a last resort."""
+    lost: Cost | None = None
 
 
 class Absent(NamedTuple):
@@ -67,8 +72,10 @@ Need = str | tuple[str, ...]
 class Cause(NamedTuple):
     """One reason for slow inference. A need that is a tuple is met by any one of its facts.
 
-    `gpu_only` causes are ruled out on a machine without a GPU before anything else is asked. `ask` is the command that
-    gets what decides, where the fact itself has no advice. A `last_resort` stands only where nothing else was found.
+    `gpu_only` causes are ruled out on a machine without a GPU before anything else is asked, those of what is `on_gpu`
+    where the runtime uses none, and `ggml_only` ones in runtimes that do nothing of the kind. Of a load that failed
+    only what `fails_load` matters. `ask` is the command that gets what decides, where the fact itself has no advice. A
+    `last_resort` stands only where nothing else was found.
     """
 
     title: str
@@ -79,6 +86,22 @@ class Cause(NamedTuple):
     gpu_only: bool = False
     ask: str = ""
     last_resort: bool = False
+    on_gpu: bool = False
+    fails_load: bool = False
+    ggml_only: bool = False
+
+
+def ruled_out_at_once(case: Case, cause: Cause) -> Absent | None:
+    """The reason for which a cause is no question here, whatever else is known."""
+    if cause.gpu_only and isinstance(case.machine.gpus, Known) and not case.machine.gpus.value:
+        return Absent("no GPU in this machine")
+    if not cause.fails_load and case.runtime.state.value_or("") == "failed" and not is_report(case):
+        return Absent("the model was never loaded, so there is no speed to explain")
+    if cause.ggml_only and runs_ggml(case) is False and not is_report(case):
+        return Absent(f"{case.runtime.name.value_or('this runtime')} does nothing of the kind")
+    if cause.on_gpu and uses_no_gpu(case):
+        return Absent("the runtime uses no GPU")
+    return None
 
 
 def fact_at(case: Case, path: str) -> Any:

@@ -6,11 +6,12 @@ the thinking.
 
 ## How to confirm
 Count the tokens of the reasoning against those of the answer (`reasoning_content`, `thinking`, the text between
-`<think>` and `</think>`).
+`<think>` and `</think>`). A little thought before a long answer is not this.
 
 ## How to fix
-Less effort (`reasoning_effort: low`, `--reasoning-budget 0`, `/no_think`, `think: false`), or a model that does not
-reason for questions that do not need it.
+Less effort, or a model that does not reason for questions that do not need it. llama.cpp: `--reasoning-budget 0`, or
+`"chat_template_kwargs": {"enable_thinking": false}` in the request; Ollama: `think: false`, `--think=false`; vLLM:
+`chat_template_kwargs`; LM Studio: Think off; gpt-oss anywhere: `reasoning_effort: low`; Qwen3: `/no_think`.
 
 ## Safety
 Answers to hard questions get worse with less thinking.
@@ -25,7 +26,8 @@ from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, n
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.report import Evidence
+from unslow.think.predict import measured_rate
+from unslow.think.report import Cost, Evidence
 
 MOSTLY = 3.0
 LONG = 200
@@ -44,7 +46,8 @@ def _by_tokens(case: Case) -> Found | Absent:
         return Absent(f"{thinking} tokens of thinking, {answer} of the answer")
     words = f"{thinking} tokens of thinking come before {answer} of the answer"
     evidence = (cite(case, "run.thinking_tokens"), cite(case, "run.answer_tokens"))
-    return _found(words, evidence, (thinking + answer) / max(1, answer))
+    found, rate = _found(words, evidence, (thinking + answer) / max(1, answer)), measured_rate(case)
+    return found._replace(lost=Cost(seconds=thinking / rate.value, per="request")) if isinstance(rate, Known) else found
 
 
 def _by_trial(case: Case) -> Found | None:

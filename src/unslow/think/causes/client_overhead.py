@@ -1,37 +1,46 @@
 """The server is fast; the time is lost between it and whoever waits.
 
 ## Why it is slow
-A client may wait for a name to resolve (on Windows `localhost` is tried over IPv6 first, two seconds for each
-connection), draw every token anew, collect the stream before it shows it, send background requests, or lie behind a
-proxy that buffers.
+A client may wait for a name to resolve (`localhost` is tried over IPv6 first, on Windows two seconds for each
+connection to a server that listens on IPv4 only), draw every token anew, collect the stream before it shows it, send
+background requests, or lie behind a proxy that buffers.
 
 ## How to confirm
-The server's own timings are good (`eval rate`, `predicted_per_second`), the client's are not; or the same request with
-`curl` is fast.
+The server's own timings are good (llama.cpp `predicted_per_second`, Ollama `eval rate`, vLLM
+`time_to_first_token_seconds`), the client's are not; or the same request with `curl` is fast; or the shortest question
+to `127.0.0.1` is answered at once and to `localhost` is not.
 
 ## How to fix
-Use `127.0.0.1` instead of `localhost`, keep the connection open, update or replace the client, switch off its title and
-suggestion requests, let proxies pass streams.
+Use `127.0.0.1` instead of `localhost` (or let the server listen on both: llama.cpp `--host ::`, `OLLAMA_HOST=[::]`,
+vLLM `--host ::`), keep the connection open, update or replace the client, switch off its title and suggestion requests,
+let proxies pass streams (nginx `proxy_buffering off`).
 
 ## Safety
-Answers do not change.
+Answers do not change. A server that listens on `::` can be reached from other machines: keep a firewall or a key before
+it.
 """
 
 import re
+import statistics
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear
 from unslow.think.causes._asking import ask_for, own_speed
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.report import Evidence
+from unslow.think.predict import SLOWEST
+from unslow.think.report import Cost, Evidence
 
 LOST = 0.7
 """Of the server's speed: a client that shows less loses it itself."""
 DELAY_S = 1.0
+NAME_DELAY_S = 0.15
+"""What a name may take longer than a number: looking it up in a file takes a thousandth of that."""
+_NUMBERS = ("127.0.0.1", "::1")
 CURL = 'time curl -s http://127.0.0.1:PORT/v1/completions -d \'{"prompt":"Hi","max_tokens":64}\''
 _DIFFERENT = re.compile(r"(?i)\d ?m?s\b|second|slow|fast|delay|instant|instead|fix|solv|quick|wait|hang|lag|refused")
 _SECONDS = re.compile(r"(?<![\w.:])(\d{1,4}(?:\.\d{1,3})?) ?s(?:ec(?:ond)?s?)?\b")
@@ -39,12 +48,27 @@ _SECONDS = re.compile(r"(?<![\w.:])(\d{1,4}(?:\.\d{1,3})?) ?s(?:ec(?:ond)?s?)?\b
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the client's timings against the server's; else look for a trial, and for the known delay of a name."""
-    return first_to_decide(case, _by_speeds, _by_delay, _by_name, _by_trial, _by_words)
+    return first_to_decide(case, _by_routes, _by_speeds, _by_delay, _by_name, _by_trial, _by_words)
+
+
+def _by_routes(case: Case) -> Found | None:
+    """The name of this machine that takes longer than its number, by the shortest question."""
+    routes = case.run.routes
+    if not isinstance(routes, Known):
+        return None
+    took = {route.host: route.seconds for route in routes.value if route.seconds is not None}
+    name, number = took.get("localhost"), min((s for host, s in took.items() if host in _NUMBERS), default=None)
+    if name is None or number is None or name - number < NAME_DELAY_S:
+        return None
+    words = f"`localhost` answers after {name:.2f} s and its number after {number:.3f} s"
+    cited = Evidence(fact="run.routes", value=words, reference=None, origin=str(routes.origin), source=routes.source)
+    found = _found(f"{words}: every connection by the name waits", (cited,), "127.0.0.1 instead of localhost", None)
+    return found._replace(lost=Cost(seconds=name - number, per="request"))
 
 
 def _by_speeds(case: Case) -> Found | Absent:
     client = ask_for(case, "run.client_decode_tokens_per_s", f"`{CURL}`, beside {own_speed(case)}")
-    server = ask_for(case, "run.decode_tokens_per_s", own_speed(case))
+    server = max(SLOWEST, ask_for(case, "run.decode_tokens_per_s", own_speed(case)))
     delay = _delay(case)
     if client >= LOST * server and delay < DELAY_S:
         return Absent(f"the client sees {client:.3g} of {server:.3g} tokens per second")
@@ -52,7 +76,16 @@ def _by_speeds(case: Case) -> Found | Absent:
         return _delayed(case, delay)
     evidence = (cite(case, "run.client_decode_tokens_per_s", f"{server:.3g} by the server"),)
     words = f"the server generates {server:.3g} tokens per second, and the client shows {client:.3g}"
-    return _found(words, evidence, "another client", server / max(client, 1e-6))
+    gain = server / max(client, SLOWEST)
+    found = _found(words, evidence, "a client, or a proxy, that passes tokens on at once", gain)
+    return found._replace(lost=_lost(case, server, client))
+
+
+def _lost(case: Case, server: float, client: float) -> Cost | None:
+    """Seconds of an answer of the length that was measured."""
+    tokens = [c.generated_tokens for c in case.run.completions.value_or(()) if c.generated_tokens]
+    seconds = statistics.median(tokens) * (1 / max(client, SLOWEST) - 1 / server) if tokens else 0.0
+    return Cost(seconds=seconds, per="request") if seconds > 0 else None
 
 
 def _by_delay(case: Case) -> Found | None:
@@ -70,7 +103,8 @@ def _delay(case: Case) -> float:
 def _delayed(case: Case, delay: float) -> Found:
     words = f"every request waits {delay:.1f} s before the server hears of it"
     evidence = (cite(case, "run.completions", f"{delay:.1f} s beyond the server's own time"),)
-    return _found(words, evidence, "127.0.0.1 instead of localhost, and one connection for all requests", None)
+    found = _found(words, evidence, "127.0.0.1 instead of localhost, and one connection for all requests", None)
+    return found._replace(lost=Cost(seconds=delay, per="request"))
 
 
 def _by_name(case: Case) -> Found | None:
@@ -138,7 +172,9 @@ def _found(because: str, evidence: tuple[Evidence, ...], what: str, speedup: flo
 CAUSE = Cause(
     title="The client loses the time",
     phase="client",
-    needs=(("run.client_decode_tokens_per_s", "run.completions", "account.remarks", "account.comparisons"),),
+    needs=(
+        ("run.routes", "run.client_decode_tokens_per_s", "run.completions", "account.remarks", "account.comparisons"),
+    ),
     check=check,
     ask=f"`{CURL}`",
 )

@@ -2,16 +2,23 @@
 
 ## Why it is slow
 The KV cache is allocated for the whole configured context when the model is loaded, used or not. What it takes, the
-weights can't have: layers move to the CPU, and every token pays for them.
+weights can't have: layers move to the CPU, and every token pays for them. Ollama's default context grows with the GPU:
+4096 tokens, 32,768 from 23 GiB on, 262,144 from 47 GiB on.
+
+Guides give 16 GB for 32K tokens of an 8B model and 84 GB of a 70B one, but these models share their keys and values
+between heads: it is 4 and 10 GiB. It is not a fifth of the weights either: it depends on the context alone.
 
 ## How to confirm
 KV cache bytes = cells x bytes per token. At the context that is really used, more layers would fit. llama.cpp prints
-`llama_kv_cache: size = ...`; `/metrics` shows the longest sequence so far (`llamacpp:n_tokens_max`). Ollama's log
-counts both: `memory.required.full` against `memory.available`, and `memory.required.kv` within it.
+`llama_kv_cache: size = ...`; `/metrics` (start it with `--metrics`) shows the longest sequence so far. It is not this
+where the cache leaves all layers on the GPU.
 
 ## How to fix
-Set the context to what you need (`-c`, `num_ctx`, `--max-model-len`), or store the cache as q8_0. A context set by
-hand also stops llama.cpp's own fit from shrinking it.
+Set the context to what you need, or store the cache as q8_0:
+- llama.cpp: `-c 8192`; without `-c` it shrinks the context itself before it gives up layers
+- Ollama: `OLLAMA_CONTEXT_LENGTH=8192`, or `num_ctx` in the request or the Modelfile
+- LM Studio: `lms load KEY --context-length 8192`
+- vLLM: `--max-model-len 8192`; SGLang: `--context-length 8192`: there it costs places for other requests, not layers
 
 ## Safety
 Longer conversations than the new context are cut or refused.
@@ -19,12 +26,15 @@ Longer conversations than the new context are cut or refused.
 
 import re
 
+import msgspec
+
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import Known, first_known
+from unslow.facts.values import Known, MissingFactError, first_known
 from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.cure import with_settings
 from unslow.think.adapt.demand import fitting_placement, read_demand
 from unslow.think.adapt.experiments import experiment_on
 from unslow.think.adapt.hardware import vram_total_bytes
@@ -40,8 +50,10 @@ from unslow.think.adapt.story import lost_since_a_version
 from unslow.think.adapt.vram import available_vram_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, fact_at
+from unslow.think.causes._freed import brings_back_enough
 from unslow.think.causes._routes import cite_comparison, first_to_decide
 
+TELL = "say how long your conversations get: `unslow --context TOKENS`; or start llama-server with `--metrics`"
 SHORTEST_USEFUL = 4096
 _STEP = 1024
 DRIVEN_OUT = 1.5
@@ -59,28 +71,34 @@ HEADROOM = 2
 
 def check(case: Case) -> Found | Absent | Suspected:
     """See how many more layers would fit at the context that is used, or whether the weights alone would fit."""
-    return first_to_decide(case, _by_layers, _by_reckoning, _by_sizes, _by_trial, _by_room)
+    return first_to_decide(case, _by_failure, _by_layers, _by_reckoning, _by_sizes, _by_trial, _by_room)
+
+
+def _by_failure(case: Case) -> Absent | None:
+    failure = case.runtime.allocation_failure.value_or(None)
+    return Absent("the weights themselves found no room") if failure and failure.what == "weights" else None
 
 
 def _by_layers(case: Case) -> Found | Absent:
-    _use_is_known(case)
-    runtime = case.runtime
-    context, needed = runtime.context_length.need(), _needed(case)
+    context, needed = case.runtime.context_length.need(), _needed(case)
     cache = kv_per_token(case) * context
     if not layers_left_on_host(case):
         return Absent(f"the KV cache of {cache / GIB:.1f} GiB leaves all layers on the GPU")
+    _use_is_known(case)
     if needed >= context:
         return Absent(f"{context} tokens are configured, {needed} needed")
     shape, demand = read_shape(case), read_demand(case)
     if demand.lacking <= 0:
         return Absent(f"there was room for it: {demand.available / GIB:.1f} GiB free")
+    if case.runtime.flash_attention.value_or(default=True) is False and _fits_with_flash_attention(case):
+        return Absent(f"with flash attention on all {context} tokens fit")
     then = fitting_placement(case, shape, demand.available, needed)
     fitting = int(then.gpu_layers) + then.output_on_gpu
     now = counted_layers(case).on_gpu
-    if fitting <= now:
-        return Absent(f"even at {needed} tokens no further layer fits")
-    wanted = "wish.context_tokens" if case.wish.context_tokens.value_or(0) else "runtime.longest_sequence"
     cure = Cure(vram_bytes=demand.available, context=needed)
+    if not brings_back_enough(case, cure, fitting - now, layers_left_on_host(case)):
+        return Absent(f"even at {needed} tokens {'only' if fitting > now else 'no more than'} {fitting} layers fit")
+    wanted = "wish.context_tokens" if case.wish.context_tokens.value_or(0) else "runtime.longest_sequence"
     enough = fitting > shape.layers
     return Found(
         because=f"the KV cache for {context} tokens takes {cache / GIB:.1f} GiB; at {needed} tokens {fitting} of "
@@ -94,8 +112,17 @@ def _by_layers(case: Case) -> Found | Absent:
     )
 
 
+def _fits_with_flash_attention(case: Case) -> bool:
+    """Whether it is the buffer for scores, and not the cache, that leaves no room."""
+    demand = read_demand(with_settings(case, Cure(flash_attention=True)))
+    return demand.lacking <= 0
+
+
 def _use_is_known(case: Case) -> None:
-    first_known(case.wish.context_tokens, case.runtime.longest_sequence).need()
+    known = first_known(case.wish.context_tokens, case.runtime.longest_sequence)
+    if not isinstance(known, Known):
+        asked = msgspec.structs.replace(known, how_to_get=known.how_to_get or TELL)
+        raise MissingFactError(asked, "wish.context_tokens")
 
 
 def _by_reckoning(case: Case) -> Found | Absent | None:
@@ -201,17 +228,25 @@ CAUSE = Cause(
     title="The context is larger than needed",
     phase="decode",
     needs=(
-        ("runtime.context_length", "runtime.context_set", "runtime.context_default", "account.comparisons"),
+        (
+            "runtime.context_length",
+            "runtime.context_set",
+            "runtime.context_default",
+            "runtime.allocation_failure",
+            "account.comparisons",
+        ),
         (
             "wish.context_tokens",
             "runtime.longest_sequence",
             "runtime.asked_bytes",
             "runtime.size_bytes",
             "model.weights_bytes",
+            "runtime.allocation_failure",
             "account.comparisons",
         ),
         (
             "runtime.gpu_layers",
+            "runtime.allocation_failure",
             "machine.gpus.0.processes",
             "runtime.asked_bytes",
             "runtime.size_bytes",
@@ -219,6 +254,8 @@ CAUSE = Cause(
         ),
     ),
     check=check,
+    on_gpu=True,
+    fails_load=True,
     gpu_only=True,
     explains=("weights_spill_to_ram",),
     ask="the log lines of the load with the KV cache (`llama_kv_cache: size =`, `memory.required.kv`)",

@@ -5,12 +5,15 @@ What the CPU computes goes at its clock, and far below it even memory is read sl
 on battery, a package that is too hot, or firmware that holds the CPU at its lowest step keep it there.
 
 ## How to confirm
-While tokens are generated, `grep MHz /proc/cpuinfo` (or Task Manager) shows clocks far under the maximum.
+While tokens are generated with most of the model on the CPU, `grep MHz /proc/cpuinfo` (or Task Manager, or `sudo
+powermetrics --samplers cpu_power`) shows the busy cores far under the maximum. The clock of an idle core says nothing,
+and a virtual machine shows a clock that it does not have. Where the GPU computes everything, the CPU's clock hardly
+matters.
 
 ## How to fix
-Set the governor to performance (`sudo cpupower frequency-set -g performance`), plug the laptop in, choose a power
-profile for performance, clean the fans; a CPU that stays at its lowest step under load needs its firmware settings
-(BD PROCHOT) or its power adapter looked at.
+On any runtime: set the governor to performance (`sudo cpupower frequency-set -g performance`; Windows: `powercfg
+/setactive SCHEME_MIN`), plug the laptop in, clean the fans; a CPU that stays at its lowest step under load needs its
+firmware settings (BD PROCHOT) or its power adapter looked at.
 
 ## Safety
 Answers do not change. The machine gets warmer and louder.
@@ -21,7 +24,7 @@ import re
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
+from unslow.facts.values import Known, Origin
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear
 from unslow.think.adapt.who_computes import cpu_computes
@@ -29,10 +32,13 @@ from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for, must_be_slow
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.causes._shares import cpu_dominates
+from unslow.think.causes._watched import cite_watched, host_figure
 from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly
 
 LOW = 0.6
+HOT_C = 90
 BUSY_SHARE = 0.5
 """Of the cores: a clock that was read while fewer worked is an idle one."""
 SHOW = "while it generates: `grep MHz /proc/cpuinfo | sort -k4 -n | tail -4; lscpu | grep 'max MHz'`"
@@ -44,7 +50,19 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the clock under load against the highest, where the CPU computes."""
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU")
-    return first_to_decide(case, _by_trial, _by_words, _by_reading)
+    return first_to_decide(case, _by_trial, _by_words, _by_samples, _by_reading)
+
+
+def _by_samples(case: Case) -> Found | Absent | None:
+    """The clock that was sampled while the cores computed; that of one core counts where most of them were busy."""
+    clock, busy = host_figure(case, "cpu_clock_hz"), host_figure(case, "busy_cpus")
+    cores, most = case.machine.cpu.physical_cores.value_or(0), case.machine.cpu.frequency_max_hz.value_or(0)
+    if not clock or not busy or not cores or not most or busy.mean < BUSY_SHARE * cores:
+        return None
+    figures = f"{clock.high / 1e9:.1f} of {most / 1e9:.1f} GHz"
+    if clock.high >= LOW * most:
+        return Absent(f"the CPU reached {figures} under load")
+    return _judged(case, figures, cite_watched(case, "cpu_clock_hz", figures))
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -76,13 +94,31 @@ def _by_reading(case: Case) -> Found | Absent | Suspected:
     if generates_slowly(case) is False:
         return Absent("it is as fast as this set-up should be")
     busy, cores = case.machine.load.busy_cpus.value_or(0), case.machine.cpu.physical_cores.value_or(0)
-    if not cores or busy < BUSY_SHARE * cores:
+    if not cores or busy < BUSY_SHARE * cores or _is_nominal(case):
         return Suspected(f"the CPU was seen at {figures}", "its clock while it generates", SHOW)
+    return _judged(case, figures, cite(case, "machine.cpu.frequency_hz", figures))
+
+
+def _judged(case: Case, figures: str, evidence: Evidence) -> Found | Absent:
+    """A clock that is low under load is the cause where the CPU has most to do and is slow at it."""
+    if cpu_dominates(case) is False:
+        return Absent("the CPU has less to do for a token than the GPU")
     if not must_be_slow(case):
         return Absent("it is as fast as this set-up should be")
-    governor = case.machine.cpu.governor
-    why = f" (governor {governor.value})" if isinstance(governor, Known) else ""
-    return _found(f"under load the CPU runs at {figures}{why}", (cite(case, "machine.cpu.frequency_hz", figures),))
+    return _found(f"under load the CPU runs at {figures}{_why(case)}", (evidence,))
+
+
+def _is_nominal(case: Case) -> bool:
+    """Whether the clock is one that a virtual machine was told, rather than one that was read."""
+    clock = case.machine.cpu.frequency_hz
+    return isinstance(clock, Known) and clock.origin is Origin.ESTIMATED
+
+
+def _why(case: Case) -> str:
+    """What keeps it there, as far as it shows."""
+    governor, heat = case.machine.cpu.governor, case.machine.cpu.temperature_c
+    hot = f", {heat.value:.0f} °C" if isinstance(heat, Known) and heat.value >= HOT_C else ""
+    return f" (governor {governor.value}{hot})" if isinstance(governor, Known) else hot
 
 
 def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
@@ -93,7 +129,7 @@ def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
 CAUSE = Cause(
     title="The CPU is held at low clocks",
     phase="decode",
-    needs=(("machine.cpu.frequency_hz", "account.remarks", "account.comparisons"),),
+    needs=(("machine.cpu.frequency_hz", "run.telemetry", "account.remarks", "account.comparisons"),),
     check=check,
     ask=SHOW,
 )

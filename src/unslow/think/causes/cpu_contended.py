@@ -6,10 +6,12 @@ wait for it: a busy loop on every core costs far more than half the speed.
 
 ## How to confirm
 While tokens are generated, other processes use CPUs that the runtime's threads want, and those threads spend time on
-the run queue (`/proc/PID/task/*/schedstat`, or the pressure in `/proc/pressure/cpu`).
+the run queue (`/proc/PID/task/*/schedstat`, or the pressure in `/proc/pressure/cpu`). Threads of the runtime that wait
+for one another are another matter: it has too many of them.
 
 ## How to fix
-Stop or move the other work, lower its priority (`nice`), or leave it a core: one thread fewer than cores.
+On any runtime: stop or move the other work, lower its priority (`renice 19 PID`), or leave it a core: one thread fewer
+than cores (llama.cpp `-t N`, Ollama `num_thread`).
 
 ## Safety
 Answers do not change. This tool names the other programs and never touches them.
@@ -20,14 +22,19 @@ from unslow.facts.machine import BusyProcess
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import cores_of
+from unslow.think.adapt.cpu_limits import limits_of
 from unslow.think.adapt.experiments import blames
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.contention import crowded, waiting_s
+from unslow.think.contention import crowded, pressure, waiting_s
 from unslow.think.predict import SLOWEST, Prediction, predict
+from unslow.think.report import Evidence
 
+MOST_WAITING = 0.95
+STOPPED = 0.2
+"""Of the periods of a quota."""
 WAITING_SHARE = 0.10
 """Less waiting than this is what any desktop does to any program."""
 CROWD_SHARE = 0.5
@@ -46,12 +53,16 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 def _by_waiting(case: Case) -> Found | Absent:
     others, cores = case.run.others_cpus.need(), cores_of(case)
-    ask_for(case, "run.waiting_for_cpu_s_per_token", SHOW)
+    all_cores = case.machine.cpu.physical_cores.value_or(cores)  # it may be confined to some of them
+    if pressure(case) is None:
+        ask_for(case, "run.waiting_for_cpu_s_per_token", SHOW)
     token_s = 1 / max(SLOWEST, ask_for(case, "run.decode_tokens_per_s", SHOW))
     if others < OTHERS_SHARE * cores:
-        return Absent(f"other processes used {others:.1f} of {cores:g} cores")
+        return Absent(f"other processes used {others:.1f} of {all_cores:g} cores")
     if crowded(case) and others < CROWD_SHARE * cores:
         return Absent(f"the runtime's own threads outnumber the CPUs; others used {others:.1f} of {cores:g} cores")
+    if _is_stopped(case) and others + min(limits_of(case).values()) <= all_cores:
+        return Absent(f"the CPU quota stops the runtime; others used {others:.1f} of {all_cores:g} cores and left room")
     prediction = predict(case)
     waiting = waiting_s(case, token_s, prediction if isinstance(prediction, Prediction) else None) / token_s
     if waiting < WAITING_SHARE:
@@ -59,16 +70,27 @@ def _by_waiting(case: Case) -> Found | Absent:
     busiest = case.run.busiest_others
     named = _names(busiest.value_or([]))
     return Found(
-        because=f"other processes used {others:.1f} of {cores:g} cores while tokens were generated"
+        because=f"other processes used {others:.1f} of {all_cores:g} cores while tokens were generated"
         + (f": {named}" if named else ", and ended before they could be named")
         + f"; {waiting:.0%} of the time the runtime's threads waited for a CPU or for each other",
-        evidence=(
-            cite(case, "run.others_cpus", f"{cores:g} cores"),
-            cite(case, "run.waiting_for_cpu_s_per_token", f"{token_s:.4g} s for a token, all threads together"),
-        ),
-        cure=Cure(),
+        evidence=(cite(case, "run.others_cpus", f"{all_cores:g} cores"), *_waited(case, token_s)),
+        cure=Cure(alone=True),
         remedies=(_remedy(_first_pid(busiest)),),
+        speedup=1 / (1 - min(MOST_WAITING, waiting)),  # no more than was waited: the rest is somebody else's
     )
+
+
+def _waited(case: Case, token_s: float) -> tuple[Evidence, ...]:
+    """The count of the runtime's own waiting, where there is one."""
+    if not isinstance(case.run.waiting_for_cpu_s_per_token, Known):
+        return ()
+    return (cite(case, "run.waiting_for_cpu_s_per_token", f"{token_s:.4g} s for a token, all threads together"),)
+
+
+def _is_stopped(case: Case) -> bool:
+    """Whether a quota stops its threads so often that this is what they wait for."""
+    stopped = case.run.cpu_throttled_fraction
+    return isinstance(stopped, Known) and stopped.value >= STOPPED and bool(limits_of(case))
 
 
 def _by_list(case: Case) -> Found | Absent | Suspected:
@@ -80,10 +102,11 @@ def _by_list(case: Case) -> Found | Absent | Suspected:
         return Absent(f"other processes use {used:.1f} of {cores:g} cores")
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU: the CPU has next to nothing to do")
-    words = f"other processes use {used:.1f} of {cores:g} cores: {_names(others)}"
+    all_cores = case.machine.cpu.physical_cores.value_or(cores)
+    words = f"other processes use {used:.1f} of {all_cores:g} cores: {_names(others)}"
     if own is None or used < CROWD_SHARE * cores or not cpu_computes(case) or not blames(case, "decode", "prefill"):
         return Suspected(words, "run.others_cpus", SHOW)
-    return Found(words, (cite(case, "machine.load.busiest"),), Cure(), (_remedy(others[0].pid),))
+    return Found(words, (cite(case, "machine.load.busiest"),), Cure(alone=True), (_remedy(others[0].pid),))
 
 
 def _names(processes: list[BusyProcess]) -> str:
@@ -91,7 +114,7 @@ def _names(processes: list[BusyProcess]) -> str:
 
 
 def _remedy(pid: int | None) -> Remedy:
-    return Remedy(Knob.OTHER_LOAD.to(pid, "stop it, move it or lower its priority"), Cure())
+    return Remedy(Knob.OTHER_LOAD.to(pid, "stop it, move it or lower its priority"), Cure(alone=True))
 
 
 def _first_pid(busiest: object) -> int | None:
@@ -103,5 +126,6 @@ CAUSE = Cause(
     phase="decode",
     needs=(("run.others_cpus", "machine.load.busiest"), "machine.cpu.physical_cores"),
     check=check,
+    explains=("cpu_round_trip_bound", "client_overhead"),
     ask=SHOW,
 )

@@ -2,17 +2,25 @@
 
 ## Why it is slow
 On Windows the NVIDIA driver lets an allocation succeed that no longer fits, by lending system memory ("shared GPU
-memory"); on Linux amdgpu evicts to GTT. The runtime believes that all layers are on the GPU. Every token then reads
-the rest over PCIe, ten to fifty times slower.
+memory"); on Linux amdgpu evicts to GTT, and llama.cpp does the same with `GGML_CUDA_ENABLE_UNIFIED_MEMORY=1`. The
+runtime believes that all layers are on the GPU. Every token then reads the rest over PCIe, ten to fifty times slower.
+
+Guides say that fewer GPU layers make a full card faster, but that is so only here, where the driver pages; without it
+an allocation that does not fit simply fails, and every layer on the GPU is a gain.
 
 ## How to confirm
 Task Manager shows shared GPU memory in use (beyond a few hundred MB) while the model runs, or
-`/sys/class/drm/card*/device/mem_info_gtt_used` grows; the runtime's log says that all layers are on the GPU.
+`/sys/class/drm/card*/device/mem_info_gtt_used` grows; the runtime's log says that all layers are on the GPU. While
+tokens are generated, tens of MiB cross PCIe for each (`nvidia-smi dmon -s t`), where a healthy GPU shows next to none.
 
 ## How to fix
-NVIDIA control panel, Manage 3D settings, "CUDA - Sysmem Fallback Policy": prefer no fallback; the load then fails
-instead, and says so. Ask for fewer bytes: a shorter context, a KV cache of type q8_0, fewer GPU layers, a smaller
-quant.
+Let the load fail instead, then ask for fewer bytes:
+- Windows: NVIDIA control panel, Manage 3D settings, "CUDA - Sysmem Fallback Policy": prefer no fallback
+- LM Studio: "Limit weight offload to dedicated GPU memory" in the hardware settings
+- llama.cpp: take `-ngl` out, so that it places what fits; shorten `-c`; `-ctk q8_0 -ctv q8_0`; take
+  `GGML_CUDA_ENABLE_UNIFIED_MEMORY` out of the environment
+- Ollama: a smaller `num_ctx`, `OLLAMA_KV_CACHE_TYPE=q8_0`; it plans with what it asks for, so `ollama ps` says 100% GPU
+- vLLM: a lower `--gpu-memory-utilization`
 
 ## Safety
 Without the fallback, programs that relied on it run out of memory instead.
@@ -24,15 +32,24 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
+from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import amount_bytes, denies, remarks_on
+from unslow.think.adapt.demand import read_demand
 from unslow.think.adapt.hardware import is_apple, is_integrated, is_windows
-from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.vram import gpus_of, gpus_used, strangers
+from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.causes._watched import cite_watched, gpu_figure
+from unslow.think.predict import measured_rate
 from unslow.think.report import Evidence
 
+MOVABLE = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
+LEAST_FETCHED, LEAST_SHARE = 32 * MIB, 0.01
+"""Bytes for a token, and of the weights: a healthy GPU receives some kilobytes, a token and its place."""
+_KERNEL = re.compile(r"[3-9]\.\d")
 LEAST_BYTES = GIB
 """A desktop and pinned buffers take less."""
 _OF_ALL = re.compile(r"(\d{1,4}(?:\.\d+)?)\s?(?:gi?b)?\s?(?:/|of)\s?\d{1,4}(?:\.\d+)?\s?gi?b", re.IGNORECASE)
@@ -44,7 +61,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     gpus = gpus_of(case)
     if is_apple(case) or (gpus and all(is_integrated(g) for g in gpus)):
         return Absent("the GPU has no memory of its own: it always uses the system's")
-    return first_to_decide(case, _by_counters, _by_words, _by_idle_memory)
+    return first_to_decide(case, _by_counters, _by_link, _by_movable, _by_words, _by_idle_memory, _by_room, _by_driver)
 
 
 def _by_counters(case: Case) -> Found | Absent | None:
@@ -60,6 +77,7 @@ def _by_counters(case: Case) -> Found | Absent | None:
     return _found(
         f"the driver keeps {used / GIB:.1f} GiB of what is on the GPU in system memory",
         (cite(case, f"machine.gpus.{index}.{name}", f"{LEAST_BYTES / GIB:.0f} GiB at most on a healthy machine"),),
+        Cure(),
     )
 
 
@@ -67,6 +85,59 @@ def _counters(gpu: Gpu) -> dict[str, float]:
     """What the driver counts of system memory that it lends."""
     names = ("shared_used_bytes", "gtt_used_bytes")
     return {n: float(getattr(gpu, n).value) for n in names if isinstance(getattr(gpu, n), Known)}
+
+
+def _by_link(case: Case) -> Found | None:
+    """What crosses the link for each token, where everything lies on the GPU and nobody else uses it."""
+    received, rate = gpu_figure(case, "pcie_receive_bytes_per_s"), measured_rate(case)
+    others = strangers(case) and MOVABLE not in case.runtime.environment.value_or({})  # they use the link as well
+    if received is None or not isinstance(rate, Known) or others or cpu_computes(case) is not False:
+        return None
+    of_a_token = received.mean / rate.value
+    if of_a_token < max(LEAST_FETCHED, LEAST_SHARE * case.model.weights_bytes.value_or(0)):
+        return None
+    words = f"{of_a_token / MIB:.0f} MiB cross PCIe for each token"
+    because = f"{words}, though all layers are on the GPU: the driver keeps part of them in system memory"
+    return _found(because, (cite_watched(case, "pcie_receive_bytes_per_s", words, "next to nothing"),), Cure())
+
+
+def _by_movable(case: Case) -> Found | None:
+    """Memory that may move was asked for, all layers count as on the GPU, and they ask for more than it had."""
+    if MOVABLE not in case.runtime.environment.value_or({}) or cpu_computes(case) is not False:
+        return None
+    demand = read_demand(case)
+    if demand.asked <= demand.available:
+        return None
+    sizes = f"{demand.asked / GIB:.1f} GiB asked for, {demand.available / GIB:.1f} GiB free"
+    because = f"{MOVABLE} lets the driver keep in system memory what does not fit: {sizes}"
+    return _found(because, (cite(case, "runtime.environment", sizes),), Cure())
+
+
+def _by_room(case: Case) -> Absent | None:
+    """GPUs with gigabytes of their own memory free have nothing to send away."""
+    free = [g.vram_free_bytes.value_or(None) for g in gpus_used(case)]
+    known = [f for f in free if f is not None]
+    if not known or len(known) < len(free) or min(known) < LEAST_BYTES:
+        return None
+    return Absent(f"{min(known) / GIB:.1f} GiB of the GPU's own memory are free: nothing had to make way")
+
+
+def _by_driver(case: Case) -> Absent | None:
+    """NVIDIA's driver for Linux lends nothing, unless the runtime asks for memory that may move."""
+    environment = case.runtime.environment
+    vendors = {g.vendor.value_or("") for g in gpus_used(case)}
+    if not _is_linux(case) or vendors != {"NVIDIA"} or not isinstance(environment, Known):
+        return None
+    if MOVABLE in environment.value:
+        return None
+    return Absent("on Linux this driver lets an allocation fail rather than lend system memory")
+
+
+def _is_linux(case: Case) -> bool:
+    """By its kernel, which under WSL is Microsoft's: there the driver of Windows decides."""
+    system = case.machine.system
+    kernel = system.kernel.value_or("").lower()
+    return bool(_KERNEL.match(kernel)) and not is_windows(case) and "microsoft" not in kernel
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -95,17 +166,28 @@ def _is_little(text: str) -> bool:
     return 0 < amount < LEAST_BYTES or bool(of_all and not amount)
 
 
-def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(because: str, evidence: tuple[Evidence, ...], cure: Cure | None = None) -> Found:
     fallback = Knob.DRIVER_FALLBACK.to(value=False, why="let the load fail rather than spill in silence")
     fewer = Knob.CONTEXT_LENGTH.to(None, "fewer bytes: a shorter context, a q8_0 cache, a smaller quant")
-    return Found(because, evidence, None, (Remedy(fallback), Remedy(fewer)))
+    # physics reckons with weights where the runtime put them, so the case as configured is the cured one
+    return Found(because, evidence, cure, (Remedy(fewer, cure), Remedy(fallback)))
 
 
 CAUSE = Cause(
     title="The driver spills GPU memory into system memory",
     phase="decode",
-    needs=(("machine.gpus.0.shared_used_bytes", "machine.gpus.0.gtt_used_bytes", "account.remarks"),),
+    needs=(
+        (
+            "machine.gpus.0.shared_used_bytes",
+            "machine.gpus.0.gtt_used_bytes",
+            "machine.gpus.0.vram_free_bytes",
+            "run.telemetry",
+            "runtime.environment",
+            "account.remarks",
+        ),
+    ),
     check=check,
+    on_gpu=True,
     explains=("weights_spill_to_ram", "fits_on_one_gpu", "multi_gpu_link_bound"),
     gpu_only=True,
     ask='Windows: Task Manager, Performance, GPU, "Shared GPU memory", or '

@@ -2,15 +2,22 @@
 
 ## Why it is slow
 Decoding one token is hundreds of small kernels. A CUDA graph starts them all at once; in eager mode the host starts
-each by itself, and for small batches the GPU waits for the host most of the time.
+each by itself, and for small models and few requests the GPU waits for the host most of the time.
 
 ## How to confirm
-`--enforce-eager` in the command line, `Cudagraph is disabled under eager mode` in vLLM's log, `--disable-cuda-graph`
-for SGLang, `GGML_CUDA_DISABLE_GRAPHS=1` for llama.cpp; and few requests at a time.
+The setting is in the command line, the environment or the log, tokens come far slower than the GPU's bandwidth allows,
+and few requests run at a time: with many, kernels are long enough to hide their start.
 
 ## How to fix
-Remove the setting. Graphs take some GPU memory and seconds at the start; if memory is why it was set, lower the number
-of captured sizes instead.
+Remove the setting:
+- vLLM: `--enforce-eager`, `-O0` (its log says `Cudagraph is disabled under eager mode`)
+- SGLang: `--disable-cuda-graph`; TGI: `--cuda-graphs 0`
+- llama.cpp, Ollama: `GGML_CUDA_DISABLE_GRAPHS=1` in the environment of the server
+- Transformers: generate with `cache_implementation="static"`, which compiles; its default cache grows with each token,
+  and nothing that grows can be captured
+
+Graphs take some GPU memory and seconds at the start; if memory is why it was set, let vLLM capture fewer sizes
+(`--max-num-seqs`) instead.
 
 ## Safety
 Answers do not change beyond rounding.
@@ -19,13 +26,18 @@ Answers do not change beyond rounding.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.experiments import blames, is_report, tried
+from unslow.think.adapt.runtime_family import runs_ggml
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._against import lost_against
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, first_to_decide
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly
 
+GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
+ON = Cure(graphs=True)
 FEW_REQUESTS = 8
 """At a time: with more, kernels are long enough to hide their start."""
 
@@ -44,31 +56,41 @@ def _by_trial(case: Case) -> Found | None:
 
 
 def _by_setting(case: Case) -> Found | Absent | Suspected | None:
-    if not need(case, "runtime.eager"):
+    fact, off = _switch(case)
+    if not off:
         return Absent("graphs are not switched off")
     running = case.runtime.running_requests.value_or(1)
     if running > FEW_REQUESTS:
         return Absent(f"{running} requests run at once: the kernels hide their start")
     if is_report(case) and not blames(case, "decode"):
         return Absent("graphs are off, but it is not decoding that is slow")
-    slow = generates_slowly(case)
-    if slow is False:
-        return Absent("graphs are off, and it is as fast as this set-up should be")
-    if slow is None:
+    lost = lost_against(case, ON)
+    if lost == 1:
+        return Absent("graphs are off, and it is as fast as with them")
+    if lost is None and not blames(case, "decode"):
         return Suspected("graphs are switched off", "run.decode_tokens_per_s", CAUSE.ask)
-    return _found("graphs are switched off: the host starts every kernel by itself", (cite(case, "runtime.eager"),))
+    return _found("graphs are switched off: the host starts every kernel by itself", (cite(case, fact),))
+
+
+def _switch(case: Case) -> tuple[str, bool]:
+    """The fact that tells whether graphs are off, and whether they are; llama.cpp's only switch is a variable."""
+    environment = case.runtime.environment
+    if isinstance(environment, Known) and not isinstance(case.runtime.eager, Known) and runs_ggml(case):
+        return "runtime.environment", GRAPHS_OFF in environment.value
+    return "runtime.eager", bool(need(case, "runtime.eager"))
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
     change = Knob.GRAPHS.to(value=True, why="remove the setting that switches them off")
-    return Found(because, evidence, None, (Remedy(change, None, "some GPU memory"),), speedup=speedup)
+    return Found(because, evidence, ON, (Remedy(change, ON, "some GPU memory"),), speedup=speedup)
 
 
 CAUSE = Cause(
     title="CUDA graphs are switched off",
     phase="decode",
-    needs=(("runtime.eager", "account.comparisons"),),
+    needs=(("runtime.eager", "runtime.environment", "account.comparisons"),),
     check=check,
+    gpu_only=True,
     explains=("kernel_launch_bound", "cpu_round_trip_bound"),
     ask="the command line of the server, and the tokens per second of one request with and without `--enforce-eager`",
 )

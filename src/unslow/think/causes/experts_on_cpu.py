@@ -6,14 +6,21 @@ computes them. All layers count as "on the GPU" all the same: `offloaded 49/49` 
 override sent elsewhere. Where the mixture is larger than the GPU's memory, whole layers on the CPU are the worst way
 to divide it: attention and the shared parts, which every token reads, leave the GPU with them.
 
+Guides say that the active parameters decide how much GPU memory a mixture takes, but all experts have to lie
+somewhere: the total sets the memory, the active part the speed.
+
 ## How to confirm
 The command line has `--cpu-moe`, `--n-cpu-moe` or an `--override-tensor` to the CPU; the model buffers on the CPU are
 far larger than the token table; and the GPU had room for more. Or the model is a mixture (its name has `A3B` or the
 like), larger than the GPU's memory, and runs on the CPU in whole layers.
 
 ## How to fix
-Remove the setting where everything fits, else put all layers on the GPU and only experts on the CPU: lower
-`--n-cpu-moe` until the GPU's memory is used up to its margin.
+Remove the setting where everything fits, else keep all layers on the GPU and only as many experts on the CPU as lack
+room: lower the number until the GPU's memory is used up to its margin.
+- llama.cpp: `--n-cpu-moe N` instead of `--cpu-moe` or `-ot exps=CPU`; without any of them it fits by itself
+- Ollama: take `LLAMA_ARG_N_CPU_MOE`, `LLAMA_ARG_CPU_MOE` and `LLAMA_ARG_OVERRIDE_TENSOR` out of its environment
+- LM Studio: "Number of layers for which to force MoE weights onto CPU" lower
+- KoboldCpp: `--moecpu N` lower
 
 ## Safety
 Answers do not change. The GPU's memory fills up: leave room for what else uses it.
@@ -29,18 +36,20 @@ from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.demand import Demand, read_demand
-from unslow.think.adapt.experiments import experiment_on, names_phase
+from unslow.think.adapt.experiments import experiment_on, is_report, names_phase
 from unslow.think.adapt.hardware import is_unified, vram_total_bytes
 from unslow.think.adapt.placement import read_placement, seen_split
 from unslow.think.adapt.shape import ACTIVE_PART, is_mixture, read_shape
 from unslow.think.adapt.story import lost_since_a_version
 from unslow.think.adapt.vram import available_vram_bytes
+from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, Shape
 
 _ALL_EXPERTS = re.compile(r"--cpu-moe|-cmoe|^[^\d]*exps[^\d]*=\s*CPU", re.IGNORECASE)
+_OF_THE_OUTPUT = re.compile(r"[^=]{0,20}\boutput[^=|]*=", re.IGNORECASE)
 SURELY_FREE = 0.75
 """Of a card's memory, where nobody looked: so much is free on any that shows a desktop."""
 FEWEST_BITS = 4.0
@@ -49,7 +58,7 @@ FEWEST_BITS = 4.0
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the layers whose experts were sent away against those that lack room."""
-    return first_to_decide(case, _by_setting, _by_size, _by_words)
+    return first_to_decide(case, _by_setting, _by_place, _by_size, _by_words)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -82,7 +91,7 @@ def _surely_fits(case: Case) -> bool:
 
 
 def _by_setting(case: Case) -> Found | Absent | None:
-    overrides = need(case, "runtime.tensor_overrides")
+    overrides = [o for o in need(case, "runtime.tensor_overrides") if not _OF_THE_OUTPUT.match(o)]
     if not overrides:
         return None if _is_mixture(case) else Absent("no setting places tensors by name")
     if not case.model.experts.need():
@@ -93,7 +102,7 @@ def _by_setting(case: Case) -> Found | Absent | None:
     if away < 1 or must_stay >= (away if _saw_free_memory(case) else away / 2):
         read_demand(case)  # only what was really free may rule it out
         return Absent(f"the experts of {away:.0f} layers are on the CPU, and {must_stay} lack room")
-    cure = Cure(vram_bytes=demand.available)
+    cure = Cure(vram_bytes=demand.available, experts_on_gpu=True)
     why = "remove the setting: everything fits" if not must_stay else f"only {must_stay} layers lack room"
     return Found(
         because=f"{' '.join(overrides)} keeps experts on the CPU; the whole model asks for "
@@ -101,7 +110,15 @@ def _by_setting(case: Case) -> Found | Absent | None:
         evidence=(cite(case, "runtime.tensor_overrides", f"{must_stay} layers lack room"), *free_before_load(case)),
         cure=cure,
         remedies=(Remedy(Knob.EXPERTS_ON_CPU.to(must_stay or None, why), cure),),
+        explains=("weights_spill_to_ram",) if is_report(case) else None,
     )
+
+
+def _by_place(case: Case) -> Absent | None:
+    """All of it on the GPU, with nothing set apart: by what was allocated or counted, or by what the process holds."""
+    if isinstance(case.runtime.tensor_overrides, Known) and _is_mixture(case) and cpu_computes(case) is False:
+        return Absent("all experts are on the GPU")
+    return None
 
 
 def _saw_free_memory(case: Case) -> bool:
@@ -200,7 +217,9 @@ CAUSE = Cause(
         ),
     ),
     check=check,
+    on_gpu=True,
+    ggml_only=True,
     gpu_only=True,
-    explains=("weights_spill_to_ram",),
+    explains=("weights_spill_to_ram", "prefill_pcie_bound"),
     ask="the command line of the runtime, and the `model buffer size` lines of its log (llama-server: with `-lv 4`)",
 )

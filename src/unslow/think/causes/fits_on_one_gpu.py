@@ -6,10 +6,14 @@ over their link. Where one GPU holds everything, all of that is for nothing, but
 
 ## How to confirm
 Weights, KV cache and buffers together are smaller than the memory of one GPU, and the same model on that GPU alone is
-faster: `llama-bench -sm none -mg 0`, `CUDA_VISIBLE_DEVICES=0`.
+faster: `llama-bench -m MODEL -sm none -mg 0`. Split by layers, it costs one hand-over for a token, next to nothing.
 
 ## How to fix
-Use the fastest GPU alone (`-sm none -mg 0`, `--tensor-parallel-size 1`), and the others for something else.
+Use the fastest GPU alone, and the others for something else:
+- llama.cpp: `-sm none -mg 0`, or `--device CUDA0`
+- Ollama: no `OLLAMA_SCHED_SPREAD=1`; `main_gpu 0`
+- vLLM: `--tensor-parallel-size 1`; SGLang: `--tp-size 1`; for many users one server on each GPU
+- LM Studio: switch the other GPU off in the hardware settings; Transformers: `device_map="cuda:0"`
 
 ## Safety
 Answers do not change beyond rounding. Less memory is left for a longer context.
@@ -21,9 +25,10 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, times_as_fast
+from unslow.think.adapt.cure import Cure
 from unslow.think.adapt.experiments import experiment_on, is_clear
 from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
-from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.vram import gpus_of, own_is_known, strangers
 from unslow.think.adapt.who_computes import gpus_computing
 from unslow.think.causes._asking import ask_for, must_be_slow
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -83,13 +88,19 @@ def _held(case: Case) -> float:
 
 
 def _largest(case: Case) -> float:
-    sizes = [ask_for(case, f"machine.gpus.{i}.vram_total_bytes", "`nvidia-smi`") for i in range(len(gpus_of(case)))]
-    return float(max(sizes))
+    """The most that one GPU could hold for the runtime: all of it, less what strangers have there."""
+    room = []
+    for place, gpu in enumerate(gpus_of(case)):
+        total = ask_for(case, f"machine.gpus.{place}.vram_total_bytes", "`nvidia-smi`")
+        others = [p for p in strangers(case) if p in gpu.processes.value_or([])] if own_is_known(case) else []
+        room.append(float(total) - sum(p.vram_bytes.value_or(0) for p in others))
+    return max(room)
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
     change = Knob.SPLIT_MODE.to("none", "one GPU alone, the fastest")
-    return Found(because, evidence, remedies=(Remedy(change, None, "less room for context"),), speedup=speedup)
+    cure = None if speedup else Cure()
+    return Found(because, evidence, cure, (Remedy(change, None, "less room for context"),), speedup=speedup)
 
 
 CAUSE = Cause(
@@ -97,6 +108,8 @@ CAUSE = Cause(
     phase="decode",
     needs=(("machine.gpus", "account.comparisons"),),
     check=check,
+    on_gpu=True,
+    explains=("multi_gpu_link_bound", "uneven_split"),
     gpu_only=True,
     ask=SHOW,
 )

@@ -2,15 +2,23 @@
 
 ## Why it is slow
 Without it the scores of all tokens against all others are written to memory and read back. That grows with the
-context: prompts and long chats get slower, and the compute buffer takes room that layers could have. It does not
-change the size of the KV cache, and at short depths it hardly matters.
+context: prompts and long chats get slower, and the compute buffer takes room that layers could have. At short depths
+it hardly matters.
+
+Guides say that it shrinks the KV cache by a third to a half, but the cache is the same with and without: only the
+compute buffer shrinks. It permits a quantised V cache, and that halves the cache. Guides also rank it among the first
+things to install, but llama.cpp, Ollama and vLLM bring it along and switch it on by themselves.
 
 ## How to confirm
-The log says `flash_attn = 0` or `Flash Attention was auto, set to disabled`, and speed at depth, or a compute buffer
-of gigabytes, shows it.
+The log says `Flash Attention not supported, set to disabled` or `flash_attn = disabled`, and the speed deep in the
+context, or a compute buffer of gigabytes, shows it: `llama-bench -m MODEL -fa 0,1 -d 0,16384`.
 
 ## How to fix
-`-fa on` (or leave it on auto), `OLLAMA_FLASH_ATTENTION=1`, `attn_implementation="sdpa"` for Transformers.
+- llama.cpp: `-fa on`, or leave it on `auto`; where it was refused, another KV type, backend or build
+- Ollama: `OLLAMA_FLASH_ATTENTION=1` in the environment of the service, or take the variable out
+- LM Studio: "Flash Attention" in the load settings of the model
+- Transformers: `attn_implementation="sdpa"` (its kernels are flash kernels) or `"flash_attention_2"`
+- vLLM: `--attention-backend FLASH_ATTN`, where another was forced
 
 ## Safety
 Answers change only by rounding.
@@ -18,22 +26,29 @@ Answers change only by rounding.
 
 import re
 
+import msgspec
+
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import Known
+from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.cure import with_settings
+from unslow.think.adapt.demand import read_demand
 from unslow.think.adapt.experiments import blames, tried
 from unslow.think.adapt.placement import seen_split
 from unslow.think.adapt.vram import buffers_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
+from unslow.think.causes._depths import fall_with_depth
 from unslow.think.causes._routes import cite_comparison, first_to_decide
-from unslow.think.predict import Prediction, predict
+from unslow.think.predict import Prediction, measured_prefill, predict, predict_prefill
 from unslow.think.report import Evidence
 
 WORTH = 1.08
 """Times faster with it, by physics, at the depth that was measured."""
+WORTH_DEEP = 1.15
+"""Times slower, deep in the context, than with it: less is what two measurements differ by."""
 LARGE_BUFFER = GIB
 _OFF = re.compile(r"(?:\boff\b|without|disabl|\bno[- ]|= ?0\b)", re.IGNORECASE)
 ON = Cure(flash_attention=True)
@@ -43,7 +58,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     """See whether it is off, and what that costs here."""
     if case.runtime.flash_attention.value_or(default=False):
         return Absent("flash attention is on")
-    return first_to_decide(case, _by_trial, _by_physics, _by_buffer, _by_setting)
+    return first_to_decide(case, _by_trial, _by_prompt, _by_depths, _by_buffer, _by_physics, _by_setting)
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -55,6 +70,36 @@ def _by_trial(case: Case) -> Found | None:
         return None
     faster = trial.fast / trial.slow
     return _found(f"with flash attention it is {faster:.1f} times faster", (cite_comparison(case, trial),), faster)
+
+
+def _by_prompt(case: Case) -> Found | None:
+    """A long prompt that was read slower than with it, where physics says that this is what it costs."""
+    need(case, "runtime.flash_attention")
+    measured, now, then = measured_prefill(case), predict_prefill(case), predict_prefill(case, ON)
+    if not isinstance(measured, Known) or not isinstance(now, Prediction) or not isinstance(then, Prediction):
+        return None
+    gain = now.seconds.mid / then.seconds.mid
+    if gain < WORTH_DEEP or measured.value >= then.tokens_per_s.low:
+        return None
+    because = (
+        f"flash attention is off: {measured.value:.0f} prompt tokens per second, and {gain:.1f} times as many with it"
+    )
+    fact = "run.long_prompt" if isinstance(case.run.long_prompt, Known) else "run.prefill_tokens_per_s"
+    return _found(because, (cite(case, "runtime.flash_attention"), cite(case, fact)))
+
+
+def _by_depths(case: Case) -> Found | Absent | None:
+    """The speed as it was tried at two depths, against the fall that is left with it switched on."""
+    need(case, "runtime.flash_attention")
+    if seen_split(case):
+        return None  # what is on the CPU falls otherwise
+    fall = fall_with_depth(case, ON)
+    if fall.beyond < WORTH_DEEP:
+        return Absent(f"it is off, and costs little here: {fall.words}")
+    slower = f"{fall.measured:.1f} times slower where it need be {fall.expected:.1f}"
+    because = f"flash attention is off: {fall.words}, {slower}"
+    tried = msgspec.structs.replace(cite(case, "run.depths"), value=fall.words)
+    return _found(because, (cite(case, "runtime.flash_attention"), tried), fall.beyond)
 
 
 def _by_physics(case: Case) -> Found | None:
@@ -70,16 +115,27 @@ def _by_physics(case: Case) -> Found | None:
     return _found(because, (cite(case, "runtime.flash_attention"), cite(case, "run.depth_tokens")))
 
 
-def _by_buffer(case: Case) -> Found | Absent | None:
+def _by_buffer(case: Case) -> Found | None:
     """A compute buffer of gigabytes beside layers that found no room."""
     need(case, "runtime.flash_attention")
     held = sum(b.bytes for b in buffers_of(case, "compute", on_gpu=True))
-    if not held:
-        return None
     if held < LARGE_BUFFER or not seen_split(case):
-        return Absent(f"it is off, and costs little here: {held / GIB:.1f} GiB of compute buffer")
+        return None
     because = f"flash attention is off: the compute buffer takes {held / GIB:.1f} GiB while layers are on the CPU"
-    return _found(because, (cite(case, "runtime.flash_attention"), cite(case, "runtime.buffers")))
+    found = _found(because, (cite(case, "runtime.flash_attention"), cite(case, "runtime.buffers")))
+    return _priced_with_layers(case, found)
+
+
+def _priced_with_layers(case: Case, found: Found) -> Found:
+    """With the layers that come back; where that is all of them, it is the reason and not who else holds memory."""
+    try:
+        demand = read_demand(with_settings(case, ON))
+    except MissingFactError:
+        return found._replace(explains=("weights_spill_to_ram",))
+    cure = ON._replace(vram_bytes=demand.available)
+    spared = ("other_process_holds_vram",) if demand.lacking <= 0 else ()
+    remedies = tuple(remedy._replace(cure=cure) for remedy in found.remedies)
+    return found._replace(cure=cure, remedies=remedies, explains=("weights_spill_to_ram", *spared))
 
 
 def _by_setting(case: Case) -> Suspected | None:
@@ -99,5 +155,5 @@ CAUSE = Cause(
     needs=(("runtime.flash_attention", "account.comparisons"),),
     check=check,
     gpu_only=True,
-    ask="`llama-bench -m MODEL -fa 0,1 -d 0,16384`, or the same request with `-fa on` and `-fa off`",
+    ask="`llama-bench -m MODEL -fa 0,1 -d 0,16384`, or the same long chat with `-fa on` and `-fa off`",
 )

@@ -1,15 +1,21 @@
 """The build does not use instructions that this CPU has.
 
 ## Why it is slow
-AVX2, AVX-512, AMX or NEON multiply many numbers at once. A generic or debug build, a wheel for the oldest CPUs, or a
-backend that could not be loaded leaves them unused: two to ten times slower wherever the CPU computes.
+AVX2, FMA or NEON multiply many numbers at once. A generic or debug build, a wheel for the oldest CPUs, or a backend
+that could not be loaded leaves them unused: two to ten times slower wherever the CPU computes. AVX-512 and AMX, where
+AVX2 is used, gain prompts by a third and single tokens next to nothing: memory is what those wait for.
 
 ## How to confirm
-The line `system_info` lists what the build uses (`AVX2 = 1 | FMA = 1 | ...`); `lscpu` lists what the CPU has.
+The line `system_info` lists what the build uses (`AVX2 = 1 | FMA = 1 | ...`); `lscpu` lists what the CPU has. With all
+layers on the GPU it does not matter.
 
 ## How to fix
-A build for this CPU: `cmake -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release`, a wheel with AVX2, or the runtime's own
-package with its CPU libraries beside it.
+A release build for this CPU:
+- llama.cpp: `cmake -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release`; packages: all `libggml-cpu-*.so` beside the program
+- Ollama: its own package, whose `lib/ollama` has a library for each kind of CPU
+- llama-cpp-python: `CMAKE_ARGS="-DGGML_NATIVE=ON" pip install --no-binary :all: llama-cpp-python`
+- LM Studio: `lms runtime survey`, then the engine with AVX2; on a Mac no build for Intel under Rosetta
+- vLLM and Transformers choose by themselves: `python -c 'import torch; print(torch.backends.cpu.get_cpu_capability())'`
 
 ## Safety
 Answers change only by rounding. A native build runs only on CPUs like this one.
@@ -23,10 +29,12 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import experiment_on, is_clear
-from unslow.think.adapt.hardware import is_apple
+from unslow.think.adapt.hardware import has_no_gpu, is_apple
 from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.predict import Prediction, measured_prefill, predict_prefill
 from unslow.think.report import Evidence
 
 _DECISIVE = {"avx": "AVX", "avx2": "AVX2", "fma": "FMA", "f16c": "F16C", "asimd": "NEON", "neon": "NEON"}
@@ -36,6 +44,10 @@ _HAS_AVX2 = re.compile(
     r"\bryzen\b|\bepyc\b|threadripper|\bcore ultra\b|\bi[3579]-(?:[4-9]\d{3}|1[0-4]\d{3})", re.IGNORECASE
 )
 """Names of CPUs that all have AVX2: every Zen, and every Core from the fourth generation (2013) on."""
+OTHERS_BUSY = 0.3
+"""Processors that others use: then a slow prompt proves nothing of the build."""
+FAR_BELOW = 3.0
+"""Times slower than expected: plain code multiplies a quarter to an eighth as many numbers at once."""
 _ARM = re.compile(r"\bsnapdragon\b|\bgraviton|\bampere altra\b|\bcortex\b|\braspberry pi\b|\btensor g\d", re.IGNORECASE)
 _OF_THE_BUILD = re.compile(
     r"buil[dt]|compil|wheel|binar|package|release|debug|-o0|image|\bdll\b|rosetta|librar|[=:]\s?(?:0|off|false|no)\b",
@@ -47,7 +59,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold what the build uses against what the CPU has, where the CPU computes."""
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU")
-    return first_to_decide(case, _by_type, _by_features, _by_words)
+    return first_to_decide(case, _by_type, _by_features, _by_words, _by_prompt)
 
 
 def _by_type(case: Case) -> Found | None:
@@ -69,6 +81,21 @@ def _by_features(case: Case) -> Found | Absent | None:
         f"the CPU has {', '.join(unused)}, and the build does not use it",
         (cite(case, "runtime.build_features", f"without {', '.join(unused)}"), cite(case, fact)),
     )
+
+
+def _by_prompt(case: Case) -> Absent | Suspected | None:
+    """How fast prompts are read where the CPU does it alone: arithmetic is what those instructions are for."""
+    measured, expected = measured_prefill(case), predict_prefill(case)
+    contended = case.run.others_cpus.value_or(0.0) > OTHERS_BUSY
+    if not has_no_gpu(case) or contended or not isinstance(measured, Known) or not isinstance(expected, Prediction):
+        return None
+    rate = expected.tokens_per_s
+    words = f"{measured.value:.0f} prompt tokens per second, where such a CPU gives about {rate.mid:.0f}"
+    if measured.value >= rate.low:
+        return Absent(f"the CPU's arithmetic is in use: {words}")
+    if measured.value > rate.mid / FAR_BELOW:
+        return None
+    return Suspected(f"prompts are read far too slowly: {words}", "runtime.build_features", CAUSE.ask)
 
 
 def _instructions(case: Case) -> tuple[set[str], str]:
@@ -102,13 +129,23 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
     change = Knob.VERSION.to(None, "a release build for this CPU, with the instructions that it has")
-    return Found(because, evidence, None, (Remedy(change),), speedup=speedup)
+    # physics reckons with a build for this CPU, so the case as configured is the cured one
+    return Found(because, evidence, Cure(), (Remedy(change, Cure()),), speedup=speedup)
 
 
 CAUSE = Cause(
     title="The build does not use this CPU's instructions",
     phase="decode",
-    needs=(("runtime.build_features", "runtime.build_type", "account.remarks", "account.comparisons"),),
+    needs=(
+        (
+            "runtime.build_features",
+            "runtime.build_type",
+            "run.long_prompt",
+            "run.prefill_tokens_per_s",
+            "account.remarks",
+            "account.comparisons",
+        ),
+    ),
     check=check,
     ask="the line `system_info` of the log (llama-server: with `-lv 4`), and `lscpu | grep Flags`",
 )

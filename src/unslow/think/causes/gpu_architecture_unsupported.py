@@ -5,12 +5,17 @@ A GPU runs only code that was compiled for its architecture. A build, or a ROCm 
 GPU out, and the CPU computes everything.
 
 ## How to confirm
-The log names it: `gfx1010 ... not supported`, `no kernel image is available`, `compute capability 3.5 ... too old`. Or
-the list of architectures in `system_info` (`CUDA : ARCHS = ...`) has none that this GPU can run.
+The log names it: `gfx1010 ... not supported`, `hipErrorNoBinaryForGpu`, `rocBLAS error: Cannot read ...
+TensileLibrary`, `no kernel image is available`, `compute capability 3.5 ... too old`. Or the list of architectures in
+`system_info` (`CUDA : ARCHS = ...`) has none that this GPU can run.
 
 ## How to fix
-Take a build or version that has the architecture, build it yourself for it, or use Vulkan, which needs no list. AMD
-GPUs that are close to a supported one often run with `HSA_OVERRIDE_GFX_VERSION`.
+Take a build or version that has the architecture, or a backend that needs no list (Vulkan):
+- llama.cpp: build it with `-DCMAKE_CUDA_ARCHITECTURES=native` or `-DGPU_TARGETS=gfx1010`; or take the Vulkan build
+- Ollama: `HSA_OVERRIDE_GFX_VERSION=10.3.0` for AMD GPUs close to a supported one; `OLLAMA_VULKAN=1`; an NVIDIA driver
+  of 570 or newer
+- LM Studio: `lms runtime select` the Vulkan engine
+- vLLM, Transformers: a PyTorch wheel whose `torch.cuda.get_arch_list()` has this GPU
 
 ## Safety
 Answers do not change beyond rounding. An override to a wrong architecture can crash the runtime.
@@ -24,15 +29,19 @@ from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.experiments import is_report
 from unslow.think.adapt.gpu_reach import unreached
-from unslow.think.adapt.vram import buffers_of, free_vram_bytes, gpus_of
+from unslow.think.adapt.vram import buffers_of, failed_on_gpu, free_vram_bytes, gpus_held, gpus_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.predict import measured_rate
 from unslow.think.report import Evidence
 
 _UNSUPPORTED = re.compile(
     r"no kernel image is available|invalid device function|unsupported (?:gpu|amd|radeon|gfx|arch|compute|device)"
+    r"|hipErrorNoBinaryForGpu|hipErrorInvalidDeviceFunction|unable to find code object|no (?:compatible )?code object"
+    r"|tensilelibrary|hipErrorInvalidImage|cudaErrorNoKernelImageForDevice"
     r"|(?:gfx\w+|amdgpu|gpu|compute capability|architecture)[^.;]{0,60}(?:not supported|unsupported|too old)"
     r"|not compatible with the current pytorch|supported_types=",
     re.IGNORECASE,
@@ -40,7 +49,7 @@ _UNSUPPORTED = re.compile(
 _PRINTED = re.compile(
     r"no kernel image is available|invalid device function|not compatible with the current pytorch|compute capability "
     r"\d\.\d[^.;]{0,40}(?:not supported|too old|minimum)|\bgfx\d{3,4}\w?\b[^;]{0,60}(?:not supported|unsupported)"
-    r"|tensilelibrary\w*[^;]{0,30}gfx",
+    r"|tensilelibrary|hipErrorNoBinaryForGpu|unable to find code object",
     re.IGNORECASE,
 )
 _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
@@ -48,7 +57,7 @@ _OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for the refusal in the log, else hold the architectures of the build against the GPU's own."""
-    return first_to_decide(case, _by_log, _by_build, _by_card, _by_words)
+    return first_to_decide(case, _by_log, _by_failure, _by_build, _by_card, _by_words, _by_other_refusal, _by_use)
 
 
 def _by_log(case: Case) -> Found | None:
@@ -67,6 +76,18 @@ def _complaints(case: Case) -> list[tuple[str, list[str]]]:
     runtime = case.runtime
     single = [(name, [getattr(runtime, name).value_or("")]) for name in ("gpu_refused", "load_error")]
     return [*single, ("warnings", runtime.warnings.value_or([]))]
+
+
+def _by_failure(case: Case) -> Absent | None:
+    """A GPU on which memory was asked for had been set up before that."""
+    return Absent("the GPU was set up: it was memory that it lacked") if failed_on_gpu(case) else None
+
+
+def _by_use(case: Case) -> Absent | None:
+    """A GPU that holds the model of a runtime which was seen to answer."""
+    holds = buffers_of(case, "model", on_gpu=True) or gpus_held(case) or case.runtime.gpu_layers.value_or(0) > 0
+    answers = isinstance(measured_rate(case), Known) and not is_report(case)
+    return Absent("the GPU computes") if holds and answers else None
 
 
 def _by_build(case: Case) -> Found | Absent | None:
@@ -124,12 +145,19 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return Suspected(said[0].text, "runtime.gpu_refused", CAUSE.ask) if said else None
 
 
+def _by_other_refusal(case: Case) -> Absent | None:
+    """A driver that names another reason did not get as far as the code."""
+    refused = case.runtime.gpu_refused
+    return Absent(f"the GPU was refused for another reason: {refused.value}") if isinstance(refused, Known) else None
+
+
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
     room = free_vram_bytes(case)
     change = Knob.GPU_BACKEND.to(
         None, "a build or version with code for this GPU, or a backend that needs none: Vulkan"
     )
-    return Found(because, evidence, Cure(vram_bytes=room) if room else None, (Remedy(change),))
+    cure = Cure(vram_bytes=room) if room else None
+    return Found(because, evidence, cure, (Remedy(change, cure),))
 
 
 CAUSE = Cause(
@@ -142,10 +170,15 @@ CAUSE = Cause(
             "runtime.load_error",
             "runtime.build_architectures",
             "runtime.vram_share",
+            "runtime.allocation_failure",
+            "runtime.buffers",
+            "runtime.gpu_layers",
+            "machine.gpus.0.processes",
             "account.remarks",
         ),
     ),
     check=check,
+    fails_load=True,
     explains=("gpu_backend_not_loaded",),
     gpu_only=True,
     ask="the log of the start with `OLLAMA_DEBUG=1` or `-lv 4`; AMD: `rocminfo | grep gfx`; NVIDIA: "

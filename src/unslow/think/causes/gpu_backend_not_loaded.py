@@ -3,15 +3,22 @@
 ## Why it is slow
 Everything runs on the CPU: a token reads all weights from RAM, ten to fifty times slower than from the GPU's memory.
 
+Guides rank heat and settings before it, but among confirmed reports this is the most frequent cause, and none was heat.
+
 ## How to confirm
 llama.cpp lists no GPU (`--list-devices` says `(none)`; with `-lv 4` the device list holds only the CPU and no buffer
-is on a GPU), or says why: `failed to initialize CUDA`, `no usable GPU found`. Hidden load lines are no proof: from
-build 9151 on they need `-lv 4`.
+is on a GPU), or says why: `failed to initialize CUDA`, `no usable GPU found`. Ollama's log says `library=cpu`. Hidden
+load lines are no proof: llama.cpp prints them only with `-lv 4` from build 9151 on.
 
 ## How to fix
-Install the build for your GPU (CUDA, ROCm, Vulkan, Metal), the driver, and its run-time libraries; in a container
-pass the device on (`--gpus all`, `--device /dev/kfd --device /dev/dri`) and be in the groups `video` and `render`;
-look for an empty `CUDA_VISIBLE_DEVICES`.
+Install the build for your GPU, its driver and libraries; pass the device on to a container; unset what hides it:
+- llama.cpp: a CUDA, HIP, Vulkan or Metal build, with its `libggml-*.so` beside it
+- Ollama: its own package with `lib/ollama`; Docker: `--gpus all` (AMD: `--device /dev/kfd --device /dev/dri` and the
+  image `:rocm`); be in the groups `video` and `render`
+- LM Studio: `lms runtime ls`, then `lms runtime select` the CUDA, ROCm or Vulkan engine
+- vLLM, Transformers: a PyTorch wheel for CUDA or ROCm, not `+cpu`: `torch.cuda.is_available()` must be true
+- any: an empty or wrong `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`,
+  `GGML_VK_VISIBLE_DEVICES` hides the GPU
 
 ## Safety
 Answers do not change beyond rounding.
@@ -36,6 +43,7 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, 
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
+_HIDES = {"CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES"}
 _HOST_BACKENDS = {"CPU", "BLAS", "RPC", "LLAMAFILE", "AMX"}
 _NAMES_A_GPU = re.compile(
     r"/dev/(?:kfd|dri|nvidia)|amdgpu|permission|driver|devices? (?:was |were )?detected|gfx ?\d"
@@ -84,10 +92,11 @@ def _by_devices(case: Case) -> Found | Absent | None:
         return Absent("the runtime uses a GPU")
     if sees is None or not gpus_of(case):
         return None
-    hidden = case.runtime.environment.value_or({}).get("CUDA_VISIBLE_DEVICES")
+    hidden = {name: value for name, value in case.runtime.environment.value_or({}).items() if name in _HIDES}
     why = case.runtime.gpu_refused.value_or(_lists(case))
-    if hidden is not None and hidden.strip() in ("", "-1"):
-        why = f"{why}; CUDA_VISIBLE_DEVICES={hidden!r} hides it"
+    for name, value in sorted(hidden.items()):
+        if value.strip() in ("", "-1"):
+            why = f"{why}; {name}={value!r} hides it"
     return _found(case, f"the machine has {_gpu_name(case)}, and the runtime uses none: {why}", _evidence(case))
 
 
@@ -203,7 +212,8 @@ def _lists(case: Case) -> str:
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
     room = free_vram_bytes(case)
     change = Knob.GPU_BACKEND.to(None, "a build, driver, container or environment in which the GPU is seen")
-    return Found(because, evidence, Cure(vram_bytes=room) if room else None, (Remedy(change),))
+    cure = Cure(vram_bytes=room) if room else None
+    return Found(because, evidence, cure, (Remedy(change, cure),))
 
 
 def _evidence(case: Case) -> tuple[Evidence, ...]:
@@ -230,7 +240,13 @@ CAUSE = Cause(
     title="The GPU backend is not loaded",
     phase="decode",
     needs=(
-        ("machine.gpus", "runtime.gpu_refused", "machine.system.container", "account.remarks"),
+        (
+            "machine.gpus",
+            "runtime.gpu_refused",
+            "runtime.allocation_failure",
+            "machine.system.container",
+            "account.remarks",
+        ),
         (
             "runtime.gpu_refused",
             "runtime.devices",
@@ -239,12 +255,14 @@ CAUSE = Cause(
             "runtime.backends",
             "runtime.gpu_layers",
             "runtime.vram_share",
+            "runtime.allocation_failure",
             "runtime.environment",
             "machine.system.container",
             "account.remarks",
         ),
     ),
     check=check,
+    fails_load=True,
     gpu_only=True,
     explains=("generic_cpu_build", "runtime_version_regressed"),
     ask="`llama-server --list-devices`, or the first fifty lines of the runtime's log and `nvidia-smi`",

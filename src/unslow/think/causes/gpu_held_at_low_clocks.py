@@ -10,8 +10,9 @@ state is P5 or lower, and power and temperature are low. Where the GPU is **not*
 waits for work does: look for what it waits for.
 
 ## How to fix
-Take locked clocks back (`sudo nvidia-smi -rgc` and `-rmc`), set the power profile to performance, restart the driver or
-the machine; after sleep or hibernation drivers are known to stay there.
+On any runtime. NVIDIA: take locked clocks back (`sudo nvidia-smi -rgc` and `-rmc`). AMD: `sudo rocm-smi --setperflevel
+auto`. Set the power profile of the system to performance, restart the driver or the machine; after sleep or
+hibernation drivers are known to stay in a low state.
 
 ## Safety
 Answers do not change.
@@ -30,6 +31,7 @@ from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._clocks import figure_of
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly
@@ -37,6 +39,8 @@ from unslow.think.slowness import generates_slowly
 AT_WORK = 0.7
 LOW = 0.5
 MUCH_POWER = 0.8
+HOT_C = 75
+MARGIN_C = 5
 _HELD = re.compile(r"(?i)100 ?%|\b(?:falls?|fell|drops?|dropped|stuck|locked|pinned|held|capped|under load|p[5-8])\b")
 """Clocks that are low under load, or that sink: those of a GPU without work are low as well."""
 _LOW_STATES = tuple(f"P{n}" for n in range(5, 13))
@@ -72,7 +76,7 @@ def _by_readings(case: Case) -> Found | Absent:
     working = [g for g in loaded if g.busy.value_or(0) >= AT_WORK]
     if not working:
         return Absent(f"the GPU is busy {loaded[0].busy.value_or(0):.0%} of the time: it waits for something else")
-    held = next((g for g in working if _low(g)), None)
+    held = next((g for g in working if _low(case, g)), None)
     if held is None:
         ask_for(case, f"{working[0].at}.clock_hz", gpu_state(case))
         ask_for(case, f"{working[0].place}.clock_max_hz", gpu_state(case))
@@ -81,28 +85,49 @@ def _by_readings(case: Case) -> Found | Absent:
 
 
 def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
-    reasons = set(ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case)))
-    if reasons & (POWER | THERMAL) or (gpu.power_share or 0) > MUCH_POWER:
+    plain = gpu.power_share is not None and isinstance(gpu.temperature_c, Known)
+    if not plain:  # drivers that name no reasons still tell power and temperature
+        ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case))
+    reasons = set(gpu.reasons.value_or([]))
+    if reasons & (POWER | THERMAL) or (gpu.power_share or 0) > MUCH_POWER or _is_hot(gpu):
         return Absent("heat or power holds the clocks down")
+    if gpu.power_share is None and not isinstance(gpu.temperature_c, Known):
+        ask_for(case, f"{gpu.at}.{'power_w' if gpu.at == gpu.place else 'power_max_w'}", gpu_state(case))
+        ask_for(case, f"{gpu.place}.power_limit_w", gpu_state(case))
     if not must_be_slow(case):
         return Absent("it is as fast as this set-up should be")
+    busy = f"the GPU is busy {gpu.busy.value_or(0):.0%} of the time"
     return Found(
-        because=f"the GPU is busy {gpu.busy.value_or(0):.0%} of the time at {_low(gpu)}, with power and heat to spare",
+        because=f"{busy} at {_low(case, gpu)}, with power and heat to spare",
         evidence=(cite(case, f"{gpu.at}.busy"), *_cited(case, gpu)),
         cure=Cure(),
         remedies=(Remedy(Knob.POWER.to(None, "free the clocks: `sudo nvidia-smi -rgc -rmc`, power profile"), Cure()),),
     )
 
 
-def _low(gpu: LoadedGpu) -> str:
+def _is_hot(gpu: LoadedGpu) -> bool:
+    """Whether it is near the temperature at which it slows down, where the driver tells that one, else just hot."""
+    limit = gpu.gpu.temperature_slowdown_c.value_or(HOT_C + MARGIN_C)
+    return isinstance(gpu.temperature_c, Known) and gpu.temperature_c.value > limit - MARGIN_C
+
+
+def _low(case: Case, gpu: LoadedGpu) -> str:
     """Which reading is low, in words; empty where none is."""
     share, state = gpu.clock_share, gpu.gpu.performance_state.value_or("")
     if share is not None and share < LOW:
         return f"{share:.0%} of its clocks"
-    most, memory = gpu.gpu.memory_clock_max_hz.value_or(0), gpu.gpu.memory_clock_hz
-    if gpu.at == gpu.place and most and isinstance(memory, Known) and memory.value < LOW * most:
-        return f"{memory.value / most:.0%} of its memory's clocks"
+    most, memory = gpu.gpu.memory_clock_max_hz.value_or(0), _memory_clock_hz(case, gpu)
+    if most and memory is not None and memory < LOW * most:
+        return f"{memory / most:.0%} of its memory's clocks"
     return f"performance state {state}" if gpu.at == gpu.place and state in _LOW_STATES else ""
+
+
+def _memory_clock_hz(case: Case, gpu: LoadedGpu) -> float | None:
+    """The memory's clock under load; None where nobody read it then."""
+    if gpu.at == gpu.place:
+        return gpu.gpu.memory_clock_hz.value_or(None)
+    sampled = figure_of(case, gpu.gpu.index, "memory_clock_hz")
+    return sampled.mean if sampled else None
 
 
 def _cited(case: Case, gpu: LoadedGpu) -> tuple[Evidence, ...]:
@@ -117,5 +142,5 @@ CAUSE = Cause(
     needs=(("run.gpus", "machine.gpus", "account.remarks"),),
     check=check,
     gpu_only=True,
-    ask="while it generates: `nvidia-smi -q -d UTILIZATION,PERFORMANCE,CLOCK,POWER`",
+    ask="while it generates: `nvidia-smi -q -d UTILIZATION,PERFORMANCE,CLOCK,POWER`, for AMD `rocm-smi -c -u -P -t`",
 )

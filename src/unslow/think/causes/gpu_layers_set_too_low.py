@@ -4,12 +4,20 @@
 The layers that the setting leaves out are computed by the CPU from RAM, ten to fifty times slower each than on the
 GPU. Such a setting is often copied from a guide for another card, or was right for an earlier model or context.
 
+Guides say that fewer layers on the GPU can be faster, but that is so only where the driver pages GPU memory (Windows);
+else each layer on the GPU is a gain, and a model of 8B has 33 of them, not 64.
+
 ## How to confirm
-The command line, the environment or the Modelfile names a number of GPU layers (`-ngl`, `--gpu-layers`, `num_gpu`)
-below all of them, while the GPU has room for at least one more.
+The command line, the environment or the Modelfile names a number of GPU layers below all of them, while the GPU has
+room for at least one more. It is not this where the memory is really full.
 
 ## How to fix
-Remove the setting: the runtime then places as many layers as fit. Or set it to the number that fits.
+Remove the setting: the runtime then places as many layers as fit. Or set it to the number that fits:
+- llama.cpp: without `-ngl` (and `LLAMA_ARG_N_GPU_LAYERS`); builds before 7407 need `-ngl 99`; without `--device none`
+- Ollama: without `num_gpu` in the Modelfile, the request or `/set parameter`
+- LM Studio: the GPU offload slider at its maximum, `lms load KEY --gpu max`
+- vLLM, SGLang: without `--cpu-offload-gb`
+- Transformers: `device_map="cuda"`; KoboldCpp: `--gpulayers -1`
 
 ## Safety
 Answers do not change. The GPU's memory fills up: leave room for what else uses it.
@@ -30,9 +38,10 @@ from unslow.think.adapt.placement import ALL_LAYERS
 from unslow.think.adapt.shape import missing, read_shape
 from unslow.think.adapt.story import places_layers_itself, tells_only_of_slowness
 from unslow.think.adapt.vram import available_vram_bytes, gpus_of, runtime_sees_gpu, whole_on_gpu
-from unslow.think.adapt.work import Cure
+from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load
 from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.slowness import generates_slowly
 
 SURELY_FREE = 0.75
 TOO_FEW = 4
@@ -49,15 +58,17 @@ def check(case: Case) -> Found | Absent | Suspected:
 def _by_weights_kept_away(case: Case) -> Found | None:
     """Weights that vLLM and its kin are told to keep in the host's memory, and fetch over the link for every token."""
     away = case.runtime.cpu_offload_bytes.value_or(0)
-    if not away or not tells_of_speed(case):
+    if not away or not (tells_of_speed(case) or generates_slowly(case)):
         return None
     weights, room = case.model.weights_bytes.value_or(0), vram_total_bytes(case) or 0.0
     fits = f"; the GPUs have {room / GIB:.0f} GiB for {weights / GIB:.0f} GiB of weights" if 0 < weights < room else ""
+    cure = EVERYTHING if fits else None
     return Found(
         because=f"a setting keeps {away / GIB:.0f} GiB of weights in the host's memory for each GPU, to be fetched for "
         f"every token{fits}",
         evidence=(cite(case, "runtime.cpu_offload_bytes", "0 where all of it fits"),),
-        remedies=(Remedy(Knob.GPU_LAYERS.to(None, "remove the offload: what fits belongs on the GPU")),),
+        cure=cure,
+        remedies=(Remedy(Knob.GPU_LAYERS.to(None, "remove the offload: what fits belongs on the GPU"), cure),),
     )
 
 

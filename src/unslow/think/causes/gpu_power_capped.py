@@ -5,12 +5,16 @@ The driver holds the GPU under its power limit by lowering the clocks. A limit t
 or a supply that can't deliver leaves clocks too low even for the memory to be read at full speed.
 
 ## How to confirm
-While tokens are generated "SW Power Cap" or "HW Power Brake" is active, the power is at its limit, the clocks are
-well under their maximum, **and** the speed lies below what this hardware should give. A power cap at full speed is
-normal: any well used GPU runs into its limit.
+All four at once, while tokens are generated: "SW Power Cap" or "HW Power Brake" is active, the power is at its limit,
+the clocks are well under their maximum, **and** the speed lies below what this hardware should give:
+`nvidia-smi -q -d PERFORMANCE,POWER,CLOCK` (AMD: `rocm-smi --showpower --showmaxpower --showclocks`).
+
+Guides say that a GPU at its power limit is throttled, but a power cap at full speed is normal: any well used GPU runs
+into its limit, and decoding waits for memory, not for clocks.
 
 ## How to fix
-Raise the limit (`sudo nvidia-smi -pl W`), plug the laptop in, or use the supply's own cables for every connector.
+On any runtime: raise the limit (`sudo nvidia-smi -pl W`, `sudo rocm-smi --setpoweroverdrive W`), plug the laptop in and
+choose its performance profile, or use a cable of the supply for each connector.
 
 ## Safety
 Answers do not change. More power is more heat; stay within the default limit of the card.
@@ -24,13 +28,15 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear
-from unslow.think.adapt.gpu_load import POWER, LoadedGpu, explains
+from unslow.think.adapt.gpu_load import POWER, LoadedGpu, explains, starved
 from unslow.think.adapt.vram import gpus_of
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.causes._shares import cpu_dominates
+from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly, shortfall
 
 LOW_CLOCK = 0.85
@@ -81,11 +87,13 @@ def _by_readings(case: Case) -> Found | Absent:
 def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
     for path in (f"{gpu.at}.clock_hz", f"{gpu.place}.clock_max_hz"):
         ask_for(case, path, gpu_state(case))
-    clock, power = gpu.clock_share or 1.0, gpu.power_share
+    clock = gpu.clock_share or 1.0
     if clock > LOW_CLOCK:
         return Absent(f"at its power limit the clocks are still {clock:.0%} of their maximum")
-    if power is not None and power < AT_LIMIT and not _is_cut(gpu):
-        return Absent(f"it draws {power:.0%} of its limit")
+    if starved(gpu) or cpu_dominates(case):
+        return Absent("the GPU waits for something else most of the time: its clocks are a consequence")
+    if not _is_cut(gpu) and _drawn(case, gpu) < AT_LIMIT:
+        return Absent(f"it draws {_drawn(case, gpu):.0%} of its limit")
     if not must_be_slow(case) or not explains(clock, shortfall(case)):
         return Absent(f"clocks at {clock:.0%} of their maximum do not explain the speed")
     return Found(
@@ -93,15 +101,31 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
         evidence=(
             cite(case, f"{gpu.at}.event_reasons"),
             cite(case, f"{gpu.at}.clock_hz", f"{clock:.0%} of the maximum"),
+            *_cited_power(case, gpu),
         ),
         cure=Cure(),
         remedies=(Remedy(Knob.POWER.to(_default(gpu), "raise the power limit; a laptop: plug it in"), Cure(), "heat"),),
     )
 
 
+def _drawn(case: Case, gpu: LoadedGpu) -> float:
+    """The power as a part of the limit."""
+    power = f"{gpu.at}.power_w" if gpu.at == gpu.place else f"{gpu.at}.power_max_w"
+    for path in (power, f"{gpu.place}.power_limit_w"):
+        ask_for(case, path, gpu_state(case))
+    return 1.0 if gpu.power_share is None else gpu.power_share
+
+
 def _is_cut(gpu: LoadedGpu) -> bool:
     """Whether the power is cut from outside: then it is low, and not at its limit."""
     return "hw_power_brake_slowdown" in gpu.reasons.value_or([])
+
+
+def _cited_power(case: Case, gpu: LoadedGpu) -> tuple[Evidence, ...]:
+    name = "power_w" if gpu.at == gpu.place else "power_max_w"
+    limit = gpu.gpu.power_limit_w.value_or(0)
+    known = isinstance(gpu.power_w, Known)
+    return (cite(case, f"{gpu.at}.{name}", f"{limit:.0f} W allowed" if limit else None),) if known else ()
 
 
 def _limit(gpu: LoadedGpu) -> str:
@@ -121,5 +145,5 @@ CAUSE = Cause(
     needs=(("run.gpus", "machine.gpus", "account.comparisons", "account.remarks"),),
     check=check,
     gpu_only=True,
-    ask="while it generates: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER`",
+    ask="while it generates: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER`, for AMD `rocm-smi --showpower --showclocks`",
 )

@@ -4,12 +4,20 @@
 Kernels of two programs take turns. A stranger's matrix product turned 259 tokens per second into 47 on an H200, with
 memory to spare: it is the GPU's time that is shared, not its memory.
 
+Guides say that background programs compete for GPU memory, but one that only holds memory costs nothing once the model
+is loaded: it is computing that costs.
+
 ## How to confirm
-`nvidia-smi pmon -c 5` while tokens are generated shows another process with a share of `sm`. The GPU is fully busy,
-all layers are on it, no throttling, and yet tokens come far slower than its bandwidth allows.
+`nvidia-smi pmon -c 5` while tokens are generated shows another process with a share of `sm`; AMD: `rocm-smi
+--showpids`. The GPU is busy even between requests, all layers are on it, no throttling, and yet tokens come far slower
+than its bandwidth allows. In a container the other process is not listed: look on the host.
 
 ## How to fix
-Stop the other work, move it to another GPU, or run it at another time.
+The same for every runtime: stop the other work, run it at another time, or give each a GPU of its own:
+- llama.cpp, Ollama, vLLM, Transformers: `CUDA_VISIBLE_DEVICES=1` (AMD: `ROCR_VISIBLE_DEVICES`) for one of the two
+- LM Studio: switch the GPU off for it in the hardware settings
+- two models on one GPU: one server that answers for both in turn (Ollama, a llama-server router)
+- data-centre GPUs: MIG divides a GPU for good
 
 ## Safety
 Answers do not change. Ending a program loses its unsaved work. This tool names it and never ends it.
@@ -24,23 +32,32 @@ from unslow.think.adapt.placement import layers_left_on_host
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import own_is_known, strangers
 from unslow.think.adapt.work import Cure
+from unslow.think.causes._against import lost_against
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.causes._watched import ENOUGH_SAMPLES, cite_watched, gpu_figure, in_phase
 from unslow.think.predict import DECODE
 from unslow.think.report import Evidence
-from unslow.think.slowness import shortfall
 
 FULLY_BUSY = 0.9
+AT_WORK = 0.3
+"""The least that a GPU is busy in any look between requests: what a runtime leaves behind is over sooner."""
+ALONE = Cure(alone=True)
 FAR_BELOW = 1.5
 """Times slower than expected: less may be the prediction's own error."""
 _ALONE = {Topic.GPU_COUNT, Topic.CONCURRENCY}
 """What words such as "alone" and "both" are taken for."""
+IDLE = 0.02
+"""Of the time that kernels of others ran: a desktop that draws itself, no more."""
 _HOT = {"hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown"}
+
+
+WATCHED = "run.telemetry"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """A stranger on a busy GPU, and tokens far slower than all that is known explains."""
-    return first_to_decide(case, _by_processes, _by_words)
+    return first_to_decide(case, _by_pauses, _by_processes, _by_words)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -58,6 +75,33 @@ def _by_words(case: Case) -> Found | Suspected | None:
     )
 
 
+def _by_pauses(case: Case) -> Found | None:
+    """A GPU that is busy between the requests too: whoever does that, it is not the runtime."""
+    pause = gpu_figure(case, "busy", "idle")
+    if in_phase(case, "decode") is None:  # then what was watched may be the runtime's own work
+        return None
+    if pause is None or pause.samples < ENOUGH_SAMPLES or pause.low < AT_WORK or case.runtime.busy_slots.value_or(0):
+        return None
+    theirs, lost = _work_of_others(case), lost_against(case, ALONE)
+    if theirs is not None and theirs[1] < IDLE:
+        return None  # the driver itself counts nobody else's work: an answer of ours that was cut off may go on
+    if lost is None or lost < FAR_BELOW or layers_left_on_host(case):
+        return None
+    others = strangers(case)
+    named = f"{others[0].name.value_or('another process')} (pid {others[0].pid})" if others else "a program unseen here"
+    words = f"{pause.mean:.0%} busy between requests"
+    return _found(
+        f"{named} keeps the GPU {words}, and tokens come {lost:.1f} times slower than it gives alone",
+        (cite_watched(case, "busy", words, "idle"), *((_cited(case, others[0].pid, named),) if others else ())),
+        others[0].pid if others else None,
+    )
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], pid: int | None) -> Found:
+    change = Knob.OTHER_PROCESS.to(pid, "stop it, move it or run it later")
+    return Found(because, evidence, ALONE, (Remedy(change, ALONE, "its work"),))
+
+
 def _by_processes(case: Case) -> Found | Absent:
     need(case, "machine.gpus.0.processes")
     if not own_is_known(case):
@@ -67,26 +111,37 @@ def _by_processes(case: Case) -> Found | Absent:
         return Absent("no other process is on the GPU")
     busy = max((g.busy.value_or(0.0) for g in need(case, "run.gpus")), default=0.0)
     need(case, "run.gpus.0.busy")
+    theirs = _work_of_others(case)
+    if theirs is not None and theirs[1] < IDLE:
+        return Absent(f"other processes on the GPU computed for {theirs[1]:.0%} of the time")
     if busy < FULLY_BUSY:
         return Absent(f"the GPU is {busy:.0%} busy: nobody else keeps it from the runtime")
     need(case, f"run.{DECODE}")
     if layers_left_on_host(case):
         return Absent("part of the model is on the CPU")
-    lost = shortfall(case)
+    lost = lost_against(case, ALONE)
     if lost is None:
         raise missing("how fast it should be", CAUSE.ask)
     if lost < FAR_BELOW or _is_hot(case):
         return Absent("the speed is what this GPU gives" if lost < FAR_BELOW else "the GPU is slowed down by heat")
     named = f"{others[0].name.value_or('another process')} (pid {others[0].pid})"
-    return Found(
-        because=f"{named} is on the same GPU, which is {busy:.0%} busy, and tokens come {lost:.1f} times slower than "
+    return _found(
+        f"{named} is on the same GPU, which is {busy:.0%} busy, and tokens come {lost:.1f} times slower than "
         "this GPU gives for a model that is all on it",
-        evidence=(_cited(case, others[0].pid, named), cite(case, "run.gpus.0.busy"), cite(case, f"run.{DECODE}")),
-        cure=Cure(),
-        remedies=(
-            Remedy(Knob.OTHER_PROCESS.to(others[0].pid, "stop it, move it or run it later"), Cure(), "its work"),
-        ),
-    )
+        (_cited(case, others[0].pid, named), cite(case, "run.gpus.0.busy"), cite(case, f"run.{DECODE}"),
+         *((cite(case, theirs[0], "none"),) if theirs and theirs[0] != WATCHED else ())),
+        others[0].pid,
+    )  # fmt: skip
+
+
+def _work_of_others(case: Case) -> tuple[str, float] | None:
+    """The fact that tells most of the others' work, and how much; None where no driver counts it by process."""
+    facts = [(f"run.gpus.{place}.others_busy", gpu.others_busy) for place, gpu in enumerate(case.run.gpus.value_or(()))]
+    told = [(path, fact.value) for path, fact in facts if isinstance(fact, Known)]
+    between = gpu_figure(case, "others_busy", "idle")  # a stranger does not stop between requests
+    if not told and between is not None:
+        return WATCHED, between.mean
+    return max(told, key=lambda one: one[1], default=None)
 
 
 def _is_hot(case: Case) -> bool:
@@ -104,12 +159,9 @@ def _cited(case: Case, pid: int, named: str) -> Evidence:
 CAUSE = Cause(
     title="Another program computes on the same GPU",
     phase="decode",
-    needs=(
-        ("machine.gpus.0.processes", "account.remarks"),
-        ("run.gpus", "account.remarks"),
-        ("run.decode_tokens_per_s", "account.remarks"),
-    ),
+    needs=(("machine.gpus.0.processes", "run.telemetry", "account.remarks"),),
     check=check,
+    on_gpu=True,
     explains=("gpu_power_capped", "gpu_held_at_low_clocks", "gpu_thermal_throttling", "cpu_contended"),
     gpu_only=True,
     ask="`nvidia-smi pmon -c 5` while it generates",

@@ -6,12 +6,16 @@ temperature holds. Speed starts well and falls over minutes, with the clocks.
 
 ## How to confirm
 While tokens are generated, `nvidia-smi -q -d PERFORMANCE` shows "SW Thermal Slowdown" or "HW Thermal Slowdown" as
-active, and the clocks lie well under their maximum. A high temperature alone proves nothing, and low clocks on a GPU
-that waits for work are a consequence, not a cause.
+active, the clocks lie well under their maximum, and speed and clocks fall together in a long answer. A high
+temperature alone proves nothing, and low clocks on a GPU that waits for work are a consequence, not a cause.
+AMD: `rocm-smi --showclocks --showtemp`. Apple: `sudo powermetrics --samplers gpu_power,thermal`.
+
+Guides say that GPUs throttle above 83 °C, but every model has a limit of its own: the driver's reason decides.
 
 ## How to fix
-Clean fans and filters, give it air, lower its power limit or undervolt it: a steady lower power is faster than
-throttling. On memory that is too hot, new thermal pads.
+On any runtime: clean fans and filters, give the card air, lower its power limit (`sudo nvidia-smi -pl W`, `sudo
+rocm-smi --setpoweroverdrive W`) or undervolt it: a steady lower power is faster than throttling. On memory that is too
+hot, new thermal pads. A Mac: free vents, and no closed lid.
 
 ## Safety
 Answers do not change. A lower power limit is taken back by the next restart.
@@ -25,12 +29,15 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import blames, is_report
-from unslow.think.adapt.gpu_load import THERMAL, LoadedGpu, explains
+from unslow.think.adapt.gpu_load import THERMAL, LoadedGpu, explains, starved
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._clocks import figure_of
 from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.causes._shares import cpu_dominates
+from unslow.think.causes._watched import cite_watched
 from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly, shortfall
 
@@ -44,7 +51,9 @@ _CLOCK = re.compile(
 )
 _HOT = re.compile(r"(?i)\b(?:8[3-9]|9\d|10\d) ?(?:°|deg|c\b)")
 """Clocks or a temperature in figures beside the word: somebody who read them off."""
-SHOW = "while it generates: `nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE`"
+SHOW = (
+    "while it generates: `nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE`, for AMD `rocm-smi --showclocks --showtemp`"
+)
 _SERIOUS = ("Heavy", "Trapping", "Sleeping")
 
 
@@ -70,6 +79,8 @@ def _by_reasons(case: Case) -> Found | Absent:
     hot = [g for g in loaded if _is_hot(case, g)]
     if not hot:
         return Absent(f"{_temperature(loaded[0])}no thermal reason is set under load")
+    if starved(hot[0]) or cpu_dominates(case):
+        return Absent("the GPU waits for something else most of the time: its clocks are a consequence")
     return _judged(case, hot[0])
 
 
@@ -94,7 +105,22 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
     if not (is_report(case) or must_be_slow(case)) or not explains(share, shortfall(case)):
         return Absent(f"clocks at {share:.0%} of their maximum do not explain the speed")
     evidence = (cite(case, f"{gpu.at}.event_reasons"), cite(case, f"{gpu.at}.clock_hz", f"{share:.0%} of the maximum"))
-    return _found(f"{_temperature(gpu)}the GPU is throttled by heat to {share:.0%} of its clocks", evidence)
+    fell, falling = _falling(case, gpu)
+    words = f"{_temperature(gpu)}the GPU is throttled by heat to {share:.0%} of its clocks{fell}"
+    return _found(words, (*evidence, *falling))
+
+
+def _falling(case: Case, gpu: LoadedGpu) -> tuple[str, tuple[Evidence, ...]]:
+    """Clocks and speed that went down together while it was watched."""
+    clock, decay = figure_of(case, gpu.gpu.index, "clock_hz"), case.run.decode_decay
+    if clock is None or clock.last > LOW * clock.high:
+        return "", ()
+    seen = (
+        cite_watched(case, "clock_hz", f"{clock.last / 1e6:.0f} MHz at last", f"{clock.high / 1e6:.0f} MHz before"),
+    )
+    if not isinstance(decay, Known) or decay.value > LOW:
+        return ", and they fell while it was watched", seen
+    return ", and the speed falls with them", (*seen, cite(case, "run.decode_decay"))
 
 
 def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:

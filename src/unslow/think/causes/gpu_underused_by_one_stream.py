@@ -5,11 +5,16 @@ One stream of tokens uses the GPU's bandwidth for one conversation. Computed tog
 weights once, and each is nearly as fast as alone. With one slot, the others wait.
 
 ## How to confirm
-The runtime has one slot (`--parallel 1`, `OLLAMA_NUM_PARALLEL=1`, `--max-num-seqs 1`) while requests wait for it.
+The runtime has one slot (`--parallel 1`, `OLLAMA_NUM_PARALLEL=1`, `--max-num-seqs 1`) while requests wait for it, and
+all of them together get far fewer tokens than the GPU gives to several at once. A single user loses nothing: do not
+add slots for one.
+
+Guides say to raise the number of sequences where a GPU is not busy, but that helps only where several ask at once.
 
 ## How to fix
-Allow as many slots as there are people (`-np 4`), with the context that each of them needs; or a runtime made for many
-(vLLM, SGLang).
+As many slots as there are people, with the context that each of them needs. llama.cpp: `-np 4 -kvu` (or drop `-np`:
+four slots that share one context); Ollama: `OLLAMA_NUM_PARALLEL=4`; LM Studio: `lms load MODEL --parallel 4`; vLLM:
+drop `--max-num-seqs 1`; or a runtime made for many (vLLM, SGLang).
 
 ## Safety
 Answers do not change. Each slot needs its own part of the KV cache.
@@ -19,13 +24,23 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.account import WORTH_COMPARING, remarks_on
+from unslow.think.bench.users_expected import expected_together
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 from unslow.think.causes._routes import cite_remarks
+from unslow.think.causes._traffic import SOMEBODY, cite_traffic, counts_waiting, nobody_else, waited
+from unslow.think.predict import measured_rate
+from unslow.think.report import Evidence
 
 USUAL = 4
-SHOW = "while people wait: `curl -s localhost:8080/metrics | grep -E 'requests_(processing|deferred)'`"
+SHOW = (
+    "while people wait, of llama.cpp with `--metrics`: `curl -s localhost:8080/metrics | grep -E "
+    "'requests_(processing|deferred)'`, of vLLM: `curl -s localhost:8000/metrics | grep num_requests_`"
+)
+
+
+_WHO_WAITS = ("run.traffic", "run.completions", "runtime.deferred_requests", "account.remarks")
 
 
 def check(case: Case) -> Found | Absent:
@@ -34,32 +49,66 @@ def check(case: Case) -> Found | Absent:
     slots = ask_for(case, path, SHOW)
     if slots > 1:
         return Absent(f"up to {slots} requests may be answered at once")
-    said = remarks_on(case, Topic.QUEUED)
-    waiting = case.runtime.deferred_requests.value_or(0)
-    if not said and not waiting:
-        ask_for(case, "runtime.deferred_requests", SHOW)
+    who, evidence = _waiting(case)
+    if not evidence:
+        if nobody_else(case):
+            return Absent("nobody else asks it")
+        if not counts_waiting(case):
+            ask_for(case, "runtime.deferred_requests", SHOW)
         return Absent("one request at a time, and nobody waits")
-    who = f"{waiting} requests wait" if waiting else said[0].text
+    users = max(USUAL, round(_users(case)))
+    gain, curve = _gain(case, users)
+    if gain is not None and gain < WORTH_COMPARING:
+        return Absent(f"{users} at once would get no more tokens together than one after the other")
+    change = Knob.PARALLEL.to(users, "conversations that are computed together share every read")
     return Found(
-        because=f"the runtime answers one request at a time: {who}",
-        evidence=(
-            cite(case, path),
-            *((cite(case, "runtime.deferred_requests"),) if waiting else cite_remarks(case, said)),
-        ),
-        remedies=(
-            Remedy(
-                Knob.PARALLEL.to(max(USUAL, waiting + 1), "conversations that are computed together share every read"),
-                None,
-                "each slot takes its part of the KV cache",
-            ),
-        ),
+        because=f"the runtime answers one request at a time: {who}{curve}",
+        evidence=(cite(case, path), *evidence),
+        remedies=(Remedy(change, None, "each slot takes its part of the KV cache"),),
+        speedup=gain,
+        lost=waited(case),
     )
+
+
+def _waiting(case: Case) -> tuple[str, tuple[Evidence, ...]]:
+    """Who waits, in words, and what shows it; nothing where nobody does."""
+    traffic, deferred = case.run.traffic, case.runtime.deferred_requests.value_or(0)
+    if isinstance(traffic, Known) and traffic.value.waiting >= SOMEBODY:
+        words = f"{traffic.value.waiting:.1f} requests waited on average while it was watched"
+        return words, (cite_traffic(traffic, words),)
+    if deferred:
+        return f"{deferred} requests wait", (cite(case, "runtime.deferred_requests"),)
+    said = remarks_on(case, Topic.QUEUED)
+    return (said[0].text, cite_remarks(case, said)) if said else ("", ())
+
+
+def _users(case: Case) -> float:
+    """How many want an answer at once."""
+    traffic = case.run.traffic
+    seen = traffic.value.waiting + traffic.value.running if isinstance(traffic, Known) else 0.0
+    return max(seen, case.runtime.deferred_requests.value_or(0) + 1)
+
+
+def _gain(case: Case, users: int) -> tuple[float | None, str]:
+    """How many times as many tokens so many get together by the batching curve as one after the other get now."""
+    together, now = expected_together(case, users, case.run.depth_tokens.value_or(0)), _now(case)
+    if together is None or not now:
+        return None, ""
+    curve = f", and {users} at once would get {together:.0f} tokens per second together instead of {now:.0f}"
+    return together / now, curve
+
+
+def _now(case: Case) -> float:
+    """What all requests get together now: with one slot, what one gets."""
+    traffic, rate = case.run.traffic, measured_rate(case)
+    seen = traffic.value.tokens_per_s.value_or(0.0) if isinstance(traffic, Known) else 0.0
+    return seen or (rate.value if isinstance(rate, Known) else 0.0)
 
 
 CAUSE = Cause(
     title="The GPU serves one request at a time",
     phase="queue",
-    needs=(("runtime.slots", "runtime.max_sequences"), ("runtime.deferred_requests", "account.remarks")),
+    needs=(("runtime.slots", "runtime.max_sequences"), _WHO_WAITS),
     check=check,
     explains=("queueing",),
     gpu_only=True,

@@ -1,15 +1,22 @@
 """The KV cache lies in the host's memory, while the weights are on the GPU.
 
 ## Why it is slow
-Attention is computed where its cache lies. Every layer of every token then goes from the GPU to the CPU and back, and
-the keys and values of the whole conversation are read from RAM: the longer the chat, the slower.
+Attention needs the keys and values of the whole conversation for each token. From the host's memory they cross PCIe,
+or the CPU computes with them, layer by layer, there and back: the longer the chat, the slower.
 
 ## How to confirm
 llama.cpp prints `CPU KV buffer size = ...` beside `CUDA0 model buffer size = ...`, and `graph splits` in the dozens.
-The switch is `--no-kv-offload` (`-nkvo`), or LM Studio's "Offload KV Cache to GPU Memory".
+With layers on both sides the cache follows its layers: that is a spill, and no matter of the cache.
+
+Guides say that a cache which grows overflows the GPU's memory by itself, but it is allocated as a whole when the model
+is loaded: a setting puts it elsewhere.
 
 ## How to fix
-Let the KV cache go to the GPU; where it does not fit, shorten the context or store it as q8_0.
+Let the cache go to the GPU; where it does not fit, shorten the context or store it as q8_0:
+- llama.cpp: take `--no-kv-offload` (`-nkvo`) out, or `LLAMA_ARG_NO_KV_OFFLOAD` of the environment
+- Ollama: take `LLAMA_ARG_KV_OFFLOAD` and `LLAMA_ARG_NO_KV_OFFLOAD` out of the environment of the service
+- LM Studio: "Offload KV Cache to GPU Memory" on
+- KoboldCpp: without `--lowvram`; Transformers: no `cache_implementation="offloaded"`
 
 ## Safety
 Answers do not change. The GPU's memory must hold the cache of the whole configured context.
@@ -19,13 +26,16 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known
+from unslow.think.adapt.runtime_family import runs_paged
 from unslow.think.adapt.vram import buffers_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
 from unslow.think.report import Evidence
 
 MOSTLY = 0.5
-"""Of the cache: with layers on both sides it follows its layers, and this is no matter of the cache."""
+"""Of the cache: with less of it on the host, attention is computed where the weights are."""
+BESIDE_ITS_LAYERS = 0.25
+"""With layers on both sides the cache follows its layers; layers with a window have less of it than others."""
 
 
 def check(case: Case) -> Found | Absent:
@@ -33,6 +43,8 @@ def check(case: Case) -> Found | Absent:
     runtime = case.runtime
     host = sum(b.bytes for b in buffers_of(case, "kv", on_gpu=False))
     total = host + sum(b.bytes for b in buffers_of(case, "kv", on_gpu=True))
+    if runs_paged(case) and not host:
+        return Absent(f"{runtime.name.value_or('it')} gives out its cache in blocks of the GPU's memory")
     if not total:
         return _by_setting(case)
     if host < MOSTLY * total:
@@ -42,8 +54,9 @@ def check(case: Case) -> Found | Absent:
     if not buffers_of(case, "model", on_gpu=True):
         need(case, "runtime.gpu_layers")
     layers = max(1, runtime.layers.value_or(0))
-    if runtime.gpu_layers.value_or(layers) < MOSTLY * layers:
-        return Absent("most layers are on the CPU, and the cache is with them")
+    on_cpu = 1 - min(1.0, runtime.gpu_layers.value_or(layers) / layers)
+    if host / total < on_cpu + BESIDE_ITS_LAYERS:
+        return Absent(f"{on_cpu:.0%} of the layers are on the CPU, and their cache is with them")
     evidence = Evidence(
         fact="runtime.buffers", value=f"{host / GIB:.1f} GiB of KV cache on the host", reference="weights on the GPU",
         origin="reported", source=runtime.buffers.source if isinstance(runtime.buffers, Known) else "",
@@ -60,16 +73,17 @@ def _by_setting(case: Case) -> Found | Absent:
 
 
 def _found(because: str, evidence: Evidence) -> Found:
-    # physics reckons with a cache beside its weights, so the case as configured is the cured one
     change = Knob.KV_OFFLOAD.to(value=True, why="the cache belongs beside the weights")
-    return Found(because, (evidence,), Cure(), (Remedy(change, Cure()),))
+    cure = Cure(kv_on_gpu=True)
+    return Found(because, (evidence,), cure, (Remedy(change, cure),))
 
 
 CAUSE = Cause(
     title="The KV cache is in host memory",
     phase="decode",
-    needs=(("runtime.buffers", "runtime.kv_offload"),),
+    needs=(("runtime.buffers", "runtime.kv_offload", "runtime.name"),),
     check=check,
+    on_gpu=True,
     explains=("kv_cache_outgrows_vram", "type_without_gpu_kernel", "cpu_round_trip_bound", "kernel_launch_bound"),
     gpu_only=True,
     ask="the log lines `KV buffer size` and the command line (llama-server: start it with `-lv 4`)",

@@ -2,29 +2,40 @@
 
 ## Why it is slow
 Keys and values of every token so far are read again for each new one. On the GPU that costs little for thousands of
-tokens. A cache that has grown past the GPU's memory is read over PCIe or from RAM, and speed falls off a cliff instead
+tokens. A cache that the driver has moved out of the GPU's memory is read over PCIe, and speed falls off a cliff instead
 of down a gentle slope.
 
+Guides say that every message takes more GPU memory, but llama.cpp, Ollama and vLLM allocate the cache for the whole
+context when they load: what grows with a chat is what is read of it. Only Transformers and MLX allocate as they go.
+
 ## How to confirm
-Speed at the start of a chat and deep in it differ by far more than the cache's bytes explain, and the GPU's memory is
-full (or shared GPU memory is in use) when it is slow.
+Speed at the start of a chat and deep in it differ by far more than the cache's bytes explain (`unslow diagnose` tries
+both; `llama-bench -m MODEL -d 0,16384` too), and the GPU's memory is full when it is slow.
 
 ## How to fix
-A KV cache of type q8_0, a shorter context, fewer parallel slots, or a smaller quant that leaves more room.
+A cache of half the size, or a shorter one:
+- llama.cpp: `-ctk q8_0 -ctv q8_0`, `-c 8192`, fewer slots (`-np 1`)
+- Ollama: `OLLAMA_KV_CACHE_TYPE=q8_0`, `num_ctx 8192`
+- LM Studio: K and V cache quantisation and the context length of the model's load settings
+- vLLM: `--kv-cache-dtype fp8`, `--max-model-len 8192`; SGLang: `--kv-cache-dtype fp8_e4m3`, `--context-length 8192`
+- Transformers: `cache_implementation="quantized"`; MLX: `--max-kv-size`, `--kv-bits 8` of `mlx_lm.generate`
 
 ## Safety
-A q8_0 cache changes the answers slightly; a shorter context cuts long conversations.
+A quantised cache changes the answers slightly; a shorter context cuts long conversations.
 """
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import MIB
+from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.cache_type import can_shrink_cache
 from unslow.think.adapt.experiments import experiment_on
-from unslow.think.adapt.vram import gpus_used
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
+from unslow.think.adapt.runtime_family import runs_ggml, runs_paged
+from unslow.think.adapt.vram import buffers_of, gpus_used, runtime_sees_gpu
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._depths import BEYOND, Fall, fall_with_depth
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
@@ -36,10 +47,54 @@ FULL_BYTES = 600 * MIB
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the fall of the speed with depth against what reading a longer cache costs."""
-    return first_to_decide(case, _by_fall)
+    return first_to_decide(case, _by_depths, _by_room, _by_fall)
+
+
+def _by_depths(case: Case) -> Found | Absent | Suspected:
+    """The speed as it was tried at two depths, against physics at both."""
+    fall = fall_with_depth(case)
+    if fall.beyond < BEYOND:
+        return Absent(f"the ordinary cost of a longer cache: {fall.words}")
+    if buffers_of(case, "kv", on_gpu=False):
+        return Absent("the runtime itself keeps the cache in the host's memory, which is another cause")
+    full = _full(case)
+    if full:
+        return _found(case, _in_words(fall), (_tried(case, fall), *full), fall.beyond)
+    if _free_known(case):
+        return Absent(f"it falls {fall.beyond:.1f} times too far with depth, but the GPU's memory has room")
+    return Suspected(_in_words(fall), "machine.gpus.0.vram_free_bytes", CAUSE.ask)
+
+
+def _by_room(case: Case) -> Absent | None:
+    """A cache that was allocated as a whole at the load, beside room that is left: nothing can grow out of it."""
+    if case.runtime.state.value_or("") == "failed" or runtime_sees_gpu(case) is False:
+        return Absent("no cache is on a GPU")
+    if not (runs_ggml(case) or runs_paged(case)) or not runtime_sees_gpu(case) or not _free_known(case) or _full(case):
+        return None
+    free = min(g.vram_free_bytes.need() for g in gpus_used(case))
+    return Absent(f"the cache was allocated as a whole at the load, and {free / GIB:.1f} GiB are free beside it")
+
+
+def _free_known(case: Case) -> bool:
+    gpus = gpus_used(case)
+    return bool(gpus) and all(isinstance(g.vram_free_bytes, Known) for g in gpus)
+
+
+def _in_words(fall: Fall) -> str:
+    return f"{fall.words}: {fall.measured:.1f} times slower, where a longer cache alone costs {fall.expected:.1f} times"
+
+
+def _tried(case: Case, fall: Fall) -> Evidence:
+    known = case.run.depths
+    origin, source = (str(known.origin), known.source) if isinstance(known, Known) else ("measured", "")
+    return Evidence(
+        fact="run.depths", value=fall.words, reference=f"{fall.expected:.1f} times slower by physics", origin=origin,
+        source=source,
+    )  # fmt: skip
 
 
 def _by_fall(case: Case) -> Found | Absent | Suspected | None:
+    """Two speeds that somebody tells."""
     fall = experiment_on(case, Topic.DEPTH, Topic.CONTEXT, metrics=("decode",))
     if fall is None:
         return None
@@ -49,35 +104,37 @@ def _by_fall(case: Case) -> Found | Absent | Suspected | None:
     if not full:
         why = f"{ratio(fall):.1f} times slower with depth: {fall.text}"
         return Suspected(why, "machine.gpus.0.vram_free_bytes", CAUSE.ask)
+    because = f"deep in the context it is {ratio(fall):.1f} times slower, and the GPU's memory is full"
+    return _found(case, because, (cite_comparison(case, fall), *full), ratio(fall))
+
+
+def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: float) -> Found:
+    smaller = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), None, "answers change slightly")
     return Found(
-        because=f"deep in the context it is {ratio(fall):.1f} times slower, and the GPU's memory is full",
-        evidence=(cite_comparison(case, fall), *full),
+        because=because,
+        evidence=evidence,
         remedies=(
-            Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), None, "answers change slightly"),
+            *((smaller,) if can_shrink_cache(case) else ()),
             Remedy(Knob.CONTEXT_LENGTH.to(None, "a context that fits"), None, "long chats are cut"),
         ),
-        speedup=ratio(fall),
+        speedup=speedup,
     )
 
 
 def _full(case: Case) -> tuple[Evidence, ...]:
     """What shows that the GPU's memory is used up."""
-    for gpu in gpus_used(case):
-        free = gpu.vram_free_bytes
-        if isinstance(free, Known) and free.value < FULL_BYTES:
-            item = Evidence(
-                fact=f"machine.gpus.{gpu.index}.vram_free_bytes", value=free.value, reference=None,
-                origin=str(free.origin), source=free.source,
-            )  # fmt: skip
-            return (item,)
+    for place, gpu in enumerate(case.machine.gpus.value_or(())):
+        if gpu in gpus_used(case) and isinstance(gpu.vram_free_bytes, Known) and gpu.vram_free_bytes.value < FULL_BYTES:
+            return (cite(case, f"machine.gpus.{place}.vram_free_bytes", "full"),)
     return cite_remarks(case, remarks_on(case, Topic.VRAM_FULL, Topic.SHARED_MEMORY_USED))
 
 
 CAUSE = Cause(
     title="The KV cache outgrows the GPU's memory",
     phase="decode",
-    needs=("account.comparisons",),
+    needs=(("run.depths", "runtime.name", "account.comparisons"),),
     check=check,
+    on_gpu=True,
     explains=("driver_spills_to_shared_memory",),
     gpu_only=True,
     ask="`nvidia-smi --query-gpu=memory.used,memory.free,utilization.gpu --format=csv -l 2` while the chat grows slow",

@@ -6,11 +6,14 @@ preempts one: its keys and values are dropped, and its whole text is computed ag
 just when many are served.
 
 ## How to confirm
-vLLM logs `GPU KV cache usage` near 100 % with requests waiting, and `num_preemptions_total` grows.
+vLLM logs `GPU KV cache usage` near 100 % with requests waiting, and `vllm:num_preemptions_total` grows; SGLang counts
+`sglang:num_retracted_reqs`. A counter that grew weeks ago says nothing of now, nor does one long conversation in a
+cache of its own.
 
 ## How to fix
-More room (a larger `--gpu-memory-utilization`, an FP8 cache, a smaller quant), fewer at once (`--max-num-seqs`), a
-shorter `--max-model-len`, or a second GPU.
+More room: vLLM `--gpu-memory-utilization 0.95`, `--kv-cache-dtype fp8`, a smaller quant; SGLang
+`--mem-fraction-static`, `--kv-cache-dtype fp8_e5m2`. Fewer at once: `--max-num-seqs`, `--max-running-requests`. A
+shorter `--max-model-len`, or a second GPU. llama.cpp: a larger `-c` for its shared cache, or `-ctk q8_0 -ctv q8_0`.
 
 ## Safety
 An FP8 cache changes answers slightly. Fewer at once makes some wait at the door, which is quicker for all.
@@ -25,15 +28,43 @@ from unslow.think.adapt.experiments import blames
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.causes._traffic import SOMEBODY, cite_traffic, waited
 from unslow.think.report import Evidence
 
 FULL = 0.9
+_KEEP = ("llama.cpp", "Ollama", "LM Studio", "KoboldCpp", "MLX-LM")
 SHOW = "under load: `curl -s localhost:8000/metrics | grep -E 'preemptions|kv_cache_usage|requests_(waiting|running)'`"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for preemptions, then for a full cache with requests that wait or several that grow."""
-    return first_to_decide(case, _by_counters, _by_words)
+    return first_to_decide(case, _by_traffic, _by_kind, _by_counters, _by_words)
+
+
+def _by_kind(case: Case) -> Absent | None:
+    """A runtime that gives every conversation its place before it begins throws none out."""
+    runtime = case.runtime
+    counted = isinstance(runtime.preemptions, Known) or isinstance(runtime.kv_usage, Known)
+    if counted or not runtime.name.value_or("").endswith(_KEEP) or remarks_on(case, Topic.CACHE_FULL):
+        return None
+    return Absent(f"{runtime.name.value_or('')} throws no request out of its cache")
+
+
+def _by_traffic(case: Case) -> Found | Absent | None:
+    """What happened while it was watched: requests thrown out, or waiting before a full cache."""
+    traffic = case.run.traffic
+    if not isinstance(traffic, Known):
+        return None
+    seen, used = traffic.value, traffic.value.cache_used.value_or(0.0)
+    if thrown := seen.preemptions.value_or(0):
+        words = f"{thrown} times in {seen.seconds:.0f} s a request was thrown out of the KV cache"
+        return _found(words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
+    if used >= FULL and seen.waiting >= SOMEBODY:
+        words = f"{used:.0%} of the KV cache was in use while {seen.waiting:.1f} requests waited on average"
+        return _found(words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
+    if isinstance(seen.preemptions, Known) and seen.running > 0:
+        return Absent(f"no request was thrown out in {seen.seconds:.0f} s")
+    return None
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -98,7 +129,7 @@ def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
 CAUSE = Cause(
     title="The KV cache is full",
     phase="queue",
-    needs=(("runtime.preemptions", "runtime.kv_usage", "account.remarks"),),
+    needs=(("run.traffic", "runtime.preemptions", "runtime.kv_usage", "runtime.name", "account.remarks"),),
     check=check,
     explains=("queueing", "gpu_underused_by_one_stream"),
     ask=SHOW,

@@ -5,12 +5,19 @@ Weights, KV cache and compute buffer are allocated one after the other. The firs
 Settings that switch the automatic fit off (`-ngl 99`, `--fit off`, a context set by hand) are the usual reason that
 it was tried at all.
 
+Guides reckon with parameters x bits / 8 x 1.25, but a quant of "four bits" has 4.85, and the KV cache depends on the
+context, not on the weights: `unslow fit MODEL --context N` reckons to the byte.
+
 ## How to confirm
 The log shows the allocation: `allocating N MiB on device 0: cudaMalloc failed: out of memory`, and what it was for.
 
 ## How to fix
-Ask for fewer bytes: a shorter context, a KV cache of type q8_0, fewer GPU layers, or leave the placement to the
-runtime. Or free what other programs hold.
+Ask for fewer bytes, or leave the placement to the runtime; or free what other programs hold:
+- llama.cpp: without `-ngl` and `--fit off`; `-c 8192`; `-ctk q8_0 -ctv q8_0`; a smaller `-ub` for the compute buffer
+- Ollama: a smaller `num_ctx`, without `num_gpu`; LM Studio: fewer layers on the GPU, a shorter context
+- vLLM: its error names the longest `--max-model-len` that fits; `--gpu-memory-utilization` lower where others hold
+  memory, higher where they do not
+- Transformers: `device_map="auto"`, a 4-bit `quantization_config`
 
 ## Safety
 Answers do not change, but for a q8_0 cache, slightly.
@@ -90,5 +97,6 @@ CAUSE = Cause(
     phase="load",
     needs=(("runtime.allocation_failure", "runtime.state"),),
     check=check,
+    fails_load=True,
     ask="the last fifty lines of the log of a load that fails",
 )

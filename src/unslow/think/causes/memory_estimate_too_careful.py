@@ -5,12 +5,16 @@ The placement is decided before anything is allocated, from an estimate. One tha
 for good, though they would have had room.
 
 ## How to confirm
-Layers are on the CPU, nothing set their number, and once the model is loaded far more GPU memory is free than a layer
-takes. Ollama prints the estimate as `memory.required.full` against `memory.available`.
+Layers are on the CPU, nothing set their number, and once the model is loaded far more GPU memory is free than the
+margin and a layer take. It is not this where another program held that memory at the load and has gone since: load
+the model again. Old versions of Ollama print the estimate as `memory.required.full` against `memory.available`.
 
 ## How to fix
-Set the number of GPU layers yourself (`num_gpu`, `-ngl`), or lower the margin that is kept free (`--fit-target`,
-`OLLAMA_GPU_OVERHEAD`). Newer versions estimate better.
+Set the number of layers yourself, or lower the margin; newer versions estimate better:
+- llama.cpp: `--fit-target 512` (MiB that stay free, 1024 by default), or `-ngl N` step by step
+- Ollama: `num_gpu N`; `LLAMA_ARG_FIT_TARGET=512` from 0.30 on; no `OLLAMA_GPU_OVERHEAD`
+- LM Studio: the GPU offload slider, "Limit weight offload to dedicated GPU memory" off
+- Transformers: `max_memory={0: "22GiB", "cpu": "64GiB"}` with `device_map="auto"`
 
 ## Safety
 Too many layers end in an out-of-memory error at load, or later at full context: go up step by step.
@@ -27,7 +31,7 @@ from unslow.think.adapt.placement import seen_split, set_on_purpose
 from unslow.think.adapt.shape import missing, read_shape
 from unslow.think.adapt.story import places_layers_itself
 from unslow.think.adapt.vram import available_vram_bytes, gpus_used, margin_bytes
-from unslow.think.adapt.work import Cure
+from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
@@ -68,7 +72,8 @@ def _by_own_sum(case: Case) -> Found | None:
             cite(case, "runtime.asked_bytes", f"{available / GIB:.1f} GiB free"),
             cite(case, "runtime.gpu_layers"),
         ),
-        remedies=(Remedy(Knob.GPU_LAYERS.to(None, "all layers, by hand"), None, "it may run out"),),
+        cure=EVERYTHING,
+        remedies=(Remedy(Knob.GPU_LAYERS.to(None, "all layers, by hand"), EVERYTHING, "it may run out"),),
     )
 
 
@@ -92,12 +97,13 @@ def _by_reading(case: Case) -> Found | Absent:
     split = seen_split(case)
     total, now = case.runtime.layers.value_or(0), case.runtime.gpu_layers.value_or(0)
     reached = min(total, now + more) if total else None
+    cure = Cure(vram_bytes=available_vram_bytes(case) + margin)
     return Found(
         because=f"{split.words if split else 'layers are on the CPU'}, yet {free / GIB:.1f} GiB of GPU memory stay "
         f"free after the load, and a layer takes {layer / GIB:.1f} GiB",
         evidence=(*_free_evidence(case, free), *((cite(case, split.fact),) if split else ())),
-        cure=Cure(vram_bytes=available_vram_bytes(case) + margin),
-        remedies=(Remedy(Knob.GPU_LAYERS.to(reached, "as many as fit beside the margin"), None, "it may run out"),),
+        cure=cure,
+        remedies=(Remedy(Knob.GPU_LAYERS.to(reached, "as many as fit beside the margin"), cure, "it may run out"),),
     )
 
 
@@ -204,6 +210,8 @@ CAUSE = Cause(
         ("machine.gpus.0.vram_free_bytes", "machine.gpus.0.vram_used_bytes", "account.remarks"),
     ),
     check=check,
+    on_gpu=True,
+    ggml_only=True,
     explains=("weights_spill_to_ram", "context_larger_than_needed"),
     gpu_only=True,
     ask="`nvidia-smi --query-gpu=memory.total,memory.used,memory.free --format=csv` once the model is loaded",

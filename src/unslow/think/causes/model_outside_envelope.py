@@ -1,14 +1,21 @@
 """The model is too large for this GPU in every quant that is worth having.
 
 ## Why it is slow
-Below about three bits a weight a model loses more than a smaller one would. Where even that much, with a short
-context, exceeds the GPU's memory, some of it will be computed by the CPU from RAM whatever is set.
+Below about three bits a weight a model loses more than a smaller one would. Where even that much, with the context
+that is needed, exceeds the GPU's memory, some of it will be computed by the CPU from RAM whatever is set.
+
+Guides say that a 70B model at four bits runs on 24 GB, at 20 tokens per second and more, but its 42.5 GB do not fit,
+and even on such a card as a whole 1008 / 42.5 GB allow 23.7: about half of it is on the CPU, which leaves three to
+four. Guides also put IQ3_XXS at "half the memory, hardly any loss": it is two thirds, and the loss shows.
 
 ## How to confirm
-Parameters x 3 bits + a short KV cache is more than the GPUs have together.
+Parameters x 3 bits + the KV cache is more than the GPUs have together: `unslow fit MODEL` shows it for each quant.
 
 ## How to fix
-A smaller model, a mixture of experts with a small active part (its experts bear to lie in RAM), or more GPU memory.
+The same for every runtime; say `unslow fit` and `unslow choose` what you need:
+- a smaller model: half of the parameters, twice the speed, and more than that once all of it is on the GPU
+- a mixture of experts with a small active part: with its experts in RAM (llama.cpp `--n-cpu-moe`) it stays usable
+- more GPU memory: a second GPU adds its memory (llama.cpp by layers, vLLM `--tensor-parallel-size 2`)
 
 ## Safety
 Another model gives other answers.
@@ -41,7 +48,8 @@ def check(case: Case) -> Found | Absent:
     vram = vram_total_bytes(case)
     if vram is None:
         raise missing("how much memory the GPU has", CAUSE.ask)
-    least = parameters * FEWEST_BITS / 8 + kv_per_token(case) * SHORT_CONTEXT + COMPUTE_BUFFER_BYTES
+    context = case.wish.context_tokens.value_or(SHORT_CONTEXT)
+    least = parameters * FEWEST_BITS / 8 + kv_per_token(case) * context + COMPUTE_BUFFER_BYTES
     sizes = f"{least / GIB:.1f} GiB at three bits a weight, {vram / GIB:.1f} GiB of GPU memory"
     if least <= vram:
         return Absent(f"a smaller quant fits: {sizes}")
@@ -65,8 +73,9 @@ def _where(case: Case) -> tuple[Evidence, ...]:
 CAUSE = Cause(
     title="The model is too large for this GPU",
     phase="decode",
-    needs=("model.parameters", ("runtime.gpu_layers", "runtime.vram_share", "runtime.size_vram_bytes")),
+    needs=("model.parameters",),
     check=check,
+    fails_load=True,
     explains=("weights_spill_to_ram", "context_larger_than_needed", "other_process_holds_vram"),
     gpu_only=True,
     ask="`nvidia-smi`, and the name of the model file",

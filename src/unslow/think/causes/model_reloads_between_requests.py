@@ -6,18 +6,24 @@ again where two clients ask for different contexts (a chat and its title generat
 where more models take turns than fit at once, or where a setting differs from request to request.
 
 ## How to confirm
-`load_duration` is long on every request, not only on the first; Ollama's log shows `starting runner` again and again,
-with another `--ctx-size` each time.
+`load_duration` is long on every request, not only on the first; Ollama's log shows `starting runner` or `starting
+llama-server` again and again, with another `--ctx-size` or `-c` each time; a router (llama-swap, llama-server without
+`-m`) starts one server after the other. The first request always loads.
+
+Guides say that a load of more than 30 s shows that the model spilled, but it shows only how fast its disk is.
 
 ## How to fix
-One context for all clients (`OLLAMA_CONTEXT_LENGTH`, and no `num_ctx` in requests), `OLLAMA_KEEP_ALIVE=-1`, models that
-fit together, a separate small model for background tasks.
+Ollama: one context for all clients (`OLLAMA_CONTEXT_LENGTH`, and no `num_ctx` in requests), `OLLAMA_KEEP_ALIVE=-1`,
+`OLLAMA_MAX_LOADED_MODELS` with models that fit together. llama.cpp: `--sleep-idle-seconds -1`, a router with
+`--models-max` as large as the models that take turns. LM Studio: a longer `--ttl`, no "auto-evict". Anywhere: a
+separate small model for background tasks.
 
 ## Safety
 Answers do not change. A model that stays loaded keeps its memory.
 """
 
 import re
+import statistics
 from itertools import pairwise
 
 from unslow.facts.account import Topic
@@ -29,11 +35,15 @@ from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import names_phase
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._command import serves_one_model
 from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.report import Evidence
+from unslow.think.causes._traffic import cite_traffic
+from unslow.think.report import Cost, Evidence
 
 MANY = 3
 """Loads: two are a start and a change of mind."""
+SEVERAL = 2
+NOTICED_S = 1.0
 LONG_S = 5.0
 """Seconds of `load duration`: a model that is loaded takes a fraction of one."""
 _AGAIN = re.compile(
@@ -43,12 +53,51 @@ _LOADS = re.compile(
     r"load|evict|restart|eject|swapp|switch|alternat|keep_?alive|num_ctx|start(?:ing|ed)", re.IGNORECASE
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
-SHOW = "Ollama: `journalctl -u ollama --since '1 hour ago' | grep -E 'starting (runner|llama)|ctx-size|load_duration'`"
+SHOW = (
+    "Ollama: `journalctl -u ollama --since '1 hour ago' | grep -E 'starting (runner|llama)|ctx-size|load_duration'`; "
+    "llama.cpp or a router before it: `grep -c 'loading model' LOG`"
+)
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for loads that take turns, for a model that is never kept, and for what somebody saw."""
-    return first_to_decide(case, _by_setting, _by_loads, _by_words)
+    return first_to_decide(case, _by_traffic, _by_setting, _by_command, _by_loads, _by_words)
+
+
+def _by_command(case: Case) -> Absent | None:
+    loads = case.runtime.loads.value_or([])
+    if not serves_one_model(case) or len(loads) >= MANY or remarks_on(case, Topic.RELOADS):
+        return None
+    return Absent("it was started with one model, which it keeps")
+
+
+def _by_traffic(case: Case) -> Found | Suspected | None:
+    """Models that came while the server was only watched."""
+    traffic = case.run.traffic
+    loads = traffic.value.loads.value_or(0) if isinstance(traffic, Known) else 0
+    if not isinstance(traffic, Known) or not loads:
+        return None
+    words = f"{_times(loads)} in {traffic.value.seconds:.0f} s a model was loaded"
+    if loads < SEVERAL and not _is_unkept(case):
+        return Suspected(words, "whether it happens with every request", SHOW)
+    return _priced(case, _found(words, (cite_traffic(traffic, words),)))
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
+
+
+def _is_unkept(case: Case) -> bool:
+    """Whether a model is unloaded as soon as it has answered."""
+    keep = case.runtime.keep_alive_s
+    return isinstance(keep, Known) and keep.value == 0
+
+
+def _priced(case: Case, found: Found) -> Found:
+    """The finding with what a load takes each time, where one was timed."""
+    timed = [load.seconds.value for load in case.runtime.loads.value_or([]) if isinstance(load.seconds, Known)]
+    seconds = statistics.median(timed) if timed else case.run.load_s.value_or(0.0)
+    return found._replace(lost=Cost(seconds=seconds, per="request")) if seconds else found
 
 
 def _by_loads(case: Case) -> Found | Absent | Suspected | None:
@@ -65,9 +114,9 @@ def _by_loads(case: Case) -> Found | Absent | Suspected | None:
     evidence = (_cited(loads),)
     if contexts >= MANY - 1 and not models:
         sizes = " and ".join(f"{c}" for c in sorted({p.context_length.value_or(0) for p in loads.value} - {0})[:3])
-        return _found(f"{words}, because requests ask for contexts of {sizes} tokens in turn", evidence)
+        return _priced(case, _found(f"{words}, because requests ask for contexts of {sizes} tokens in turn", evidence))
     if models >= MANY - 1:
-        return _found(f"{words}: more models take turns than stay loaded", evidence)
+        return _priced(case, _found(f"{words}: more models take turns than stay loaded", evidence))
     return Suspected(words, "why it was unloaded in between", SHOW)
 
 
@@ -98,12 +147,11 @@ def _cited(loads: Known[list[PastLoad]]) -> Evidence:
 
 
 def _by_setting(case: Case) -> Found | None:
-    keep = case.runtime.keep_alive_s
-    if not isinstance(keep, Known) or keep.value != 0 or not names_phase(case, "load", "first_token", "total"):
+    timed = isinstance(case.runtime.url, Known) and case.run.load_s.value_or(0.0) >= NOTICED_S
+    if not _is_unkept(case) or not (timed or names_phase(case, "load", "first_token", "total")):
         return None
-    return _found(
-        "keep_alive is 0, so the model is unloaded after every request", (cite(case, "runtime.keep_alive_s"),)
-    )
+    words = "keep_alive is 0, so the model is unloaded after every request"
+    return _priced(case, _found(words, (cite(case, "runtime.keep_alive_s"),)))
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -131,7 +179,8 @@ def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
 CAUSE = Cause(
     title="The model is loaded again between requests",
     phase="load",
-    needs=(("runtime.loads", "runtime.keep_alive_s", "account.remarks"),),
+    needs=(("run.traffic", "runtime.loads", "runtime.keep_alive_s", "runtime.command", "account.remarks"),),
     check=check,
+    explains=("slow_model_load", "queueing"),
     ask=SHOW,
 )

@@ -6,12 +6,19 @@ NVLink in microseconds, over PCIe in tens of them, a hundred times for each toke
 Split by layers, the GPUs take turns: that adds memory and never speed for one stream, and links between them stay
 idle. Which is better depends on the links, and a changed default shows as a slow-down after an update.
 
+Guides say that two GPUs of llama.cpp are nearly twice as fast, but by default it splits by layers, which adds memory
+and no speed for one user.
+
 ## How to confirm
-Compare them: `llama-bench -sm layer,row`, `--tensor-parallel-size 1` against 2, with and without. `nvidia-smi topo -m`
-shows the links, `nvidia-smi nvlink -gt d` what moves over them.
+Compare them: `llama-bench -m MODEL -sm layer,row`, `--tensor-parallel-size 1` against 2. `nvidia-smi topo -m` shows
+the links, `nvidia-smi nvlink -gt d` what moves over them. Split by layers, the link is not what is slow.
 
 ## How to fix
-The split that is faster here: by layers over PCIe, by rows or tensors over NVLink; or fewer GPUs where the model fits.
+The split that is faster here: by layers over PCIe, by tensors over NVLink; or fewer GPUs where the model fits:
+- llama.cpp: `-sm layer` (its default), `-sm none -mg 0`, `-sm tensor` over NVLink (new, built with NCCL)
+- Ollama: no `OLLAMA_SCHED_SPREAD`; it then uses one GPU where the model fits
+- vLLM: `--pipeline-parallel-size 2` instead of `--tensor-parallel-size 2`, or one GPU
+- SGLang: a smaller `--tp-size`; LM Studio: "favor main GPU" instead of "evenly"
 
 ## Safety
 Answers do not change beyond rounding. By layers each GPU needs room for its own part of the KV cache.
@@ -28,7 +35,7 @@ from unslow.think.adapt.account import gain_of, ratio, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
 from unslow.think.adapt.vram import gpus_of
-from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.adapt.who_computes import cpu_computes, gpus_computing
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -85,8 +92,8 @@ def _changed_split(case: Case) -> VersionChange | None:
 
 def _by_split(case: Case) -> Found | Absent | Suspected:
     ask_for(case, "machine.gpus", "`nvidia-smi -L`")
-    if len(gpus_of(case)) < 2:  # noqa: PLR2004 (several)
-        return Absent("one GPU")
+    if len(gpus_of(case)) < 2 or gpus_computing(case) == 1:  # noqa: PLR2004 (several)
+        return Absent("one GPU computes")
     split = splits_tensors(case)
     if split is None:
         ask_for(case, "runtime.split_mode", SHOW)
@@ -124,7 +131,8 @@ CAUSE = Cause(
     phase="decode",
     needs=(("machine.gpus", "account.comparisons", "account.remarks"),),
     check=check,
-    explains=("runtime_version_regressed", "fits_on_one_gpu"),
+    on_gpu=True,
+    explains=("runtime_version_regressed",),
     gpu_only=True,
     ask=SHOW,
 )

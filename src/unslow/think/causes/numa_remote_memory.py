@@ -6,11 +6,15 @@ that was cached while one node read it lies on that node, and all other cores wa
 memory channels are idle.
 
 ## How to confirm
-`numastat -p PID` shows the weights on one node; `numactl --hardware` shows one node full and another free.
+`numastat -p PID` shows the weights on one node; `numactl --hardware` shows one node full and another free. With one
+node, or with all layers on the GPU, it is not this.
 
 ## How to fix
-Spread the pages: `--numa distribute`, or `numactl --interleave=all` with the page cache dropped first
-(`echo 3 | sudo tee /proc/sys/vm/drop_caches`); or keep a model that fits on one node there with `numactl -N 0 -m 0`.
+Spread the pages over the nodes, or keep a model that fits on one node there, threads and all:
+- llama.cpp: `--numa distribute`, or `numactl --interleave=all llama-server --numa numactl ...`; on one node
+  `numactl -N 0 -m 0`. Drop the page cache first (`echo 3 | sudo tee /proc/sys/vm/drop_caches`), for pages stay put
+- Ollama: start its service under `numactl --interleave=all`; it has no setting of its own any more
+- vLLM on CPUs: `VLLM_CPU_OMP_THREADS_BIND=auto`; Transformers: start Python under `numactl`
 
 ## Safety
 Answers do not change. Dropping the page cache makes the next load slow.
@@ -25,12 +29,17 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import tried
 from unslow.think.adapt.who_computes import cpu_computes
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.causes._watched import host_at_work
 from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly
 
 EVEN = 1.5
+MOSTLY = 0.75
+"""Of its memory on one node: then the channels of the others have next to nothing to give."""
+FAR = 0.25
+"""Of the threads on other nodes than the memory: fewer wait for the link than the neighbours' channels would gain."""
 _AMOUNT = re.compile(r"(?i)\bnode ?\d\b[^\d;]{1,8}(\d{1,9}(?:\.\d+)?) ?[kmgt]i?b\b")
 _OF_MEMORY = re.compile(r"free|full|idle|empty|miss|foreign|remote|cross|memory|numa|socket", re.IGNORECASE)
 """Nodes of a cluster are called nodes too."""
@@ -42,7 +51,7 @@ def check(case: Case) -> Found | Absent | Suspected:
         return Absent("there is one memory node")
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU")
-    return first_to_decide(case, _by_trial, _by_words, _by_settings)
+    return first_to_decide(case, _by_trial, _by_pages, _by_words, _by_settings)
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -51,6 +60,36 @@ def _by_trial(case: Case) -> Found | None:
         return None
     words = f"with the memory placed otherwise it is {times_as_fast(trial)}"
     return _found(words, (cite_comparison(case, trial),), gain_of(trial))
+
+
+def _by_pages(case: Case) -> Found | Absent | None:
+    """Where its pages lie, held against where its threads run."""
+    held = case.runtime.bytes_by_node.value_or({})
+    nodes, total = case.machine.memory.numa_nodes.value_or(0), sum(held.values())
+    if not total or nodes < 2:  # noqa: PLR2004 (one node has no far side)
+        return None
+    home = max(held, key=lambda node: held[node])
+    share, far = held[home] / total, _threads_elsewhere(case, home, nodes)
+    words = f"{share:.0%} of its memory lies on node {home}"
+    if share < EVEN / nodes:
+        return Absent(f"its memory is spread over {nodes} nodes: {words}")
+    if far is not None and far < FAR:
+        return Absent(f"{words}, and {1 - far:.0%} of its threads run there")
+    if share < MOSTLY or far is None or not generates_slowly(case):
+        return None
+    because = f"{words}, and {far:.0%} of its threads run on other nodes"
+    return _found(because, (cite(case, "runtime.bytes_by_node", f"spread over {nodes} nodes"),))
+
+
+def _threads_elsewhere(case: Case, home: str, nodes: int) -> float | None:
+    """The share of the threads on other nodes: as watched, else what does not fit on the cores of one node."""
+    seen = host_at_work(case, f"own_node{home}_share")
+    if seen is not None:
+        return 1 - seen.mean
+    threads, cores = case.runtime.threads, case.machine.cpu.physical_cores
+    if not isinstance(threads, Known) or not isinstance(cores, Known) or threads.value <= cores.value / nodes:
+        return None
+    return 1 - cores.value / nodes / threads.value  # a free core is taken before the second half of a busy one
 
 
 def _by_words(case: Case) -> Found | None:

@@ -2,14 +2,23 @@
 
 ## Why it is slow
 The runtime places only what fits into the memory that is free when it loads. What a browser, a game, an image
-generator or a second model holds at that moment is missing for good: layers go to the CPU, or the load fails.
+generator or a second model holds at that moment is missing for good: layers go to the CPU, or the load fails. Closing
+the program later helps only after the runtime has loaded the model again.
+
+Guides say that the runtime then moves layers back and forth, but it places them once, and computes on the CPU what has
+no room.
 
 ## How to confirm
-`nvidia-smi` lists the processes with their memory. Together the strangers hold at least what the model lacks. Two
-loads of the same model in one log, with gigabytes less free before the slow one, show the same.
+`nvidia-smi` lists the processes with their memory (AMD: `rocm-smi --showpids`). Together the strangers hold at least
+what the model lacks. Two loads of the same model in one log, with gigabytes less free before the slow one, show the
+same. The runtime's own children are no strangers.
 
 ## How to fix
-Close them, or start them after the model; run the display on another GPU; or plan with the memory that is left.
+Close them, or start them after the model, then load the model again:
+- llama.cpp: restart llama-server; Ollama: `ollama stop MODEL`; LM Studio: `lms unload --all`, then load
+- a second model in the same Ollama: `OLLAMA_MAX_LOADED_MODELS=1`
+- vLLM: it refuses to start where less is free than `--gpu-memory-utilization` asks for; lower it to plan with the rest
+- the display: on another GPU or the processor's own; a browser: hardware acceleration off
 
 ## Safety
 Ending a program loses its unsaved work. This tool names it and never ends it.
@@ -23,7 +32,7 @@ from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.demand import read_demand
-from unslow.think.adapt.hardware import is_much_faster
+from unslow.think.adapt.hardware import is_much_faster, vram_total_bytes
 from unslow.think.adapt.placement import layers_left_on_host, seen_split
 from unslow.think.adapt.vram import failed_on_gpu, gpus_held, gpus_of, own_is_known, seen_gpus, strangers
 from unslow.think.adapt.work import Cure
@@ -50,24 +59,27 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 def _by_list(case: Case) -> Found | Absent:
     failed = case.runtime.allocation_failure.value_or(None) is not None
-    if not failed and not layers_left_on_host(case):
+    if not failed and not layers_left_on_host(case) and not _driver_lends(case):
         return Absent("the whole model is on the GPU")
     if failed and not failed_on_gpu(case):
         return Absent("it was memory of the host that could not be allocated")
-    lacking = read_demand(case).lacking
+    others = [p for p in strangers(case) if p.vram_bytes.value_or(0)]
+    held = sum(p.vram_bytes.value_or(0) for p in others)
+    demand, total = read_demand(case), vram_total_bytes(case)
+    # memory that may move is counted with the host's: then what the GPU itself has is what strangers leave of it
+    left = min(demand.available, total - held) if total and _driver_lends(case) else demand.available
+    lacking = demand.asked + demand.margin - left
     if lacking <= 0:
         return Absent("nothing is lacking on the GPU")
     need(case, "machine.gpus.0.processes")
     if not own_is_known(case):
         need(case, "runtime.pid")
-    others = [p for p in strangers(case) if p.vram_bytes.value_or(0)]
-    held = sum(p.vram_bytes.value_or(0) for p in others)
     if held < lacking:
         return Absent(f"others hold {held / GIB:.1f} GiB, {lacking / GIB:.1f} GiB are lacking")
     names = ", ".join(
         f"{p.name.value_or('unnamed')} (pid {p.pid}, {p.vram_bytes.need() / GIB:.1f} GiB)" for p in others[:3]
     )
-    available = read_demand(case).available
+    available = max(0.0, left)
     return Found(
         because=f"{names} hold{'s' if len(others) == 1 else ''} {held / GIB:.1f} GiB of GPU memory; the model lacks "
         f"{lacking / GIB:.1f} GiB",
@@ -79,11 +91,17 @@ def _by_list(case: Case) -> Found | Absent:
         remedies=(
             Remedy(
                 Knob.OTHER_PROCESS.to(others[0].pid, "close it or start it after the model, then restart the runtime"),
-                None,
+                None if failed else Cure(vram_bytes=available + held),
                 "unsaved work",
             ),
         ),
     )
+
+
+def _driver_lends(case: Case) -> bool:
+    """Whether what counts as on the GPU may lie in system memory: it may move, or Windows lent gigabytes."""
+    lent = any(gpu.shared_used_bytes.value_or(0) >= GIB for gpu in gpus_of(case))
+    return lent or "GGML_CUDA_ENABLE_UNIFIED_MEMORY" in case.runtime.environment.value_or({})
 
 
 def _by_loads(case: Case) -> Found | None:
@@ -99,7 +117,12 @@ def _by_loads(case: Case) -> Found | None:
         f"GPU, the other {_free(poor) / GIB:.1f} GiB and {_layers(poor)}: something else held {gone / GIB:.1f} GiB",
         evidence=tuple(_load_evidence(load) for load in (poor, rich)),
         cure=Cure(vram_bytes=_free(rich)),
-        remedies=(Remedy(Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi` while it is slow, and close it")),),
+        remedies=(
+            Remedy(
+                Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi` while it is slow, and close it"),
+                Cure(vram_bytes=_free(rich)),
+            ),
+        ),
     )
 
 
@@ -253,7 +276,14 @@ CAUSE = Cause(
         ),
     ),
     check=check,
+    on_gpu=True,
+    fails_load=True,
     gpu_only=True,
-    explains=("weights_spill_to_ram", "memory_allocation_failed", "memory_estimate_too_careful"),
+    explains=(
+        "weights_spill_to_ram",
+        "memory_allocation_failed",
+        "memory_estimate_too_careful",
+        "driver_spills_to_shared_memory",
+    ),
     ask="`nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` (or all of `nvidia-smi`) while it is slow",
 )

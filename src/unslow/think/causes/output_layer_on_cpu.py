@@ -1,4 +1,4 @@
-"""All layers are on the GPU but the last one: the output layer, which is as large as many others together.
+"""All layers are on the GPU but the output layer, which is as large as many others together.
 
 ## Why it is slow
 The output layer turns each token into a score for every word of the vocabulary. With large vocabularies it is several
@@ -10,8 +10,14 @@ The log says `offloading output layer to CPU`, or an override names it (`-ot out
 spring 2025 placed the output layer last: there `offloaded 32/33` means the output layer. Newer builds place it first,
 and the same line means one repeating layer.
 
+Guides count the layers of a model without it (32 of an 8B model), but `-ngl` and the log count it as one more (33).
+
 ## How to fix
-One more GPU layer (`-ngl` and `num_gpu` count the output layer too), with room made by a shorter context if need be.
+- llama.cpp: take `output` out of `-ot` (`--override-tensor`); old builds: one more layer (`-ngl 33`, or 99)
+- Ollama: `num_gpu` one higher, and no `LLAMA_ARG_OVERRIDE_TENSOR` in the environment of the service
+- LM Studio: the GPU offload slider at its maximum: one step below leaves out two layers
+
+Room for it comes from a shorter context, if need be.
 
 ## Safety
 Answers do not change beyond rounding.
@@ -23,11 +29,12 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.versions import build_number
-from unslow.think.adapt.work import EVERYTHING
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
 from unslow.think.report import Evidence
 
 _OVERRIDE = re.compile(r"\boutput[^=,]*=\s*CPU", re.IGNORECASE)
+ON_GPU = Cure(output_on_gpu=True)
 OUTPUT_LAST_UNTIL = 5000
 """Builds of llama.cpp below this number (March 2025) certainly placed the output layer last."""
 
@@ -37,7 +44,11 @@ def check(case: Case) -> Found | Absent:
     runtime = case.runtime
     overrides = [o for o in runtime.tensor_overrides.value_or([]) if _OVERRIDE.search(o)]
     if overrides:
-        return _found(case, f"{overrides[0]} keeps the output layer on the CPU", cite(case, "runtime.tensor_overrides"))
+        if runtime.gpu_layers.value_or(1) == 0:
+            return Absent("no layer is on the GPU")
+        removed = Knob.EXPERTS_ON_CPU.to(None, "take the output out of the override")
+        because = f"{overrides[0]} keeps the output layer on the CPU"
+        return Found(because, (cite(case, "runtime.tensor_overrides"),), ON_GPU, (Remedy(removed, ON_GPU),))
     if isinstance(runtime.output_on_gpu, Known):
         return _by_log(case)
     on_gpu, layers = need(case, "runtime.gpu_layers"), need(case, "runtime.layers")
@@ -68,7 +79,7 @@ def _by_log(case: Case) -> Found | Absent:
 def _found(case: Case, because: str, evidence: Evidence) -> Found:
     layers = case.runtime.layers.value_or(0)
     change = Knob.GPU_LAYERS.to(layers or None, "all layers, the output layer among them")
-    return Found(because, (evidence,), EVERYTHING, (Remedy(change, EVERYTHING),))
+    return Found(because, (evidence,), ON_GPU, (Remedy(change, ON_GPU),))
 
 
 CAUSE = Cause(
@@ -76,6 +87,8 @@ CAUSE = Cause(
     phase="decode",
     needs=(("runtime.output_on_gpu", "runtime.tensor_overrides", "runtime.gpu_layers"),),
     check=check,
+    on_gpu=True,
+    ggml_only=True,
     explains=("weights_spill_to_ram", "memory_estimate_too_careful"),
     gpu_only=True,
     ask="the log lines `offloading output layer to` and `offloaded N/M layers to GPU` (llama-server: with `-lv 4`)",

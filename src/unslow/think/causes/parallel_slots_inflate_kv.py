@@ -4,12 +4,19 @@
 With N slots the runtime keeps N contexts, used or not. Ollama multiplies `num_ctx` by `OLLAMA_NUM_PARALLEL`, llama.cpp
 gives each of `-np` slots its share of `-c`. For a single user all but one of them are memory that the weights lack.
 
+Guides advise more parallel requests for a GPU that is not fully used, but that raises what all users get together, and
+never the speed of one.
+
 ## How to confirm
-The KV cache is slots x context; at one slot all layers, or more of them, would fit. A unified cache (`--kv-unified`)
-is shared by the slots and does not multiply.
+The KV cache is slots x context; at one slot all layers, or more of them, would fit. A unified cache (`--kv-unified`,
+llama.cpp's default without `-np`) is shared by the slots and does not multiply.
 
 ## How to fix
-As many slots as there are people at the same time: `-np 1`, `OLLAMA_NUM_PARALLEL=1`.
+As many slots as there are people at the same time:
+- llama.cpp: `-np 1`, or `--kv-unified`
+- Ollama: `OLLAMA_NUM_PARALLEL=1` in the environment of the service
+- LM Studio: `lms load KEY --parallel 1`, "Unified KV cache" on
+- vLLM and SGLang give out the cache in blocks as requests come: `--max-num-seqs` costs no cache
 
 ## Safety
 Further requests wait for their turn.
@@ -24,6 +31,7 @@ from unslow.think.adapt.placement import counted_layers, grown_beyond_weights, l
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
+from unslow.think.causes._freed import brings_back_enough
 from unslow.think.causes._routes import first_to_decide
 
 MANY = 4
@@ -36,6 +44,9 @@ _EXPLAINS = ("weights_spill_to_ram", "context_larger_than_needed", "other_proces
 
 def check(case: Case) -> Found | Absent | Suspected:
     """See how many more layers would fit with the context of one slot."""
+    failure = case.runtime.allocation_failure.value_or(None)
+    if failure and failure.what == "weights":
+        return Absent("the weights themselves found no room")
     slots = need(case, "runtime.slots")
     if slots <= 1:
         return Absent("there is one slot")
@@ -55,9 +66,9 @@ def _by_layers(case: Case) -> Found | Absent:
     context = case.runtime.context_length.need() // slots
     then = fitting_placement(case, shape, demand.available, context)
     fitting = int(then.gpu_layers) + then.output_on_gpu
-    if fitting <= now:
-        return Absent("even with one slot no further layer fits")
     cure = Cure(vram_bytes=demand.available, context=context)
+    if not brings_back_enough(case, cure, fitting - now, layers_left_on_host(case)):
+        return Absent(f"even with one slot {'only' if fitting > now else 'no more than'} {fitting} layers fit")
     because = (
         f"{slots} slots of {context} tokens each; with one slot {fitting} of {shape.layers + 1} layers fit on the "
     )
@@ -109,8 +120,14 @@ def _found(case: Case, because: str, cure: Cure | None) -> Found:
 CAUSE = Cause(
     title="Parallel slots multiply the KV cache",
     phase="decode",
-    needs=("runtime.slots", ("runtime.gpu_layers", "runtime.vram_share", "machine.gpus.0.processes")),
+    needs=(
+        ("runtime.slots", "runtime.allocation_failure"),
+        ("runtime.gpu_layers", "runtime.vram_share", "runtime.allocation_failure", "machine.gpus.0.processes"),
+    ),
     check=check,
+    on_gpu=True,
+    ggml_only=True,
+    fails_load=True,
     explains=_EXPLAINS,
     gpu_only=True,
     ask="the log line `n_slots =` or `OLLAMA_NUM_PARALLEL`, and `offloaded N/M layers to GPU`",

@@ -8,11 +8,13 @@ do notice.
 
 ## How to confirm
 Read the link **under load**, because it falls asleep when idle: `nvidia-smi -q` shows generation and width, now and
-at most. A lasting difference between the two is the fault.
+at most (AMD: `sudo lspci -vv -s BUS | grep -E 'LnkCap|LnkSta'`). A lasting difference between the two is the fault;
+a card that can do more than its slot has lost nothing.
 
 ## How to fix
-Reseat the card, use the slot that is wired to the processor with all lanes, a better riser, the newest generation in
-the firmware's settings.
+On any runtime: reseat the card, use the slot that is wired to the processor with all lanes, a better riser, the newest
+generation in the firmware's settings. Or let less cross: llama.cpp `-sm layer` instead of `row` or `tensor`, vLLM
+`--pipeline-parallel-size` instead of `--tensor-parallel-size`, a larger `-ub` where weights are copied for prompts.
 
 ## Safety
 Answers do not change. Switch the machine off before touching the card.
@@ -31,6 +33,7 @@ from unslow.think.adapt.vram import gpus_of, gpus_used
 from unslow.think.adapt.who_computes import gpus_computing
 from unslow.think.causes._asking import ask_for, at_work
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._copies import copies
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.physics.pcie import link_bytes_per_s
 
@@ -75,14 +78,18 @@ def _by_reading(case: Case) -> Found | Absent:
     slow = [s for s in seen if s[1] < DEGRADED * s[2]]
     if not slow:
         return Absent(f"the link carries {seen[0][1] / 1e9:.0f} GB/s under load, and could not carry more")
-    crossing = _crossing(case)
+    gpu, now, most = min(slow, key=lambda s: s[1])
+    crossing = _crossing(case, now)
     if not crossing:
         return Absent("the link is slower than it could be, and hardly anything crosses it here")
-    gpu, now, most = slow[0]
+    copied = copies(case, now)
+    price = copied.with_link(most / now) if copied and copied.is_bound else None
     return Found(
         because=f"the link runs at {now / 1e9:.1f} instead of {most / 1e9:.1f} GB/s, and {crossing} cross it",
         evidence=tuple(cite(case, path, f"{most / 1e9:.0f} GB/s at most") for path in _paths(gpu)),
         remedies=(_remedy(),),
+        speedup=price.speedup if price else None,
+        lost=price.lost if price else None,
     )
 
 
@@ -103,8 +110,11 @@ def _rates(case: Case, gpu: LoadedGpu) -> tuple[float, float]:
     return link_bytes_per_s(generation, width), link_bytes_per_s(*most)
 
 
-def _crossing(case: Case) -> str:
+def _crossing(case: Case, link_bytes_per_s: float) -> str:
     """What has to cross the link here; empty where it is next to nothing."""
+    copied = copies(case, link_bytes_per_s)
+    if copied and copied.is_bound:
+        return "weights, for every part of a prompt,"
     runtime = case.runtime
     if runtime.split_mode.value_or("") in {"row", "tensor"} or runtime.tensor_parallel.value_or(1) > 1:
         return "the parts of every layer"
@@ -124,6 +134,7 @@ def _crossing(case: Case) -> str:
 CAUSE = Cause(
     title="The PCIe link is degraded",
     phase="prefill",
+    explains=("prefill_pcie_bound", "multi_gpu_link_bound"),
     needs=(("run.gpus", "machine.gpus", "account.comparisons", "account.remarks"),),
     check=check,
     gpu_only=True,

@@ -5,11 +5,16 @@ All tokens of a micro-batch share one pass over the weights. With a few tokens i
 as it has parts, and the matrix units of the GPU stay idle.
 
 ## How to confirm
-`llama-bench -p 2048 -n 0 -ub 64,512,2048` grows with the micro-batch. In vLLM the bound is `--max-num-batched-tokens`.
+`llama-bench -m MODEL -p 2048 -n 0 -ub 64,512,2048` grows with the micro-batch, and a long prompt is read about as fast
+as physics gives for the micro-batch that is set. A prompt that is far slower than that waits for something else.
+
+Guides say that llama.cpp's `-n` is the batch, but that is how many tokens it generates: the batch is `-b`, and what is
+computed at once is `-ub`.
 
 ## How to fix
-Raise the micro-batch (`-ub`, and `-b` at least as large; `num_batch`; `--max-num-batched-tokens`) as far as GPU memory
-allows. 512 is enough for most GPUs, 2048 for the largest and where weights cross a link.
+Raise the micro-batch as far as GPU memory allows: 512 is enough for most GPUs, 2048 for the largest and where weights
+cross a link. llama.cpp: `-ub 512`, and `-b` at least as large; Ollama: `num_batch`; LM Studio: `evalBatchSize`; vLLM:
+`--max-num-batched-tokens`; SGLang: `--chunked-prefill-size`; MLX: `--prefill-step-size`.
 
 ## Safety
 Answers do not change. The compute buffer grows with the micro-batch.
@@ -19,22 +24,28 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
-from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
-from unslow.think.adapt.bandwidth import device_bandwidth
+from unslow.think.adapt.account import WORTH_COMPARING, gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.prompt_speed import prompt_speed
-from unslow.think.adapt.shape import read_shape
-from unslow.think.adapt.vram import gpus_used
 from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.report import Evidence
+from unslow.think.predict import predict_prefill
+from unslow.think.report import Cost, Evidence
 
 ENOUGH = 512
+FEW_ROWS = 16
+"""Of a matrix: kernels work on tiles of about so many."""
+FAR_BELOW = 1.5
+"""Times slower than prompts should be read: more than predictions of them are off by as a rule."""
+TINY = 64
+"""A micro-batch for which the weights are read so often that prompts are slow for it, whatever else they wait for."""
 SMALL = 128
 """A micro-batch that no runtime chooses by itself, and that costs prompts most of their speed on any GPU."""
-NEAR = 0.25
-"""Of what reading the weights for each micro-batch allows: nearer than this, the reads are what it waits for."""
+NEAR = 0.3
+"""Of what physics gives for this micro-batch: what is slower than this waits for something else."""
+_CURE = Cure(ubatch=ENOUGH)
 _UNSET = "no larger micro-batch is set for experts whose weights are copied"
 SHOW = "`llama-bench -m MODEL -p 2048 -n 0 -ub 64,256,512,2048`"
 
@@ -74,14 +85,38 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
     words = f"only {size} tokens of a prompt are read at once"
     evidence = (cite(case, path, f"{ENOUGH} is usual"),)
     speed = prompt_speed(case)
-    if isinstance(speed, Unknown) or cpu_computes(case) is not False:
+    if isinstance(speed, Unknown):
         if size <= SMALL and names_phase(case, "prefill") and not cpu_computes(case):
             return _found(words, evidence, None)
-        return Suspected(words, "the speed of a long prompt with a larger micro-batch", SHOW)
-    allowed = size * _reads_per_s(case)
-    if speed.value < NEAR * allowed:
-        return Absent(f"reading weights would allow {allowed:.0f} tokens per second, and it reads {speed.value:.0f}")
-    return _found(f"{words}, which allows {allowed:.0f} tokens per second", evidence, None)
+        return Suspected(words, "run.long_prompt", SHOW)
+    now, then = predict_prefill(case, Cure(ubatch=size)), predict_prefill(case, _CURE)
+    if isinstance(now, Unknown) or isinstance(then, Unknown):
+        return Suspected(words, "run.long_prompt", SHOW)
+    if size > TINY and speed.value < NEAR * now.tokens_per_s.mid:
+        allows = f"which allows {now.tokens_per_s.mid:.0f} tokens per second"
+        return Absent(f"{words}, {allows}, and it reads {speed.value:.0f}: it waits for something else")
+    rates = now.tokens_per_s.mid, then.tokens_per_s.mid
+    unseen = size <= FEW_ROWS and rates[1] < WORTH_COMPARING * rates[0] and rates[1] >= FAR_BELOW * speed.value
+    tiny = _by_tiny_steps(words, speed.value, rates[1], evidence) if unseen else None
+    return tiny or _judged(words, speed.value, *rates, evidence)
+
+
+def _by_tiny_steps(words: str, speed: float, then: float, evidence: tuple[Evidence, ...]) -> Found:
+    """Kernels for matrices are left idle by a few rows, more than physics knows: half of the gap is taken for that."""
+    gain = (then / speed) ** 0.5
+    found = _found(f"{words}, too few to keep matrix kernels busy; {ENOUGH} would be faster", evidence, gain)
+    return found._replace(lost=Cost(seconds=(1 - 1 / gain) / speed, per="prompt_token"))
+
+
+def _judged(words: str, speed: float, now: float, then: float, evidence: tuple[Evidence, ...]) -> Found | Absent:
+    """The speed that was measured, beside what physics gives for this micro-batch and for the usual one."""
+    if then < WORTH_COMPARING * now:
+        return Absent(f"{words}, and more would gain next to nothing here")
+    if then < WORTH_COMPARING * speed:
+        return Absent(f"{words}, and it reads {speed:.0f} tokens per second all the same")
+    gain = then / max(now, speed)  # the ratio of two predictions is surer than either
+    found = _found(f"{words}; {ENOUGH} would be {gain:.1f} times as fast", evidence, gain)
+    return found._replace(lost=Cost(seconds=(1 - 1 / gain) / speed, per="prompt_token"))
 
 
 def _size(case: Case) -> tuple[int, str]:
@@ -96,15 +131,9 @@ def _size(case: Case) -> tuple[int, str]:
     return known[path], path
 
 
-def _reads_per_s(case: Case) -> float:
-    """Passes over all layers that the memory of the GPUs allows in a second."""
-    shape = read_shape(case)
-    return min(device_bandwidth(g)[0] for g in gpus_used(case)) / (shape.layers * shape.layer_bytes)
-
-
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
     change = Knob.BATCH.to(ENOUGH, "more tokens share each pass over the weights")
-    return Found(because, evidence, remedies=(Remedy(change, None, "a larger compute buffer"),), speedup=speedup)
+    return Found(because, evidence, _CURE, (Remedy(change, _CURE, "a larger compute buffer"),), speedup=speedup)
 
 
 CAUSE = Cause(
@@ -114,5 +143,6 @@ CAUSE = Cause(
         ("runtime.ubatch", "runtime.batch", "runtime.max_batched_tokens", "account.comparisons", "account.remarks"),
     ),
     check=check,
+    explains=("prefill_pcie_bound",),
     ask=SHOW,
 )

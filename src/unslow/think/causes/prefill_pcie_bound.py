@@ -6,12 +6,14 @@ over the link once for every micro-batch. With hundreds of gigabytes of experts,
 micro-batch has only 512 tokens to share it.
 
 ## How to confirm
-Prompt speed is about micro-batch / (bytes on the host / link rate), and grows with the micro-batch. While a prompt is
-read the link is busy, not the GPU.
+Prompt speed is about micro-batch / (bytes on the host / link rate), and grows with the micro-batch:
+`llama-bench -m MODEL -p 4096 -n 0 -ub 512,2048,4096`, with the placement of the server. While a prompt is read the link
+is busy, not the GPU.
 
 ## How to fix
-A larger micro-batch (`-ub 2048` or 4096, and `-b` as large) shares each copy among more tokens. Fewer bytes in RAM help
-in proportion. Where even that loses against the CPU, switch the copying off (`--no-op-offload`).
+A larger micro-batch shares each copy among more tokens. llama.cpp: `-ub 4096 -b 4096`; Ollama: `num_batch`; LM Studio:
+`evalBatchSize`. Fewer bytes in RAM help in proportion. Where even that loses against the CPU, switch the copying off
+(llama.cpp `--no-op-offload`). vLLM copies `--cpu-offload-gb` for every step, prompts and tokens alike: let go of it.
 
 ## Safety
 Answers do not change. A larger micro-batch takes more GPU memory for its compute buffer.
@@ -22,24 +24,23 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
 from unslow.facts.values import Known, Unknown
-from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.account import WORTH_COMPARING, remarks_on
 from unslow.think.adapt.experiments import is_report, names_phase
 from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, host_link_bytes_per_s, host_weights_bytes
 from unslow.think.adapt.prompt_speed import prompt_speed
 from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for, own_speed
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._copies import USUAL_UBATCH, copies
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
-USUAL_UBATCH = 512
 LARGE_UBATCH = 4096
 SHORT_COPY_S = 0.25
 LONG_COPY_S = 1.0
 """A copy for each micro-batch that takes longer than this can't be overlooked by whoever waits for a prompt."""
 SMALL_BYTES = GB
-NEAR = (0.25, 1.6)
-"""A measured speed within this of what copying allows is bound by it."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -74,11 +75,16 @@ def _by_copies(case: Case) -> Found | Absent | Suspected:
     speed = prompt_speed(case)
     if isinstance(speed, Unknown) or not link:
         return _by_words(case, words, copy_s)
-    if not NEAR[0] * allowed <= speed.value <= NEAR[1] * allowed:
+    copied = copies(case, link)
+    if not copied or not copied.is_bound:
         return Absent(
             f"copying would allow {allowed:.0f} tokens of a prompt per second, and it reads {speed.value:.0f}"
         )
-    return _found(f"{words}; that allows {allowed:.0f} tokens per second", case, ubatch)
+    price = copied.with_ubatch(_larger(ubatch))
+    if price.speedup < WORTH_COMPARING:
+        return Absent(f"{words}, and a larger micro-batch would gain next to nothing")
+    found = _found(f"{words}; that allows {allowed:.0f} tokens per second", case, ubatch)
+    return found._replace(speedup=price.speedup, lost=price.lost)
 
 
 def _by_words(case: Case, words: str, copy_s: float) -> Found | Absent | Suspected:
@@ -93,13 +99,25 @@ def _by_words(case: Case, words: str, copy_s: float) -> Found | Absent | Suspect
 
 
 def _found(because: str, case: Case, ubatch: int) -> Found:
-    larger = Knob.BATCH.to(max(LARGE_UBATCH, 4 * ubatch), "a larger micro-batch shares each copy among more tokens")
-    return Found(because, _evidence(case), remedies=(Remedy(larger, None, "more GPU memory for the compute buffer"),))
+    larger, cure = _larger(ubatch), Cure(ubatch=_larger(ubatch))
+    change = Knob.BATCH.to(larger, "a larger micro-batch shares each copy among more tokens")
+    return Found(because, _evidence(case), remedies=(Remedy(change, cure, "more GPU memory for the compute buffer"),))
+
+
+def _larger(ubatch: int) -> int:
+    return max(LARGE_UBATCH, 4 * ubatch)
 
 
 def _evidence(case: Case) -> tuple[Evidence, ...]:
-    names = ("run.prefill_tokens_per_s", "runtime.prefill_tokens_per_s", "runtime.buffers", "model.weights_bytes")
+    names = (
+        "run.long_prompt",
+        "run.prefill_tokens_per_s",
+        "runtime.prefill_tokens_per_s",
+        "runtime.buffers",
+        "model.weights_bytes",
+    )
     facts = (
+        case.run.long_prompt,
         case.run.prefill_tokens_per_s,
         case.runtime.prefill_tokens_per_s,
         case.runtime.buffers,
@@ -113,6 +131,7 @@ CAUSE = Cause(
     phase="prefill",
     needs=("machine.gpus", ("runtime.buffers", "model.weights_bytes", "account.remarks")),
     check=check,
+    on_gpu=True,
     gpu_only=True,
     ask="restart llama-server with `-lv 4`, send a long prompt, show the lines `buffer size` and `prompt eval time`",
 )

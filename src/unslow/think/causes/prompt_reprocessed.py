@@ -2,51 +2,147 @@
 
 ## Why it is slow
 A runtime keeps the keys and values of the conversation so far, and a new turn needs only its own tokens. Where that
-can't be used (the start of the prompt changes, the cache is too small or was given to another conversation, or the
-model's kind of memory can't be rewound) everything is computed again, and each turn takes longer than the one before.
+can't be used (the start of the prompt changes, the cache is off, too small or was given to another conversation, or
+the model's kind of memory can't be rewound) everything is computed again, and each turn takes longer than the one
+before.
 
 ## How to confirm
-The number of prompt tokens that are processed is about the whole conversation, turn by turn (`prompt eval time = ... /
-N tokens`), or the log says "forcing full prompt re-processing". The first turn always reads everything.
+Send a question, then the same conversation with one more question: `unslow` does that where the server is idle. The
+number of prompt tokens that are processed is about the whole conversation, turn by turn (`prompt eval time = ... / N
+tokens`), or the log says "forcing full prompt re-processing". The first turn always reads everything.
 
 ## How to fix
-Keep the start of the prompt the same (no clock, no changing tool list before the conversation), give each client its
-own slot, allow a larger cache (`--cache-ram`, `--slot-prompt-similarity`, prefix caching), for models with sliding
-windows `--swa-full`. Background requests of a user interface (titles, suggestions) take the slot away: switch them off.
+Keep the start of the prompt the same (no clock, no changing tool list before the conversation) and give each client
+its own slot. llama.cpp: drop `--no-cache-prompt`, `--cache-ram` larger, `--cache-reuse 256`, for sliding windows
+`--swa-full`, more slots (`-np`). vLLM: `--enable-prefix-caching`. Ollama: fewer models and clients that take turns, or
+`OLLAMA_NUM_PARALLEL`. Background requests of a user interface (titles, suggestions) take the slot away: switch them
+off.
 
 ## Safety
 Answers do not change. A larger cache takes memory.
 """
 
+import statistics
+
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
+from unslow.facts.run import Turn
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, names_phase
+from unslow.think.adapt.prompt_speed import prompt_speed
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.report import Evidence
+from unslow.think.report import Cost, Evidence
 
+LEAST_AGAIN = 64
+"""Tokens: fewer are computed again by any chat template that closes a turn otherwise than it was generated."""
+MOST_KEPT = 0.5
+"""Of what was there before: a runtime that computes more of it again has not kept the conversation."""
+_OFF = "keeping prompts is switched off"
 SEVERAL = 2
 """How often a server that nobody complains of may say it: once is a conversation that began anew."""
-SHOW = "the log of two turns of one conversation, with `-lv 4`: `grep -E 'prompt eval time|n_past|re-processing' LOG`"
+LONG_PROMPT, ALIKE = 256, 0.25
+"""Turns of one conversation are about as long as the one before, texts of all kinds are not."""
+IN_A_ROW = 3
+SHOW = (
+    "`unslow` while the server is idle; or the log of two turns of one conversation, for llama.cpp with `-lv 4`: "
+    "`grep -E 'prompt eval time|n_past|re-processing' LOG`"
+)
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for what the log counts, for a trial, for a cache that is off, and for what somebody saw."""
-    return first_to_decide(case, _by_trial, _by_words, _by_setting, _by_count)
+    return first_to_decide(case, _by_turns, _by_traffic, _by_trial, _by_words, _by_setting, _by_count)
+
+
+def _by_turns(case: Case) -> Found | Absent | None:
+    """A conversation that was held just now: what its later turns computed beyond what was new in them."""
+    turns = case.run.turns
+    later = [turn for turn in (turns.value[1:] if isinstance(turns, Known) else ()) if turn.prompt_tokens]
+    if not isinstance(turns, Known) or not later:
+        return None
+    last = later[-1]
+    again = max(0, last.computed_tokens - last.new_tokens)
+    words = f"{last.computed_tokens} of {last.prompt_tokens} tokens of a conversation were computed at its next turn"
+    if again < max(LEAST_AGAIN, MOST_KEPT * (last.prompt_tokens - last.new_tokens)):
+        return _seen_elsewhere(case) or Absent(f"{words}, and {last.new_tokens} were new")
+    cited = f"{last.computed_tokens} computed, {last.new_tokens} new"
+    evidence = Evidence(fact="run.turns", value=cited, reference=None, origin=str(turns.origin), source=turns.source)
+    found = _found(f"{words}, though only {last.new_tokens} were new", (evidence,))
+    rate = _rate(case, last)
+    return found._replace(
+        speedup=last.computed_tokens / max(1, last.new_tokens),
+        lost=Cost(seconds=again / rate, per="request") if rate else None,
+    )
+
+
+def _by_traffic(case: Case) -> Found | Absent | Suspected | None:
+    """Long prompts of others, one after the other, of which nothing was kept."""
+    traffic = case.run.traffic
+    prompts = traffic.value.prompts if isinstance(traffic, Known) else traffic
+    if not isinstance(prompts, Known):
+        return None
+    long = [prompt for prompt in prompts.value if prompt.tokens >= LONG_PROMPT]
+    again = [prompt.tokens for prompt in long if prompt.cached_tokens < MOST_KEPT * prompt.tokens]
+    if not long:
+        return None
+    if len(again) <= len(long) / 2:
+        return Absent(f"of {len(long)} long prompts that were watched, {len(long) - len(again)} were mostly kept")
+    in_a_row = [*_logged_in_a_row(case), *again]
+    tokens = statistics.median(in_a_row)
+    words = f"of {len(in_a_row)} prompts in a row, some {tokens:.0f} tokens each, next to nothing had been kept"
+    if len(in_a_row) < IN_A_ROW or any(abs(one - tokens) > ALIKE * tokens for one in in_a_row):
+        return Suspected(words, "whether they are turns of the same conversations", SHOW)
+    cited = Evidence(fact="run.traffic", value=words, reference=None, origin=str(prompts.origin), source=prompts.source)
+    rate = prompt_speed(case)
+    lost = Cost(seconds=tokens / rate.value, per="request") if isinstance(rate, Known) and rate.value else None
+    return _found(f"{words}: their starts differ, or there is no room to keep them", (cited,))._replace(lost=lost)
+
+
+def _logged_in_a_row(case: Case) -> list[int]:
+    """The last requests before, as the log counts what was computed, back to one of which most was kept."""
+    found = []
+    for tokens in reversed(case.run.logged_prompts.value_or(())):
+        if tokens < LONG_PROMPT:
+            break
+        found.append(tokens)
+    return found
+
+
+def _seen_elsewhere(case: Case) -> Found | None:
+    """What the log counts of other conversations: one that is kept does not prove that all are."""
+    return _by_log(case) if case.runtime.prompts_reprocessed.value_or(0) >= SEVERAL else None
+
+
+def _rate(case: Case, turn: Turn) -> float:
+    """How fast prompts are read: by a long one, else by what this turn itself took."""
+    measured = prompt_speed(case)
+    if isinstance(measured, Known):
+        return measured.value
+    return turn.computed_tokens / turn.first_token_s if turn.first_token_s else 0.0
 
 
 def _by_count(case: Case) -> Found | Absent | Suspected:
     times = ask_for(case, "runtime.prompts_reprocessed", SHOW)
+    if not times and case.runtime.prompt_cache.value_or(default=True) is False:
+        return Suspected(_OFF, "run.turns", SHOW)
     if not times:
         return Absent("the log never says that a whole prompt was read again")
-    words = f"{times} times the runtime could not use what it had kept and read a whole prompt again"
     if times < SEVERAL and not is_report(case):
-        return Suspected(words, "whether it happens at every turn", SHOW)
-    return _found(words, (cite(case, "runtime.prompts_reprocessed"),))
+        return Suspected(_counted(times), "whether it happens at every turn", SHOW)
+    return _by_log(case)
+
+
+def _by_log(case: Case) -> Found:
+    times = case.runtime.prompts_reprocessed.value_or(0)
+    return _found(_counted(times), (cite(case, "runtime.prompts_reprocessed"),))
+
+
+def _counted(times: int) -> str:
+    return f"{times} times the runtime could not use what it had kept and read a whole prompt again"
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -65,11 +161,13 @@ def _by_words(case: Case) -> Found | None:
     return _found(f"the prompt is read again instead of kept: {said[0].text}", cite_remarks(case, said))
 
 
-def _by_setting(case: Case) -> Found | None:
+def _by_setting(case: Case) -> Found | Suspected | None:
     cache = case.runtime.prompt_cache
-    if not isinstance(cache, Known) or cache.value or not names_phase(case, "prefill", "first_token"):
+    if not isinstance(cache, Known) or cache.value:
         return None
-    return _found("keeping prompts is switched off", (cite(case, "runtime.prompt_cache"),))
+    if not names_phase(case, "prefill", "first_token"):
+        return Suspected(_OFF, "run.turns", SHOW)
+    return _found(_OFF, (cite(case, "runtime.prompt_cache"),))
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
@@ -80,7 +178,16 @@ def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None =
 CAUSE = Cause(
     title="Prompts are read again at every turn",
     phase="prefill",
-    needs=(("runtime.prompts_reprocessed", "runtime.prompt_cache", "account.remarks", "account.comparisons"),),
+    needs=(
+        (
+            "run.turns",
+            "run.traffic",
+            "runtime.prompts_reprocessed",
+            "runtime.prompt_cache",
+            "account.remarks",
+            "account.comparisons",
+        ),
+    ),
     check=check,
     ask=SHOW,
 )

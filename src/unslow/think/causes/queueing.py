@@ -5,10 +5,12 @@ The server is busy with other requests. It answers quickly once it begins; until
 
 ## How to confirm
 The server's own time for a prompt is short, the client's time to the first token is long, and the server counts
-requests that wait (`requests_deferred`, `num_requests_waiting`, `Waiting: N reqs`).
+requests that wait (llama.cpp `requests_deferred`, vLLM `num_requests_waiting`, `Waiting: N reqs`). Several requests at
+once that all start at once are no queue, however many.
 
 ## How to fix
-More capacity: more slots where memory allows, a second server, shorter answers, or fewer background requests.
+More capacity. llama.cpp: more slots where memory allows (`-np 8 -kvu`); Ollama: `OLLAMA_NUM_PARALLEL`; vLLM:
+`--max-num-seqs`; else a second server, shorter answers, or fewer background requests.
 
 ## Safety
 Answers do not change. More slots make each conversation a little slower.
@@ -19,31 +21,74 @@ import re
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import is_report, names_phase
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.report import Evidence
+from unslow.think.causes._traffic import SOMEBODY, cite_traffic, counts_waiting, nobody_else, waited
+from unslow.think.report import Cost, Evidence
 
 MOST = 0.5
 """Of the time to the first token."""
 LONG_S = 0.5
 _MODELS = re.compile(r"(?i)\bmodels\b")
 """Requests for several models wait for one another to be loaded: that is no queue."""
-SHOW = "while it is slow: `curl -s localhost:8080/metrics | grep -E 'deferred|waiting|running|processing'`"
+SHOW = (
+    "while it is slow, of llama.cpp with `--metrics`: `curl -s localhost:8080/metrics | grep -E "
+    "'deferred|processing'`, of vLLM: `curl -s localhost:8000/metrics | grep num_requests_`"
+)
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the time in the queue against the time to the first token; else count who waits."""
-    return first_to_decide(case, _by_time, _by_count, _by_words)
+    return first_to_decide(case, _by_traffic, _by_time, _by_several, _by_count, _by_words, _by_nobody)
+
+
+def _by_traffic(case: Case) -> Found | Absent | None:
+    """Who waited while the server was only watched."""
+    traffic = case.run.traffic
+    if not isinstance(traffic, Known) or not counts_waiting(case):
+        return None
+    waiting, running = traffic.value.waiting, traffic.value.running
+    if waiting < SOMEBODY:
+        return Absent(f"while it was watched {running:.1f} requests were answered at a time, and hardly one waited")
+    words = f"while {running:.1f} requests were answered at a time, {waiting:.1f} waited for a place"
+    cost = waited(case)
+    long = f", {cost.seconds:.0f} s each" if cost else ""
+    return _found(f"{words}{long}", (cite_traffic(traffic, words),))._replace(lost=cost)
+
+
+def _by_several(case: Case) -> Found | None:
+    """Requests for which there is a slot each, and which do not start together all the same."""
+    tried, slots = case.run.at_once, case.runtime.slots.value_or(case.runtime.max_sequences.value_or(0))
+    levels = [level for level in tried.value_or(()) if level.requests <= max(1, slots)]
+    alone, most = (levels[0], levels[-1]) if levels else (None, None)
+    if not isinstance(tried, Known) or not alone or not most or alone.requests != 1 or most.requests == 1:
+        return None
+    fair = most.requests * alone.first_token_s  # prompts are read one after the other
+    extra = most.first_token_s - fair
+    if extra < LONG_S or most.first_token_s < fair / MOST:
+        return None
+    words = f"of {most.requests} requests at once the last waits {most.first_token_s:.1f} s for its first token"
+    cited = Evidence(
+        fact="run.at_once",
+        value=words,
+        reference=f"{alone.first_token_s:.2f} s alone",
+        origin=str(tried.origin),
+        source=tried.source,
+    )
+    found = _found(f"{words}, though there is a place for each", (cited,))
+    return found._replace(lost=Cost(seconds=extra, per="request"))
 
 
 def _by_time(case: Case) -> Found | Absent:
     queue, first = ask_for(case, "run.queue_s", SHOW), case.run.time_to_first_token_s.value_or(0)
     if queue < LONG_S or (first and queue < MOST * first):
         return Absent(f"a request waits {queue:.2f} s for its turn")
-    return _found(f"a request waits {queue:.1f} s for its turn", (cite(case, "run.queue_s", _of(first)),))
+    found = _found(f"a request waits {queue:.1f} s for its turn", (cite(case, "run.queue_s", _of(first)),))
+    return found._replace(lost=Cost(seconds=queue, per="request"))
 
 
 def _by_count(case: Case) -> Found | Absent | Suspected:
@@ -64,6 +109,10 @@ def _by_words(case: Case) -> Found | None:
     return _found(f"requests wait for their turn: {said[0].text}", cite_remarks(case, said))
 
 
+def _by_nobody(case: Case) -> Absent | None:
+    return Absent("nobody else asks it: all of its places are free") if nobody_else(case) else None
+
+
 def _of(first_s: float) -> str | None:
     return f"{first_s:.2f} s to the first token" if first_s else None
 
@@ -75,7 +124,16 @@ def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
 CAUSE = Cause(
     title="Requests wait for their turn",
     phase="queue",
-    needs=(("run.queue_s", "runtime.deferred_requests", "account.remarks"),),
+    needs=(
+        (
+            "run.traffic",
+            "run.queue_s",
+            "run.at_once",
+            "run.completions",
+            "runtime.deferred_requests",
+            "account.remarks",
+        ),
+    ),
     check=check,
     ask=SHOW,
 )

@@ -4,12 +4,17 @@
 A release changed a kernel, a default or the way a model is placed. Nothing in the settings shows it.
 
 ## How to confirm
-Run the same benchmark with both versions (`unslow bench --compare`, `llama-bench`, `ollama run --verbose`) and nothing
-else changed: driver, settings, context and model file the same. It is the last thing to believe: most slow-downs after
-an update are another cause that came with it, such as a GPU backend that is missing now, or another default context.
+Run the same benchmark with both versions and nothing else changed: driver, settings, context and model file the same.
+`unslow bench` keeps each run, and `unslow bench --compare` holds this one against the last. It is the last thing to
+believe: most slow-downs after an update are another cause that came with it, such as a GPU backend that is missing
+now, or another default context.
 
 ## How to fix
-Go back to the version that was well, and report both numbers with the version boundary.
+Go back to the version that was well, and report both numbers with the version boundary:
+- llama.cpp: the release by its number (`b9150`), or `git bisect` between two of them with `llama-bench`
+- Ollama: `curl -fsSL https://ollama.com/install.sh | OLLAMA_VERSION=VERSION sh`
+- LM Studio: `lms runtime ls` lists the engines that are installed, `lms runtime select` takes an older one
+- vLLM, Transformers, SGLang, MLX: `pip install vllm==VERSION`, each in its own environment
 
 ## Safety
 An older version lacks the newer one's fixes, security fixes among them.
@@ -24,11 +29,12 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import WORTH_COMPARING, compared_by, gain_of, ratio, remarks_on
-from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.experiments import experiment_on, is_clear, is_report
 from unslow.think.adapt.hardware import has_no_gpu
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
+from unslow.think.slowness import shortfall
 
 _OTHERWISE_EXPLAINED = (
     Topic.GPU_UNUSED, Topic.GPU_LIBRARY_MISSING, Topic.GPU_LOST, Topic.SWAPPING, Topic.SHARED_MEMORY_USED,
@@ -52,7 +58,7 @@ _ALONE = "put the rest back as it was, and run `unslow bench --compare` with bot
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a version boundary, and for a loss that was measured across it."""
-    return first_to_decide(case, _by_history, _by_boundary)
+    return first_to_decide(case, _by_history, _by_boundary, _by_speed)
 
 
 def _by_history(case: Case) -> Found | Absent | Suspected | None:
@@ -70,6 +76,13 @@ def _by_history(case: Case) -> Found | Absent | Suspected | None:
     change = Knob.VERSION.to(earlier.version, "go back to the version that was well, and report the boundary")
     because = f"{text}, and nothing else that is known changed"
     return Found(because, (_cited(case, text),), None, (Remedy(change),), None, then / now)
+
+
+def _by_speed(case: Case) -> Absent | None:
+    """Nothing is lost where the speed is what the hardware gives: no version could have had more."""
+    if is_report(case) or shortfall(case) != 1:
+        return None
+    return Absent("it is as fast as this set-up should be")
 
 
 def _cited(case: Case, text: str) -> Evidence:
@@ -142,6 +155,7 @@ CAUSE = Cause(
             "account.slowdown",
             "account.remarks",
             "run.earlier",
+            "run.decode_tokens_per_s",
         ),
     ),
     check=check,

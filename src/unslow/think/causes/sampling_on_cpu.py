@@ -6,12 +6,16 @@ need an order), checking each against a grammar or a JSON schema, or returning t
 milliseconds for each token, while the GPU waits. A fast GPU does not help: all cards give the same speed.
 
 ## How to confirm
-The same request without grammar, schema and logprobs, and with `top_k 40`, is clearly faster. One core is busy while
-the GPU idles between steps.
+The same request without grammar, schema and logprobs, and with `top_k 40`, is clearly faster: `unslow` asks both in
+turns where the server is idle. One core is busy while the GPU idles between steps.
 
 ## How to fix
-Set `top_k` (40 is usual) or put it first among the samplers; use a schema rather than a general JSON grammar, or a
-runtime with a compiled grammar engine; ask for fewer logprobs.
+Set `top_k` (llama.cpp `--top-k 40`, Ollama `top_k`, LM Studio "Top K Sampling", or in the request) or put it first
+among the samplers (`--samplers "top_k;temperature"`); use a schema rather than a general JSON grammar, or a runtime
+with a compiled grammar engine (vLLM, SGLang); ask for fewer `logprobs` (`n_probs`).
+
+Guides say that every token waits 0.85 ms for the CPU whatever the model, but their own figures differ threefold:
+usual sampling takes a fraction of a millisecond, and only a sort, a grammar or logprobs take more.
 
 ## Safety
 `top_k 40` changes answers only where tokens of very low probability would have been picked. Without its grammar an
@@ -21,27 +25,114 @@ answer may break the format.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of, times_as_fast
-from unslow.think.adapt.experiments import blames, experiment_on, is_clear
+from unslow.facts.values import Known, Unknown
+from unslow.think.adapt.account import WORTH_COMPARING, gain_of, times_as_fast
+from unslow.think.adapt.experiments import blames, experiment_on, is_clear, is_report
+from unslow.think.adapt.hardware import has_no_gpu
+from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._command import started_without
 from unslow.think.causes._routes import cite_comparison, first_to_decide
-from unslow.think.predict import measured_rate
+from unslow.think.physics.sampling import sorting_s
+from unslow.think.predict import SLOWEST, Prediction, measured_rate, predict
+from unslow.think.report import Evidence
 from unslow.think.slowness import shortfall
 
-SORT_S_PER_ENTRY = 36e-9
-"""Sorting a whole vocabulary: 53.5 against 75.5 tok/s with 151,936 entries on one desktop (llama.cpp issue 13171)."""
 LEAST_SHARE = 0.1
 """Of a token's time: sorting that takes less is not what makes it slow."""
+NOT_WORTH_A_TRIAL = 0.03
+"""Below that, not even several sorts are a tenth."""
 MOST_SHARE = 0.9
+IDLE = 0.5
 USUAL_TOP_K = 40
+_PLAIN = Cure(plain_sampling=True)
 SHOW = 'the same request again with `"top_k": 40` and without grammar, JSON schema, `format` and `logprobs`: its speed'
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a trial with and without, for a sort of the whole vocabulary, and for a grammar."""
-    return first_to_decide(case, _by_trial, _by_top_k, _by_grammar, _by_speed, _by_settings)
+    answer = first_to_decide(case, _by_turns, _by_requests, _by_trial, _by_top_k, _by_grammar, _by_speed, _by_settings)
+    return (_asked_by_others(case) or answer) if isinstance(answer, Absent) else answer
+
+
+def _by_turns(case: Case) -> Found | Absent | None:
+    """The same request as the server is set up and without any sampler, which was tried just now."""
+    tried = case.run.plain_sampling
+    if not isinstance(tried, Known) or tried.value.as_set_tokens_per_s <= SLOWEST:
+        return None
+    gain = tried.value.changed_tokens_per_s / tried.value.as_set_tokens_per_s
+    if gain < WORTH_COMPARING:
+        # a grammar of the server's own stays in force whatever a request asks for
+        return None if _is_bound(case) else Absent("without any sampler it is as fast")
+    what, settings = _settings(case)
+    seen = f"{tried.value.changed_tokens_per_s:.3g} against {tried.value.as_set_tokens_per_s:.3g} tokens per second"
+    cited = Evidence(
+        fact="run.plain_sampling", value=seen, reference=None, origin=str(tried.origin), source=tried.source
+    )
+    return Found(
+        because=f"without {what} it is {gain:.1f} times as fast: the CPU takes that long to choose a token",
+        evidence=(cited, *settings),
+        cure=_PLAIN,
+        remedies=(_usual_top_k(),),
+        speedup=gain,
+    )
+
+
+def _usual_top_k() -> Remedy:
+    return Remedy(Knob.SAMPLER.to(USUAL_TOP_K, "top_k: only the best are sorted"), _PLAIN, "answers vary less")
+
+
+def _by_requests(case: Case) -> Found | None:
+    """What the requests that were watched ask for, and the speed that they get."""
+    asked, lost = _asked_by_others(case), shortfall(case)
+    if asked is None or lost is None or lost < WORTH_COMPARING or isinstance(case.run.plain_sampling, Known):
+        return None
+    what, settings = _settings(case)
+    return Found(
+        because=f"requests ask for {what}, and the CPU takes that long to choose a token",
+        evidence=settings,
+        cure=_PLAIN,
+        remedies=(_usual_top_k(),),
+    )
+
+
+def _asked_by_others(case: Case) -> Suspected | None:
+    """What other clients ask for was not part of the trial."""
+    traffic = case.run.traffic
+    if not isinstance(traffic, Known):
+        return None
+    asked = traffic.value.grammar.value_or("") or traffic.value.logprobs.value_or(0)
+    sorts = traffic.value.top_k.value_or(USUAL_TOP_K) <= 0
+    if not asked and not sorts:
+        return None
+    words = f"clients ask for {_settings(case)[0]}"
+    return Suspected(words, "the speed of such a request without it", SHOW)
+
+
+def _settings(case: Case) -> tuple[str, tuple[Evidence, ...]]:
+    """What the samplers have to do here, in words, and the facts that tell it."""
+    found: dict[str, tuple[Evidence, ...]] = {}
+    asked = {"runtime.top_k": case.runtime.top_k, "runtime.grammar": case.runtime.grammar}
+    if isinstance(case.run.traffic, Known):
+        asked |= {f"run.traffic.{n}": getattr(case.run.traffic.value, n) for n in ("top_k", "grammar", "logprobs")}
+    for path, fact in asked.items():
+        words = _worded(path, fact)
+        if words:
+            found[words] = (cite(case, path),)
+    return " and ".join(found) or "the samplers as they are set", tuple(e for cited in found.values() for e in cited)
+
+
+def _worded(path: str, fact: Known[int] | Known[str] | Unknown) -> str:
+    """A setting that costs time, in words; empty for one that does not."""
+    if not isinstance(fact, Known):
+        return ""
+    if path.endswith("top_k"):
+        return "the sort of the whole vocabulary (top_k 0)" if int(fact.value) <= 0 else ""
+    if path.endswith("logprobs"):
+        return f"logprobs of {fact.value} tokens" if fact.value else ""
+    return f"the grammar ({str(fact.value)[:40]})" if fact.value else ""
 
 
 def _by_trial(case: Case) -> Found | Absent | None:
@@ -59,15 +150,18 @@ def _by_trial(case: Case) -> Found | Absent | None:
     )
 
 
-def _by_top_k(case: Case) -> Found | Absent | None:
+def _by_top_k(case: Case) -> Found | Absent | Suspected | None:
     """`top_k 0` sorts the whole vocabulary; what that costs is known."""
     top_k = case.runtime.top_k
     if not isinstance(top_k, Known) or top_k.value > 0:
         return None
-    rate, entries = measured_rate(case), case.model.vocabulary.value_or(0)
-    share = min(MOST_SHARE, entries * SORT_S_PER_ENTRY * rate.value) if isinstance(rate, Known) and entries else None
+    entries = case.model.vocabulary.value_or(0)
+    share = _sorting_share(case, entries) if entries else None
     if share is not None and share < LEAST_SHARE:
-        return Absent(f"sorting {entries:,} entries takes {share:.0%} of a token's time")
+        words = f"sorting {entries:,} entries takes {share:.0%} of a token's time"
+        if share < NOT_WORTH_A_TRIAL or is_report(case) or not isinstance(case.runtime.url, Known):
+            return Absent(words)
+        return Suspected(f"top_k is 0: {words} at least, and other samplers may sort again", "run.plain_sampling", SHOW)
     if share is None and not blames(case, "decode"):
         ask_for(case, "run.decode_tokens_per_s", SHOW)
         ask_for(case, "model.vocabulary", SHOW)
@@ -76,9 +170,18 @@ def _by_top_k(case: Case) -> Found | Absent | None:
     return Found(
         because=f"top_k is 0, so the whole vocabulary{of} is sorted on the CPU for every token{cost}",
         evidence=(cite(case, "runtime.top_k", f"{USUAL_TOP_K} is usual"),),
-        remedies=(Remedy(Knob.SAMPLER.to(USUAL_TOP_K, "top_k: only the best are sorted"), None, "answers vary less"),),
+        cure=_PLAIN,
+        remedies=(_usual_top_k(),),
         speedup=1 / (1 - share) if share else None,
     )
+
+
+def _sorting_share(case: Case, entries: int) -> float | None:
+    """The part of a token's time that the sort takes: of what it should take, lest another cause hide this one."""
+    plain, rate, sort_s = predict(case, _PLAIN), measured_rate(case), sorting_s(entries)
+    if isinstance(plain, Prediction):
+        return sort_s / (sort_s + plain.seconds.mid)
+    return min(MOST_SHARE, sort_s * rate.value) if isinstance(rate, Known) else None
 
 
 def _by_grammar(case: Case) -> Found | Suspected | None:
@@ -86,6 +189,8 @@ def _by_grammar(case: Case) -> Found | Suspected | None:
     if not isinstance(grammar, Known) or not grammar.value:
         return None
     lost = shortfall(case)
+    if lost is not None and lost > 1 and not is_report(case) and not _waits_for_host(case):
+        return Suspected(f"the answer is bound to {grammar.value}", "run.plain_sampling", SHOW)
     if lost is None or lost <= 1:
         return (
             Suspected(f"the answer is bound to {grammar.value}", "the speed without it", SHOW) if lost is None else None
@@ -98,20 +203,42 @@ def _by_grammar(case: Case) -> Found | Suspected | None:
     )
 
 
+def _is_bound(case: Case) -> bool:
+    """Whether the server holds every answer against a grammar of its own."""
+    return bool(case.runtime.grammar.value_or(""))
+
+
+def _waits_for_host(case: Case) -> bool:
+    """Whether the GPU is idle most of the time, or there is none, beside a CPU that nobody else uses."""
+    if case.run.others_cpus.value_or(1.0) >= IDLE:
+        return False
+    busy = [g.busy.value_or(1.0) for g in case.run.gpus.value_or(())]
+    return (bool(busy) and max(busy) < IDLE and not cpu_computes(case)) or has_no_gpu(case)
+
+
 def _by_speed(case: Case) -> Absent | None:
+    if isinstance(case.runtime.top_k, Known) and case.runtime.top_k.value <= 0:
+        return None  # which this set-up is expected to pay for
     return Absent("it is as fast as this set-up should be") if shortfall(case) == 1 else None
 
 
 def _by_settings(case: Case) -> Absent:
-    grammar = ask_for(case, "runtime.grammar", SHOW)
-    top_k = ask_for(case, "runtime.top_k", SHOW)
-    return Absent(f"top_k is {top_k}, and {'the grammar costs nothing here' if grammar else 'no grammar is set'}")
+    grammar, top_k = case.runtime.grammar, case.runtime.top_k
+    if top_k.value_or(USUAL_TOP_K) <= 0 or (_is_bound(case) and (shortfall(case) or 2) > 1):
+        ask_for(case, "run.plain_sampling", SHOW)
+    none = isinstance(grammar, Known) or started_without(case, "--grammar", "--json-schema", "-j")
+    usual = isinstance(top_k, Known) or started_without(case, "--top-k", "--sampl")
+    if not none or not usual:
+        ask_for(case, "run.plain_sampling", SHOW)
+    words = "the grammar costs nothing here" if grammar.value_or("") else "no grammar is set"
+    return Absent(f"top_k is {top_k.value_or(USUAL_TOP_K)}, and {words}")
 
 
 CAUSE = Cause(
     title="Sampling on the CPU",
     phase="decode",
-    needs=(("runtime.top_k", "runtime.grammar", "account.comparisons"),),
+    needs=(("run.plain_sampling", "runtime.top_k", "runtime.grammar", "runtime.command", "account.comparisons"),),
     check=check,
+    explains=("cpu_round_trip_bound",),
     ask=SHOW,
 )

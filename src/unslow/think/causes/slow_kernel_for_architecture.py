@@ -5,13 +5,18 @@ The same weights can be multiplied by many kernels. GPUs of the Pascal generatio
 numbers at a sixty-fourth of their 32-bit rate, which engines such as ExLlama live on. vLLM's plain `awq` and `gptq`
 kernels are several times slower than Marlin, which reads the same files on Ampere and newer.
 
+Guides advise smaller quants, but a smaller type without a fast kernel is slower than a larger one that has it.
+
 ## How to confirm
 Two runs that differ only in the kernel. vLLM says it in its log: `... can run with awq_marlin, however you specified
-quantization=awq explicitly`, or `awq quantization is not fully optimized yet`.
+quantization=awq explicitly`, or `awq quantization is not fully optimized yet`. Where tokens come as fast as the
+bandwidth allows, it is not this.
 
 ## How to fix
-vLLM: leave `--quantization` out, and it takes Marlin. Pascal: GGUF quants with llama.cpp, which computes with 8-bit
-integers there.
+- vLLM, SGLang: leave `--quantization` out, and they take Marlin
+- Pascal: GGUF quants with llama.cpp or Ollama, which compute with 8-bit integers there
+- Transformers: a GPTQ or AWQ model with Marlin kernels instead of bitsandbytes in 8 bits
+- llama.cpp: another quant of the model (K-quants are fast everywhere; IQ types are slow on CPUs and on Metal)
 
 ## Safety
 Answers change only by rounding.
@@ -29,6 +34,7 @@ from unslow.think.adapt.hardware import device_of
 from unslow.think.adapt.runtime_family import computes_in_half, runs_ggml, runs_paged
 from unslow.think.adapt.versions import dotted
 from unslow.think.adapt.vram import gpus_used
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
@@ -141,7 +147,8 @@ def _if_slow(case: Case, because: str, evidence: tuple[Evidence, ...], change: C
         slow = True  # the runtime says itself that this kernel is slow
     if slow is None:
         return Suspected(because, "the speed with another kernel", CAUSE.ask)
-    return Found(because, evidence, None, (Remedy(change),)) if slow else Absent("it is not what is slow here")
+    cure = None if is_report(case) else Cure()  # physics reckons with kernels that keep up with the memory
+    return Found(because, evidence, cure, (Remedy(change, cure),)) if slow else Absent("it is not what is slow here")
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -172,6 +179,7 @@ CAUSE = Cause(
     phase="decode",
     needs=(("runtime.quantization", "runtime.kernel", "runtime.name", "account.comparisons", "account.remarks"),),
     check=check,
+    on_gpu=True,
     explains=("kernel_launch_bound", "gpu_held_at_low_clocks"),
     gpu_only=True,
     ask="the lines of the server's log that name a kernel, and `nvidia-smi --query-gpu=name,compute_cap --format=csv`",

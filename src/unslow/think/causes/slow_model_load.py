@@ -5,11 +5,16 @@ Loading reads every byte of the weights once. A hard disk gives 100 to 200 MB/s,
 SSD 500, NVMe several thousand. After that the disk plays no part: tokens are as fast from any disk.
 
 ## How to confirm
-Weights divided by the load time is about what such a disk gives. A second load, from the page cache, is quick.
+Weights divided by the load time is about what such a disk gives: `sudo dd if=MODEL of=/dev/null bs=16M count=256
+iflag=direct`. A second load, from the page cache, is quick.
+
+Guides say that a slow disk leaves gaps in the work of the GPU, but that is so only while it loads, or where the
+weights do not fit into memory.
 
 ## How to fix
-Keep models on a local NVMe disk; copy them there from network shares; try `--no-mmap` where the share or a virtual
-machine handles mapped files badly; keep the model loaded.
+Keep models on a local NVMe disk (Ollama `OLLAMA_MODELS`, `HF_HOME`, llama.cpp `-m`); copy them there from network
+shares. Where the share or a virtual machine handles mapped files badly: llama.cpp `--load-mode none` (`--no-mmap`
+before b10105), Ollama `use_mmap false`; vLLM on a share: `--safetensors-load-strategy eager`. Keep the model loaded.
 
 ## Safety
 Answers do not change.
@@ -28,12 +33,19 @@ from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.report import Evidence
+from unslow.think.report import Cost, Evidence
 
 LONG_S = 20.0
 FASTEST = {"hdd": 0.28 * GB, "network": 1.2 * GB, "ssd": 0.56 * GB}
 """What the quickest of each kind reads: an outer track, ten-gigabit Ethernet, SATA at 6 Gbit/s."""
+NVME_RATE = 2 * GB
+"""What loading from an ordinary NVMe disk reaches: reading, and copying to the GPU."""
 SLOW_RATE = 0.5 * GB
+HARD_DISK_RATE = 0.12 * GB
+"""What a plain hard disk reads in a row: no disk without moving parts is slower, unless something holds it back."""
+_ANY_SPEED = {"nvme", "virtual", "other"}
+MOST_OF_IT = 0.5
+"""Of the weights: a load that read less than this from disk found the rest in memory."""
 CRAWL_RATE = 0.25 * GB
 """Less than any disk gives that is worth keeping models on: whatever the disk, the load itself is what is slow."""
 _RATE = re.compile(r"(?i)\b\d{1,3} ?mb/s")
@@ -61,19 +73,46 @@ def _by_rate(case: Case) -> Found | Absent | Suspected:
         return _complained_of(case, seconds)
     rate = ask_for(case, "model.weights_bytes", "the size of the model file: `ls -l MODEL`") / seconds
     words = f"the load took {seconds:.0f} s, {rate / GB:.2f} GB/s"
+    from_disk = case.runtime.disk_read_bytes
+    if isinstance(from_disk, Known) and from_disk.value < MOST_OF_IT * case.model.weights_bytes.need():
+        return Absent(f"{words}, and the file lay in memory already: the disk is not what limits it")
     kind = _kind(case)
     if not isinstance(kind, Known):
         return _from_unknown(case, rate, words, kind.how_to_get or SHOW)
-    if rate <= FASTEST.get(kind.value, 0.0):
-        evidence = (cite(case, "run.load_s"), _cited(kind))
-        return _found(f"{words}, which is what such a disk gives ({kind.value})", evidence, None)
-    return Absent(f"{words}: the disk ({kind.value}) is not what limits it")
+    return _from_kind(case, rate, words, kind)
+
+
+def _from_kind(case: Case, rate: float, words: str, kind: Known[str]) -> Found | Absent | Suspected:
+    """The verdict on a rate by what the quickest disk of the kind gives."""
+    if kind.value in _ANY_SPEED and rate < HARD_DISK_RATE:
+        return _from_any(case, rate, words, kind)
+    if rate > FASTEST.get(kind.value, 0.0):
+        return Absent(f"{words}: the disk ({kind.value}) is not what limits it")
+    evidence = (cite(case, "run.load_s"), _cited(kind))
+    return _priced(case, rate, _found(f"{words}, which is what such a disk gives ({kind.value})", evidence, None))
+
+
+def _priced(case: Case, rate: float, found: Found) -> Found:
+    """With what an ordinary NVMe disk would save of the load."""
+    lost = Cost(seconds=case.run.load_s.need() * (1 - rate / NVME_RATE), per="request")
+    return found._replace(speedup=NVME_RATE / rate, lost=lost)
+
+
+def _from_any(case: Case, rate: float, words: str, kind: Known[str] | None = None) -> Found | Suspected:
+    """The verdict on a load that was slower than from a hard disk: whatever the disk is, if it was the disk."""
+    words, from_disk = f"{words}, slower than from a hard disk", case.runtime.disk_read_bytes
+    if not isinstance(from_disk, Known):
+        return Suspected(words, "runtime.disk_read_bytes", from_disk.how_to_get or SHOW)
+    evidence = (cite(case, "run.load_s"), cite(case, "runtime.disk_read_bytes"), *((_cited(kind),) if kind else ()))
+    return _priced(case, rate, _found(words, evidence, None))
 
 
 def _from_unknown(case: Case, rate: float, words: str, how_to_get: str) -> Found | Absent | Suspected:
     """The verdict on a rate where nobody looked at the disk."""
     if rate >= SLOW_RATE:
         return Absent(f"{words}: it is a large model")
+    if rate < HARD_DISK_RATE and isinstance(case.runtime.disk_read_bytes, Known):
+        return _from_any(case, rate, words)
     if rate < CRAWL_RATE and names_phase(case, "load"):
         return _found(words, (cite(case, "run.load_s"), cite(case, "model.weights_bytes")), None)
     return Suspected(words, "what kind of disk the model lies on", how_to_get)

@@ -5,14 +5,19 @@ What was swapped out must be read back from disk before it can be computed with,
 With weights or KV cache among it every token waits for the disk.
 
 ## How to confirm
-`vmstat 1` shows numbers under `si` and `so` while tokens are generated, and `/proc/pressure/memory` is not near zero.
-Swap that is in use but still does no harm: it may be what other programs have not touched for days.
+`vmstat 1` shows numbers under `si` while tokens are generated, and `/proc/pressure/memory` is not near zero. Swap that
+is in use but still does no harm: it may be what other programs have not touched for days.
 
 ## How to fix
-Close other programs, a smaller quant or model, a shorter context, or more RAM.
+Free memory, or ask for less of it:
+- any: close other programs, a smaller quant or model, more RAM; in a container a higher memory limit
+- llama.cpp: a shorter `-c`; leave the weights mapped (`--load-mode mmap`), which are dropped instead of swapped; less
+  `--cache-ram`
+- Ollama: `OLLAMA_MAX_LOADED_MODELS=1`, a smaller `num_ctx`; LM Studio: unload other models, "Keep model in memory" off
+- vLLM, Transformers: no `--cpu-offload-gb`, no `device_map` that puts layers on the CPU
 
 ## Safety
-Answers do not change, but for a smaller quant.
+Answers do not change, but for a smaller quant. Switching swap off ends a program instead of slowing it down.
 """
 
 import re
@@ -24,13 +29,20 @@ from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.hardware import is_apple
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.causes._watched import cite_watched, host_at_work
 from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly
 
 PRESSED = 0.10
 """Share of the time in which something waited for memory: a healthy system shows next to none."""
 LEAST_SWAPPED = 512 * MIB
+LEAST_FAULTS = 1.0
+"""In a second, of the runtime itself: without them nothing of its own was away."""
+HARMLESS, HARMFUL = 0.1 * MIB, 8 * MIB
+"""Read back in a second: pages of a program that wakes up, and what holds up any disk's owner."""
 SHORT = 0.05
 """Of the memory that is still available: the system has begun to look for more."""
 _SWAP = re.compile(r"swap|thrash|paged? out|paging", re.IGNORECASE)
@@ -40,7 +52,29 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the pressure on memory against the swap that is in use."""
     if is_apple(case):
         return Absent("GPU and CPU share one memory here, which is another matter")
-    return first_to_decide(case, _by_counters, _by_words)
+    return first_to_decide(case, _by_watching, _by_counters, _by_words)
+
+
+def _by_watching(case: Case) -> Found | Absent | None:
+    """What came back from swap while tokens were generated: what is seen beats any sum."""
+    back = host_at_work(case, "swap_in_bytes_per_s")
+    own = host_at_work(case, "own_major_faults_per_s")
+    if back is None:
+        return None
+    if own and own.mean < LEAST_FAULTS and back.mean >= HARMLESS:
+        return Absent("pages of other programs came back from swap, and none of the runtime's")
+    words = f"{back.mean / MIB:.1f} MiB a second came back from swap while tokens were generated"
+    if back.mean < HARMLESS or (back.mean < HARMFUL and generates_slowly(case) is False):
+        return Absent(words)
+    if back.mean < HARMFUL:
+        return None
+    return _found(words, (cite_watched(case, "swap_in_bytes_per_s", words, "none"), *_limit(case)), Cure())
+
+
+def _limit(case: Case) -> tuple[Evidence, ...]:
+    """What its control group may use: beyond that it swaps, however much the machine has."""
+    known = isinstance(case.runtime.memory_limit_bytes, Known)
+    return (cite(case, "runtime.memory_limit_bytes", "its control group may use so much"),) if known else ()
 
 
 def _by_counters(case: Case) -> Found | Absent | Suspected | None:
@@ -57,7 +91,7 @@ def _by_counters(case: Case) -> Found | Absent | Suspected | None:
             f"{used / GIB:.1f} GiB are swapped out, and {pressure.value:.0%} of the time something waits for memory"
         )
         return _found(
-            because, (cite(case, "machine.memory.swap_used_bytes"), cite(case, "machine.load.memory_pressure"))
+            because, (cite(case, "machine.memory.swap_used_bytes"), cite(case, "machine.load.memory_pressure")), Cure()
         )
     total, left = memory.total_bytes.value_or(0), memory.available_bytes.value_or(0)
     if total and isinstance(memory.available_bytes, Known) and left < SHORT * total:
@@ -76,15 +110,16 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return _found(f"the system swaps: {said[0].text}", cite_remarks(case, said))
 
 
-def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(because: str, evidence: tuple[Evidence, ...], cure: Cure | None = None) -> Found:
     change = Knob.QUANT.to(None, "a smaller quant, model or context, or fewer other programs")
-    return Found(because, evidence, None, (Remedy(change),))
+    # physics reckons with memory that is there, so the case as configured is the cured one
+    return Found(because, evidence, cure, (Remedy(change, cure),))
 
 
 CAUSE = Cause(
     title="The system swaps memory to disk",
     phase="decode",
-    needs=(("machine.memory.swap_used_bytes", "account.remarks"),),
+    needs=(("run.telemetry", "machine.memory.swap_used_bytes", "account.remarks"),),
     check=check,
     ask='`vmstat 1 5` while it generates (Windows: "Hard faults/sec" in the Resource Monitor)',
 )

@@ -6,21 +6,28 @@ one, hundreds of times for each token.
 
 ## How to confirm
 llama.cpp prints `n_threads = T ... / L`: T above the CPUs that the process may use. Sixteen threads on two cores were
-5.5 times slower than two.
+5.5 times slower than two. Two threads on a core with SMT are no crowd: they gain little and lose little.
+
+Guides say that the number of threads matters for a model on the GPU, but there it hardly does: they compute only what
+lies on the CPU.
 
 ## How to fix
-Leave the number of threads to the runtime, or set it to the number of physical cores that it may use. Several
-processes on one machine, such as the workers of tensor parallelism, share the cores: `OMP_NUM_THREADS`.
+Leave the number of threads to the runtime, or set it to the number of physical cores that it may use. llama.cpp: drop
+`-t` and `-tb`, or `-t N`; Ollama: drop `num_thread`; LM Studio: "CPU Thread Pool Size"; vLLM and Transformers:
+`OMP_NUM_THREADS=N`. Several processes on one machine, such as the workers of tensor parallelism, share the cores.
 
 ## Safety
 Answers do not change.
 """
 
+import msgspec
+
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, MissingFactError
+from unslow.facts.values import Known, MissingFactError, not_found
 from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.bandwidth import cores_of, cpus_of
+from unslow.think.adapt.cpu_limits import limits_of
 from unslow.think.adapt.thread_trials import ThreadTrial, thread_trial, threads_of
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
@@ -43,7 +50,8 @@ def check(case: Case) -> Found | Absent:
     counted = threads_of(case)
     if counted is None:
         raise MissingFactError(fact_at(case, "runtime.threads"), "runtime.threads")
-    (threads, fact), cores = counted, cores_of(case)
+    (threads, fact), case = counted, _without_quota(case)
+    cores = cores_of(case)
     if threads <= cores:
         return Absent(f"{threads} threads, {cores:g} cores")
     if threads <= _cpus(case) and not tried:
@@ -64,11 +72,22 @@ def _found(because: str, evidence: tuple[Evidence, ...], best: int, case: Case, 
     )
 
 
+def _without_quota(case: Case) -> Case:
+    """The case without its CPU quota: that limits time, on all cores, and is a cause of its own."""
+    none = not_found("a quota is no number of cores")
+    cpu = msgspec.structs.replace(case.machine.cpu, quota_cpus=none)
+    return msgspec.structs.replace(
+        case,
+        machine=msgspec.structs.replace(case.machine, cpu=cpu),
+        runtime=msgspec.structs.replace(case.runtime, quota_cpus=none),
+    )
+
+
 def _cpus(case: Case) -> float:
     """Threads that can run at once; where only cores were counted, as many as cores ever run."""
     cpu = case.machine.cpu
-    counted = (cpu.logical_cpus, cpu.threads_per_core, cpu.allowed_cpus, cpu.quota_cpus)
-    return cpus_of(case) * (1 if any(isinstance(f, Known) for f in counted) else MOST_PER_CORE)
+    told = any(isinstance(f, Known) for f in (cpu.logical_cpus, cpu.threads_per_core)) or bool(limits_of(case))
+    return cpus_of(case) * (1 if told else MOST_PER_CORE)
 
 
 CAUSE = Cause(

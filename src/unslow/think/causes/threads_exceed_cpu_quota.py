@@ -1,16 +1,19 @@
-"""The runtime starts more threads than the container may run at once.
+"""The runtime starts more threads than its container, or its cpuset, may run at once.
 
 ## Why it is slow
 The threads meet at a barrier after every operation. Under a CPU quota (`docker --cpus`, a limit in Kubernetes) the
-kernel stops some of them for the rest of each period, and all the others wait. Runtimes count the CPUs of the machine,
-not the quota: the container sees all of them.
+kernel stops some of them for the rest of each period, and all the others wait; under a cpuset they share the CPUs
+that are left. Runtimes count the CPUs of the machine, not the quota: the container sees all of them.
 
 ## How to confirm
-`cpu.stat` of the container's cgroup shows `nr_throttled` growing while tokens are generated, and the quota (`cpu.max`)
-is smaller than the number of threads.
+The quota (`cpu.max`) or the cpuset of the **runtime's** process is smaller than its number of threads, and `cpu.stat`
+of its cgroup shows `nr_throttled` growing while tokens are generated (a cpuset is never throttled):
+`cat /proc/PID/cgroup; grep Cpus_allowed_list /proc/PID/status`.
 
 ## How to fix
-Set the number of threads to the quota rounded down, or raise the quota, or give whole CPUs (`--cpuset-cpus`) instead.
+Threads: the quota rounded down. llama.cpp `-t N -tb N`, Ollama `num_thread`, LM Studio "CPU Thread Pool Size", vLLM and
+Transformers `OMP_NUM_THREADS=N`. Or raise the quota (`docker update --cpus N`), or give whole CPUs (`--cpuset-cpus`)
+instead of a quota.
 
 ## Safety
 Answers do not change.
@@ -19,20 +22,21 @@ Answers do not change.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
+from unslow.facts.values import LARGEST_COUNT, Known
 from unslow.think.adapt.account import gain_of, remarks_on
+from unslow.think.adapt.cpu_limits import allowed_of, limits_of, quota_of
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear, is_report
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
-MOSTLY = 0.2
-"""Of the periods: a runtime that is stopped so often has more threads than its quota, whatever that is."""
 THROTTLED = 0.05
 """Of the periods: fewer are noise."""
+MOSTLY = 0.2
+"""Of the periods: a runtime that is stopped so often has more threads than its quota, whatever that is."""
 SHOW = "in the container, before and after a generation: `cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu.stat; nproc`"
 
 
@@ -40,31 +44,40 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the threads against the CPUs that the quota allows, and look for throttled periods."""
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU: the threads have next to nothing to do")
-    if (seen := _by_words(case)) is not None:
-        return seen
+    return first_to_decide(case, _by_words, _by_periods, _by_count)
+
+
+def _by_periods(case: Case) -> Found | Absent | None:
+    """How often the kernel stopped the threads: never is an answer, and so is mostly, whatever the quota is."""
     throttled, counted = _throttled(case)
-    if throttled is not None and throttled < THROTTLED:
+    if throttled is None or (limits_of(case) and _by_cpuset(case)):
+        return None
+    if throttled < THROTTLED:
         return Absent(f"throttled in {throttled:.0%} of the periods")
-    unknown = not _limits(case) or not _counted(case)
-    if throttled is not None and throttled >= MOSTLY and unknown:
-        words = (
-            f"a CPU quota stops the threads in {throttled:.0%} of the periods, and all wait for those that are stopped"
-        )
-        return Found(words, counted, remedies=(Remedy(Knob.THREADS.to(None, "as many threads as the quota has CPUs")),))
-    allowed, quota = _allowed(case)
-    threads, fact = _threads(case)
+    if throttled < MOSTLY or (limits_of(case) and _counted(case)):
+        return None
+    words = f"a CPU quota stops the threads in {throttled:.0%} of the periods, and all wait for those that are stopped"
+    return Found(words, counted, remedies=(Remedy(Knob.THREADS.to(None, "as many threads as the quota has CPUs")),))
+
+
+def _by_count(case: Case) -> Found | Absent:
+    """The number of threads beside that of the CPUs."""
+    (allowed, quota), (threads, fact), (throttled, counted) = _allowed(case), _threads(case), _throttled(case)
     if threads <= allowed:
         return Absent(f"{threads:g} threads, {allowed:g} CPUs allowed")
+    if allowed >= case.machine.cpu.logical_cpus.value_or(LARGEST_COUNT) and not throttled:
+        return Absent(f"all {allowed:g} CPUs of the machine are allowed")
     tried = experiment_on(case, Topic.CPU_QUOTA, Topic.THREADS)
     proven = tried if is_clear(tried) else None
-    told = isinstance(case.runtime.threads, Known) or quota
-    if throttled is None and not proven and not (blames(case, "decode", "prefill") and told):
+    if throttled is None and not proven and not _is_settled(case, quota=quota):
         ask_for(case, "run.cpu_throttled_fraction", SHOW)
-    stopped = f", stopped in {throttled:.0%} of the periods" if throttled is not None else ""
+    stopped = f", stopped in {throttled:.0%} of the periods" if throttled else ""
+    waits = "those that share a CPU" if _by_cpuset(case) and not throttled else "those that are stopped"
     return _found(
-        f"{threads:g} threads where {allowed:g} CPUs are allowed{stopped}: all wait for those that are stopped",
+        f"{threads:g} threads where {allowed:g} CPUs are allowed{stopped}: all wait for {waits}",
         (
             cite(case, fact, f"{allowed:g} CPUs allowed"),
+            *_cited_limit(case, allowed),
             *counted,
             *((cite_comparison(case, proven),) if proven else ()),
         ),
@@ -73,10 +86,17 @@ def check(case: Case) -> Found | Absent | Suspected:
     )
 
 
+def _is_settled(case: Case, *, quota: bool) -> bool:
+    """Whether the numbers alone decide: threads that wait for each other spin, and so use up any quota."""
+    known = isinstance(case.runtime.threads, Known)
+    computes = known and quota and bool(cpu_computes(case))
+    return _by_cpuset(case) or computes or (blames(case, "decode", "prefill") and (known or quota))
+
+
 def _by_words(case: Case) -> Found | None:
     """Somebody who sees as many threads as the host has CPUs, in a container that may use fewer."""
     said = remarks_on(case, Topic.THREADS_OF_HOST)
-    limited = _limits(case) or remarks_on(case, Topic.CPU_QUOTA)
+    limited = limits_of(case) or remarks_on(case, Topic.CPU_QUOTA)
     if not said or not limited or not is_report(case):
         return None
     change = Knob.THREADS.to(None, "as many threads as the container may use CPUs")
@@ -97,21 +117,27 @@ def _found(because: str, evidence: tuple[Evidence, ...], numbers: tuple[int, int
 
 def _allowed(case: Case) -> tuple[float, bool]:
     """CPUs that the container may use at once, and whether a quota says so."""
-    limits = _limits(case)
+    limits = limits_of(case)
     if not limits:
         ask_for(case, "machine.cpu.quota_cpus", SHOW)
-    return min(limits, default=1.0), isinstance(case.machine.cpu.quota_cpus, Known)
+    return min(limits.values(), default=1.0), isinstance(quota_of(case)[0], Known)
+
+
+def _by_cpuset(case: Case) -> bool:
+    """Whether it is a cpuset or an affinity that leaves it fewer CPUs than there are, rather than a quota."""
+    allowed, quota = allowed_of(case)[0], quota_of(case)[0]
+    logical = case.machine.cpu.logical_cpus.value_or(0)
+    return isinstance(allowed, Known) and allowed.value < logical and allowed.value <= quota.value_or(logical)
+
+
+def _cited_limit(case: Case, allowed: float) -> tuple[Evidence, ...]:
+    return tuple(cite(case, path) for path, value in limits_of(case).items() if value == allowed)[:1]
 
 
 def _counted(case: Case) -> bool:
     """Whether anything tells how many threads there are."""
     cpu = case.machine.cpu
     return any(isinstance(f, Known) for f in (case.runtime.threads, cpu.physical_cores, cpu.logical_cpus))
-
-
-def _limits(case: Case) -> list[float]:
-    cpu = case.machine.cpu
-    return [f.value for f in (cpu.quota_cpus, cpu.allowed_cpus) if isinstance(f, Known) and f.value > 0]
 
 
 def _threads(case: Case) -> tuple[float, str]:
@@ -138,7 +164,16 @@ def _throttled(case: Case) -> tuple[float | None, tuple[Evidence, ...]]:
 CAUSE = Cause(
     title="More threads than the CPU quota allows",
     phase="decode",
-    needs=(("machine.cpu.quota_cpus", "machine.cpu.allowed_cpus", "run.cpu_throttled_fraction", "account.remarks"),),
+    needs=(
+        (
+            "runtime.quota_cpus",
+            "runtime.allowed_cpus",
+            "machine.cpu.quota_cpus",
+            "machine.cpu.allowed_cpus",
+            "run.cpu_throttled_fraction",
+            "account.remarks",
+        ),
+    ),
     check=check,
     explains=("threads_exceed_cores", "cpu_contended"),
     ask=SHOW,

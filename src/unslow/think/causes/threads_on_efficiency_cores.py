@@ -7,10 +7,15 @@ on an efficiency core takes two to three times as long, so the performance cores
 ## How to confirm
 The CPU has performance and efficiency cores (Intel since the 12th generation, Apple, many phones), there are more
 threads than performance cores, and as many threads as performance cores are faster:
-`llama-bench -m MODEL -t 6,8,14,20`.
+`llama-bench -m MODEL -n 64 -t 6,8,14,20`. Only that trial decides: where the memory's bandwidth is used up, or many
+slow cores share the work of a few fast ones, nothing is lost.
+
+Guides say to set the number of threads by hand on such CPUs, but llama.cpp counts performance cores by itself on Linux.
 
 ## How to fix
-As many threads as performance cores, or bind them there (`--cpu-mask`, `taskset -c 0-15`).
+As many threads as performance cores, or bind them there. llama.cpp: drop `-t`, or `-t N --cpu-range 0-15
+--cpu-strict 1`; Ollama: `num_thread`; any runtime: `taskset -c 0-15`; Windows: start it with the affinity of the fast
+cores.
 
 ## Safety
 Answers do not change.
@@ -25,8 +30,16 @@ from unslow.think.adapt.experiments import blames, experiment_on, is_clear
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.slowness import generates_slowly
+from unslow.think.causes._watched import cite_watched, host_at_work
+from unslow.think.slowness import generates_slowly, shortfall
 
+SLOW_SHARE = "own_slow_core_share"
+HELD_UP = 0.1
+"""Of the running threads on slow cores: one of ten is enough, for all others wait for it at the end of every step."""
+FAR_BELOW = 1.5
+"""Times slower than expected: a slow core takes two to three times as long for its part, so less is not its doing."""
+OTHERS_BUSY = 0.3
+"""Processors that others use: then threads may have been pushed aside, which is another matter."""
 SHOW = "`llama-bench -m MODEL -n 64 -t {fast},{all}`"
 
 
@@ -34,7 +47,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the threads against the fast cores; only a trial tells whether the slow ones hold them up."""
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU: the threads have next to nothing to do")
-    return first_to_decide(case, _by_words, _by_all_cores, _by_count)
+    return first_to_decide(case, _by_words, _by_all_cores, _by_watching, _by_count)
 
 
 def _by_words(case: Case) -> Found | None:
@@ -63,6 +76,22 @@ def _by_all_cores(case: Case) -> Found | None:
     )
     words = f"all cores are busy, the slow ones too: {busy[0].text}"
     return Found(words, evidence, remedies=(Remedy(change),), speedup=gain_of(slower))
+
+
+def _by_watching(case: Case) -> Found | Absent | None:
+    """Where the threads ran while tokens were generated."""
+    seen, cpu = host_at_work(case, SLOW_SHARE), case.machine.cpu
+    if seen is None or experiment_on(case, Topic.THREADS):
+        return None
+    words = f"{seen.mean:.0%} of the running threads were on efficiency cores"
+    if seen.mean < HELD_UP:
+        return Absent(words)
+    lost = shortfall(case)
+    if lost is None or lost < FAR_BELOW or case.run.others_cpus.value_or(0.0) >= OTHERS_BUSY:
+        return None
+    change = Knob.THREADS.to(cpu.performance_cores.value_or(None), "one thread for each performance core, bound there")
+    evidence = (cite_watched(case, SLOW_SHARE, words, "none"),)
+    return Found(f"{words}, and the others wait for them", evidence, remedies=(Remedy(change),))
 
 
 def _by_count(case: Case) -> Found | Absent | Suspected:

@@ -5,11 +5,13 @@ One core can't read memory as fast as all of them together, nor multiply as fast
 up, every further core adds its share.
 
 ## How to confirm
-`n_threads` in the log is below the number of physical cores, and `llama-bench -t 4,8,16` grows with the threads. Where
-it does not grow, memory bandwidth is the limit, and more threads give nothing.
+`n_threads` in the log is below the number of physical cores, and `llama-bench -m MODEL -n 64 -t 4,8,16` grows with the
+threads. Where it does not grow, memory bandwidth is the limit, and more threads give nothing. On a hybrid CPU the
+performance cores count, and cores that other programs use do not.
 
 ## How to fix
-Leave the number of threads to the runtime, or set it to the number of physical cores.
+Leave the number of threads to the runtime, or set it to the number of physical cores. llama.cpp: drop `-t`, or `-t N`;
+Ollama: drop `num_thread`; LM Studio: "CPU Thread Pool Size"; Transformers: `torch.set_num_threads(N)`.
 
 ## Safety
 Answers do not change. The machine has less left for other work.
@@ -32,6 +34,8 @@ from unslow.think.predict import predict
 from unslow.think.report import Evidence
 
 SHOW = "`llama-bench -m MODEL -n 64 -t 2,4,8,16`"
+ROUNDING = 0.25
+"""Of a core: what every desktop does beside."""
 MANY_LEFT = 2
 """Cores for each thread: where as many idle, more threads still read memory faster."""
 
@@ -67,9 +71,9 @@ def _by_count(case: Case) -> Found | Absent:
     counted = threads_of(case)
     if counted is None:
         raise MissingFactError(fact_at(case, "runtime.threads"), "runtime.threads")
-    (threads, fact), cores = counted, int(cores_of(case))
+    (threads, fact), cores = counted, _cores_left(case)
     if threads >= cores:
-        return Absent(f"{threads} threads, {cores} cores")
+        return Absent(f"{threads} threads, {cores} cores{_taken(case, cores)}")
     tried = experiment_on(case, Topic.THREADS)
     if remarks_on(case, Topic.SATURATED) or (tried and not is_clear(tried)):
         return Absent("more threads were tried and gave nothing: the memory's bandwidth is used up")
@@ -82,6 +86,21 @@ def _by_count(case: Case) -> Found | Absent:
     if gain < WORTH_COMPARING:
         return Absent(f"{threads} of {cores} cores already use the memory's bandwidth")
     return _found(f"{words}, and all of them would be {gain:.1f} times as fast", evidence, cores, None)
+
+
+def _cores_left(case: Case) -> int:
+    """Cores that another thread would gain from: the fast ones of a hybrid CPU, without those that others use."""
+    fast, slow = case.machine.cpu.performance_cores.value_or(0), case.machine.cpu.efficiency_cores.value_or(0)
+    cores = min(cores_of(case), fast) if fast and slow else cores_of(case)
+    return max(1, int(cores - min(cores, case.run.others_cpus.value_or(0.0)) + ROUNDING))
+
+
+def _taken(case: Case, cores: int) -> str:
+    """Why fewer cores count than there are, in words."""
+    others, there = case.run.others_cpus.value_or(0.0), int(cores_of(case))
+    if cores >= there:
+        return ""
+    return f" of {there}: others use {others:.1f}" if others > ROUNDING else f" of {there} are fast ones"
 
 
 def _gain(case: Case, cores: int) -> float:

@@ -2,17 +2,26 @@
 
 ## Why it is slow
 A backend that lacks an operation for a type hands it to the CPU, in silence: all layers count as on the GPU, and yet
-part of each token is computed by the CPU, with copies there and back.
+part of each token is computed by the CPU, with copies there and back. For a type of the KV cache the whole cache is
+copied, so it gets worse with every token of the chat.
+
+Guides advise a quantised cache, but only some types have kernels: with CUDA a q4_1 cache is smaller than one of q8_0
+and can be ten times slower.
 
 ## How to confirm
 `graph splits` in the dozens while all layers are on the GPU, or a GPU buffer of a few MiB beside `offloaded 33/33`.
-With CUDA the usual cases are a KV cache of q4_1, q5_0, q5_1, iq4_nl or of two unlike types with flash attention (only
-f16, q8_0 and q4_0 of both have kernels unless the build has `GGML_CUDA_FA_ALL_QUANTS`), and BF16 weights before
-January 2025 (llama.cpp pull request 11093).
+With CUDA the usual cases are a KV cache of q4_1, q5_0, q5_1 or of two unlike types with flash attention, and BF16
+weights before January 2025 (llama.cpp pull request 11093). Until September 2026 only f16, bf16, q8_0 and q4_0 of both
+had kernels unless the build had `GGML_CUDA_FA_ALL_QUANTS`; later builds convert the others to F16 on the GPU, which
+costs little. An iq4_nl cache has none in any build. So the type alone proves nothing: prompts that are read many times
+too slowly, or a speed that falls off with depth, do.
 
 ## How to fix
-A type that has kernels: q8_0 or q4_0 for keys and values alike, F16 or a quant for the weights; or a build with all
-kernels.
+A type that has kernels, the same for keys and values:
+- llama.cpp: `-ctk q8_0 -ctv q8_0` (or q4_0); or build it with `-DGGML_CUDA_FA_ALL_QUANTS=ON`
+- Ollama: `OLLAMA_KV_CACHE_TYPE=q8_0`; LM Studio: Q8_0 for both caches in the load settings
+- BF16 weights: F16 or a quant of the model, or a newer build
+- vLLM, SGLang, Transformers refuse a type without kernels when they load, instead of computing it on the CPU
 
 ## Safety
 Another type changes the answers slightly.
@@ -20,24 +29,35 @@ Another type changes the answers slightly.
 
 import re
 
+import msgspec
+
 from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, Unknown
+from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.account import ratio, remarks_on
 from unslow.think.adapt.bandwidth import backend_name
 from unslow.think.adapt.experiments import is_report, tried
 from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.adapt.versions import NEWEST, build_number
 from unslow.think.adapt.vram import buffers_of, gpus_of
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._depths import BEYOND, TRY_IT, fall_with_depth
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.predict import Prediction, measured_prefill, predict_prefill
 from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly
 
 WITH_KERNELS = {("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("bf16", "bf16"), ("f32", "f32")}
 """Types of keys and values that every CUDA build of llama.cpp has (GGML_CUDA_FA_QUANTS of its CMakeLists)."""
 _RARE_CACHE = re.compile(r"\bq4_1\b|\bq5_[01]\b|\biq4_nl\b", re.IGNORECASE)
+CONVERTED = {"f16", "f32", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}
+"""Types that newer CUDA builds have kernels for or convert to F16 (ggml_cuda_fattn_kv_type_supported); not iq4_nl."""
+LACKING_UNTIL = 10819
+"""Usual builds of llama.cpp up to it were seen to compute the others on the CPU (issue 28455, September 2026)."""
+FAR_BELOW = 2.0
+"""Times below the least that prompts should reach: attention on the CPU slows them 8 to 30 times (issue 27109)."""
 BF16_SINCE = 4400
 """Builds of llama.cpp below it certainly compute BF16 on the CPU (pull request 11093, January 2025)."""
 _BF16 = re.compile(r"\bbf16\b|\bbfloat16\b", re.IGNORECASE)
@@ -46,6 +66,7 @@ _RARE_WEIGHTS = re.compile(r"\bbf16\b|\bbfloat16\b|\biq[1-4]_\w+|\btq[12]_0\b|\b
 VULKAN_FLASH_SINCE = 5336
 """The build of llama.cpp from which Vulkan has flash attention on any GPU (May 2025)."""
 _LACKS = re.compile(r"unsupported op|not supported by (?:the )?(?:backend|gpu)|falling back to cpu", re.IGNORECASE)
+_CONVERTS = re.compile(r"converting K and V to f16", re.IGNORECASE)
 _SWITCHED_OFF = re.compile(r"flash attention", re.IGNORECASE)
 """What a runtime does without where the GPU lacks it: it is then off, and nothing of it runs on the CPU."""
 CLEARLY = 3.0
@@ -153,18 +174,33 @@ def _by_cache(case: Case) -> Found | Absent | Suspected | None:
     if not _cache_lacks_kernels(case) or not _on_cuda(case):
         return None
     features = " ".join(case.runtime.build_features.value_or([])).upper()
-    if "FA_ALL_QUANTS" in features:
+    if "FA_ALL_QUANTS" in features and _is_convertible(case):
         return Absent("the build has kernels for all types of the KV cache")
+    if ("FA_QUANTS" in features or _says_that_it_converts(case)) and _is_convertible(case):
+        return Absent("the build converts such a KV cache to F16 on the GPU")
     fact = "runtime.kv_type_k" if isinstance(case.runtime.kv_type_k, Known) else "runtime.kv_type_v"
     because = (
         f"the KV cache is {' and '.join(sorted(set(_cache(case))))}, for which a usual build has no kernel on the GPU"
     )
-    return _if_slow(case, because, cite(case, fact), Remedy(_ADVICE, None, "answers change slightly"))
+    return _if_it_falls(case, because, cite(case, fact), Remedy(_ADVICE, None, "answers change slightly"))
 
 
 def _cache(case: Case) -> tuple[str, str]:
     keys, values = case.runtime.kv_type_k.value_or(""), case.runtime.kv_type_v.value_or("")
     return (keys or values).lower(), (values or keys).lower()
+
+
+def _is_convertible(case: Case) -> bool:
+    return set(_cache(case)) <= CONVERTED
+
+
+def _says_that_it_converts(case: Case) -> bool:
+    return any(_CONVERTS.search(line) for line in case.runtime.warnings.value_or([]))
+
+
+def _surely_lacks(case: Case) -> bool:
+    """Whether no usual build of this age has a kernel for the cache, nor a way around it."""
+    return not _is_convertible(case) or build_number(case.runtime.version.value_or("")) <= LACKING_UNTIL
 
 
 def _cache_lacks_kernels(case: Case) -> bool:
@@ -198,7 +234,45 @@ def _if_slow(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Fo
     slow = True if is_report(case) else generates_slowly(case)
     if slow is None:
         return Suspected(because, "the speed with another type", CAUSE.ask)
-    return Found(because, (evidence,), None, (remedy,)) if slow else Absent("it is as fast as this set-up should be")
+    cured = remedy._replace(cure=None if is_report(case) else Cure())
+    return Found(because, (evidence,), cured.cure, (cured,)) if slow else Absent("it is as fast as it should be")
+
+
+def _if_it_falls(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Found | Absent | Suspected:
+    """A cache without kernels costs more with every token in it: the speed at the start of a chat proves nothing."""
+    prompt = _slow_prompt(case)
+    if prompt:
+        return Found(f"{because}: {prompt[0]}", (evidence, prompt[1]), Cure(), (remedy,))
+    try:
+        fall = fall_with_depth(case)
+    except MissingFactError:
+        return _by_age(case, because, evidence, remedy)
+    if fall.beyond < BEYOND:
+        return Absent(f"the speed falls no more with depth than it should: {fall.words}")
+    tried = msgspec.structs.replace(cite(case, "run.depths"), value=fall.words)
+    return Found(f"{because}: {fall.words}", (evidence, tried), None, (remedy,), speedup=fall.beyond)
+
+
+def _by_age(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Found | Suspected:
+    """Where nobody tried: a type that surely lacks kernels is the cause of a speed that is too low."""
+    aged = isinstance(case.runtime.version, Known) and build_number(case.runtime.version.value) < NEWEST
+    if _surely_lacks(case) or (is_report(case) and not aged):
+        slow = _if_slow(case, because, evidence, remedy)
+        if not isinstance(slow, Absent):
+            return slow
+    return Suspected(because, "run.depths", TRY_IT)
+
+
+def _slow_prompt(case: Case) -> tuple[str, Evidence] | None:
+    """A long prompt that was read far slower than it should be, in words and as evidence."""
+    measured, expected = measured_prefill(case), predict_prefill(case)
+    if not isinstance(measured, Known) or not isinstance(expected, Prediction) or is_report(case):
+        return None
+    if measured.value * FAR_BELOW > expected.tokens_per_s.low:
+        return None
+    fact = "run.long_prompt" if isinstance(case.run.long_prompt, Known) else "run.prefill_tokens_per_s"
+    words = f"{measured.value:.0f} tokens of a prompt per second, and it should be {expected.tokens_per_s.mid:.0f}"
+    return words, cite(case, fact, f"{expected.tokens_per_s.mid:.0f} tokens per second")
 
 
 def _all_have_kernels(case: Case) -> Absent | None:
@@ -224,6 +298,8 @@ CAUSE = Cause(
         ),
     ),
     check=check,
+    on_gpu=True,
+    ggml_only=True,
     explains=(
         "prefill_batch_too_small",
         "sampling_on_cpu",

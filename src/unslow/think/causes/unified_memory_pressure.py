@@ -5,13 +5,18 @@ GPU and CPU of a Mac share one memory, and macOS lets the GPU wire down about tw
 model beyond that limit, or one that leaves too little for the rest, is paged and compressed while it runs: tokens come
 in seconds instead of milliseconds, often without any error.
 
+Guides say that unified memory has no ceiling to worry about, but of 32 GiB the GPU may have about 21.
+
 ## How to confirm
 Weights and KV cache exceed the limit (`sysctl iogpu.wired_limit_mb`, `recommendedMaxWorkingSetSize` in the log), or
 memory pressure is yellow or red and swap grows while tokens are generated.
 
 ## How to fix
-A smaller quant or model, a shorter context, fewer other programs. Where there is room, raise the limit:
-`sudo sysctl iogpu.wired_limit_mb=...`, and leave the system at least 8 GiB.
+A smaller quant or model, a shorter context, fewer other programs; where there is room, a higher limit:
+- macOS: `sudo sysctl iogpu.wired_limit_mb=28672` of 32 GiB, and leave the system at least 4 to 8 GiB
+- llama.cpp: `-c 8192`, `-ctk q8_0 -ctv q8_0`; Ollama: `num_ctx 8192`; LM Studio: a shorter context
+- MLX: a 4-bit model, a smaller `--prompt-cache-size` of the server
+- AMD and Intel with shared memory: more of it for the GPU in the firmware, or a larger `amdgpu.gttsize`
 
 ## Safety
 A limit that is too high can freeze the machine. It is back to its default after a restart.
@@ -30,6 +35,7 @@ from unslow.think.adapt.hardware import is_unified, unified_limit_bytes
 from unslow.think.adapt.shape import kv_per_token
 from unslow.think.adapt.story import tells_only_of_slowness
 from unslow.think.adapt.vram import buffers_of, seen_gpus
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
@@ -183,7 +189,9 @@ def _most_told(case: Case) -> float:
 def _found(because: str, evidence: tuple[Evidence, ...], limit: float) -> Found:
     smaller = Remedy(Knob.QUANT.to(None, "a smaller quant or model, or a shorter context"), None, "quality falls")
     wired = Knob.WIRED_LIMIT.to(int(limit * 1.15 / MIB) or None, "where the rest of the system leaves room for it")
-    return Found(because, evidence, None, (smaller, Remedy(wired, None, "too high a limit can freeze the machine")))
+    # physics reckons with memory in reach of the GPU, so the case as configured is the cured one
+    risk = "too high a limit can freeze the machine"
+    return Found(because, evidence, Cure(), (smaller, Remedy(wired, Cure(), risk)))
 
 
 CAUSE = Cause(
@@ -207,6 +215,7 @@ CAUSE = Cause(
         ),
     ),
     check=check,
+    fails_load=True,
     explains=(
         "swapping",
         "weights_spill_to_ram",

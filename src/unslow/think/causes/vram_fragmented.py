@@ -4,15 +4,21 @@
 Allocators keep blocks that they freed. After many loads, or many shapes of requests, what is free lies in pieces, and
 a large buffer finds no room: the load fails, or fewer layers fit than on the first day.
 
+Guides say that this is a frequent cause, but no confirmed report shows it: a process that ends gives all of its memory
+back, and llama.cpp and Ollama start a new one for each load. Look at other programs and at the context first.
+
 ## How to confirm
 PyTorch says it in its error: much is "reserved by PyTorch but unallocated", more than what was asked for. A log in
 which the same model is loaded again with as much memory free and fewer layers on the GPU is a sign of it, no proof.
 
 ## How to fix
-Restart the runtime. For PyTorch set `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`.
+Restart the runtime, and no more:
+- vLLM, SGLang, Transformers: start it with `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`
+- Ollama: `systemctl restart ollama`; LM Studio: `lms unload --all`, then load the model again
+- Guides advise `torch.cuda.reset_peak_memory_stats()`, but that only resets a counter; `torch.cuda.empty_cache()` frees
 
 ## Safety
-Answers do not change.
+Answers do not change. A restart ends the requests that are being answered.
 """
 
 import re
@@ -21,7 +27,9 @@ from unslow.facts.knob import Knob
 from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known
+from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.placement import layers_left_on_host
+from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
 from unslow.think.causes._routes import first_to_decide
 from unslow.think.report import Evidence
@@ -35,7 +43,7 @@ AS_MUCH = 0.98
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look into the allocator's own words, then at loads that should have been alike."""
-    return first_to_decide(case, _by_message, _by_loads)
+    return first_to_decide(case, _by_message, _by_loads, _by_placement)
 
 
 def _by_message(case: Case) -> Found | Absent | None:
@@ -68,6 +76,19 @@ def _by_loads(case: Case) -> Absent | Suspected | None:
     return Absent("loads that are alike put as many layers on the GPU") if pairs else None
 
 
+def _by_placement(case: Case) -> Absent | None:
+    """A process that loaded once has nothing in pieces; nor does it matter where all that was asked for has room."""
+    if runs_ggml(case) and len(case.runtime.loads.value_or([])) == 1:
+        return Absent("the process has loaded once: its memory was in one piece")
+    if case.runtime.state.value_or("") != "loaded" or isinstance(case.runtime.allocation_failure, Known):
+        return None
+    try:
+        left = layers_left_on_host(case)
+    except MissingFactError:
+        return None
+    return None if left else Absent("all of the model found room on the GPU")
+
+
 def _are_alike(old: PastLoad, new: PastLoad) -> bool:
     """Whether two loads are of one model and context, with as much memory free before the later one."""
     pairs = ((old.model, new.model), (old.context_length, new.context_length))
@@ -79,8 +100,10 @@ def _are_alike(old: PastLoad, new: PastLoad) -> bool:
 CAUSE = Cause(
     title="The GPU's memory is fragmented",
     phase="load",
-    needs=(("runtime.allocation_failure", "runtime.loads"),),
+    needs=(("runtime.allocation_failure", "runtime.loads", "runtime.state"),),
     check=check,
+    on_gpu=True,
+    fails_load=True,
     explains=("memory_allocation_failed", "other_process_holds_vram"),
     gpu_only=True,
     ask="the whole text of the out-of-memory error; or restart the runtime and compare `offloaded N/M layers to GPU`",

@@ -3,19 +3,27 @@
 ## Why it is slow
 Every generated token reads every active weight once. A GPU reads its own memory ten to fifty times faster than a CPU
 reads RAM, so a few layers on the CPU cost more than all the others on the GPU together. The layers are placed once,
-when the model is loaded; they are not swapped while it runs.
+when the model is loaded.
+
+Guides say that the runtime swaps layers to RAM and back while it runs, and that one core is then busy, but llama.cpp
+computes the layers that have no room on the CPU, with all of its threads; and `ollama ps` does show it. Guides also
+warn of nonsense in the answers: where a layer is computed does not change them.
 
 ## How to confirm
 llama.cpp prints `offloaded N/M layers to GPU` with N below M (from build 9151 on only with `-lv 4`), and weights + KV
 cache + compute buffer ask for more than the GPU had free. `ollama ps` shows the same as `48%/52% CPU/GPU`.
+It is not this where a setting keeps layers out beside free memory, nor where experts were sent to the CPU on purpose.
 
 ## How to fix
-Ask for fewer bytes, cheapest loss first: a context as long as you need, a KV cache of type q8_0, a smaller quant of
-the same model, a smaller model. Or give it more: close what else holds GPU memory, a larger or second GPU.
+Ask for fewer bytes, cheapest loss first, or give it more memory:
+- llama.cpp: `-c 8192`, then `-ctk q8_0 -ctv q8_0`, then a smaller quant; a mixture of experts: `--n-cpu-moe N`
+- Ollama: `num_ctx 8192`, `OLLAMA_KV_CACHE_TYPE=q8_0`, a smaller tag of the model
+- LM Studio: a shorter context, quantised K and V caches, a smaller quant (`lms load KEY --estimate-only` reckons)
+- Transformers: a 4-bit `quantization_config`, so that `hf_device_map` has neither `cpu` nor `disk`
+- any: close what else holds GPU memory; a larger or second GPU
 
 ## Safety
-A shorter context cuts long conversations; a q8_0 cache and a smaller quant change the answers slightly. Where a layer
-is computed does not change them beyond rounding.
+A shorter context cuts long conversations; a q8_0 cache and a smaller quant change the answers slightly.
 """
 
 import re
@@ -28,6 +36,7 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.cache_type import can_shrink_cache
 from unslow.think.adapt.demand import Demand, read_demand
+from unslow.think.adapt.experiments import is_report
 from unslow.think.adapt.hardware import has_no_gpu, is_unified, vram_total_bytes
 from unslow.think.adapt.placement import counted_layers, layers_left_on_host, seen_split, set_on_purpose
 from unslow.think.adapt.runtime_family import runs_ggml
@@ -49,7 +58,9 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Compare what the model asks of the GPU with what was free there; else take the runtime's own count."""
     if case.runtime.tensor_overrides.value_or([]):
         return Absent("tensors were placed on the CPU by a setting")
-    return first_to_decide(case, _by_demand, _by_count, _by_word_of_the_runtime, _by_size)
+    found = first_to_decide(case, _by_demand, _by_count, _by_word_of_the_runtime, _by_size)
+    # who complains about prompts has seen more than the spill
+    return found._replace(explains=()) if isinstance(found, Found) and is_report(case) else found
 
 
 def _by_demand(case: Case) -> Found | Absent:
@@ -159,7 +170,7 @@ def _smaller_weights(case: Case, demand: Demand) -> Remedy:
     if fitting <= 0 or (parameters and fitting * 8 / parameters < _FEWEST_BITS):
         return Remedy(Knob.QUANT.to(None, _no_quant(weights, demand.available)))
     why = f"a smaller quant: a file of at most {fitting / GIB:.1f} GiB fits as a whole (now {weights / GIB:.1f})"
-    return Remedy(Knob.QUANT.to(None, why), None, "quality falls with the quant")
+    return Remedy(Knob.QUANT.to(None, why), EVERYTHING, "quality falls with the quant")
 
 
 def _no_quant(weights: float, available: float) -> str:
@@ -184,6 +195,8 @@ CAUSE = Cause(
         ),
     ),
     check=check,
+    on_gpu=True,
+    explains=("prefill_pcie_bound",),
     gpu_only=True,
     ask="the line `offloaded N/M layers to GPU` of the log (llama-server: start it with `-lv 4`), or `ollama ps`",
 )

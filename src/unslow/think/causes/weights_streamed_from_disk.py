@@ -5,12 +5,20 @@ llama.cpp maps the model file; pages that do not fit into RAM are dropped and re
 them. A disk gives a few GB/s at best, a hundredth of what a GPU's memory gives: at 300 GB and 7 GB/s a token takes 45
 seconds.
 
+Guides blame slow disks for pauses between tokens, but a disk matters only here: a model that fits into memory is read
+from disk once, when it is loaded.
+
 ## How to confirm
-Weights on the host are more than the RAM; while tokens are generated the disk reads at its full rate (`iostat -x 1`,
-`vmstat 1` under `bi`) and the runtime shows major page faults.
+Weights on the host are more than the RAM, or than the memory limit of the container; while tokens are generated the
+disk reads at its full rate (`iostat -x 1`, `vmstat 1` under `bi`) and the runtime shows major page faults.
 
 ## How to fix
-A smaller quant or model, or more RAM. A mixture of experts suffers less: it reads only a part for each token.
+Fewer bytes, or more room for them:
+- any: a smaller quant or model, more RAM, a higher memory limit (`docker run --memory`); a mixture of experts suffers
+  less, for a token reads only a part of it
+- llama.cpp: more layers on the GPU (`-ngl`), for what lies there needs no RAM
+- Ollama: `num_gpu`, `use_mmap` false (the load then fails instead); LM Studio: "Keep model in memory", "Try mmap" off
+- Transformers: a `device_map` without `disk`
 
 ## Safety
 A smaller quant or model changes the answers.
@@ -19,20 +27,30 @@ A smaller quant or model changes the answers.
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
+from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.experiments import names_phase
 from unslow.think.adapt.hardware import has_no_gpu, vram_total_bytes
+from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import gpus_of, runtime_sees_gpu
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, fact_at
 from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.causes._watched import cite_watched, host_at_work
+from unslow.think.predict import measured_rate
 from unslow.think.report import Evidence
 
+LEAST_READ, LEAST_READ_BYTES = 0.01, 4 * MIB
+"""Of the weights, and in bytes, for each token: what else a machine reads meanwhile is less."""
+LEAST_FAULTS = 0.1
+"""In a second: a process that waits for no page reads none, whatever others read; each may fetch many megabytes."""
 USABLE = 0.95
 """Of the RAM: the system itself needs the rest."""
 BEYOND_ANY_PC = 192 * GIB
 """More than this no board for desktop processors of these years holds."""
+PARTLY = 0.9
+"""Of the weights on the host: what a mapped model that has answered has in memory, at least."""
 WAITING = 0.3
 """Share of the time in which something waits for the disk."""
 _HELD_IN_RAM = {"none", "mlock", "mmap+mlock"}
@@ -42,7 +60,34 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the weights that are not on a GPU against the RAM."""
     if names_phase(case, "load"):
         return Absent("the complaint is about the load: every model is read from disk once")
-    return first_to_decide(case, _by_watching, _by_size, _by_waiting, _by_words)
+    return first_to_decide(case, _by_counters, _by_watching, _by_size, _by_waiting, _by_words)
+
+
+def _by_counters(case: Case) -> Found | Absent | None:
+    """What the disks gave while tokens were generated, less what came back from swap: what is seen beats any sum."""
+    read, rate = host_at_work(case, "disk_read_bytes_per_s"), measured_rate(case)
+    if read is None or not isinstance(rate, Known):
+        return None
+    swapped = host_at_work(case, "swap_in_bytes_per_s")
+    faults = host_at_work(case, "own_major_faults_per_s") or host_at_work(case, "major_faults_per_s")
+    of_a_token = max(0.0, read.mean - (swapped.mean if swapped else 0.0)) / rate.value
+    words = f"{of_a_token / MIB:.1f} MiB were read from disk for each token"
+    share = of_a_token / max(1.0, case.model.weights_bytes.value_or(0))
+    if share < LEAST_READ or of_a_token < LEAST_READ_BYTES or (faults and faults.mean < LEAST_FAULTS):
+        return Absent(f"{words}: they are in memory")
+    return _found(
+        f"{words}, {share:.0%} of the weights: they do not stay in memory",
+        (cite_watched(case, "disk_read_bytes_per_s", words, "none once it is loaded"),
+         *_cited_limit(case)),
+    )  # fmt: skip
+
+
+def _cited_limit(case: Case) -> tuple[Evidence, ...]:
+    """What its control group may use, the page cache of the model among it; nothing where there is no limit."""
+    for path in ("runtime.memory_limit_bytes", "machine.memory.limit_bytes"):
+        if isinstance(fact_at(case, path), Known):
+            return (cite(case, path, "its control group may use so much"),)
+    return ()
 
 
 def _by_size(case: Case) -> Found | Absent | None:
@@ -55,16 +100,26 @@ def _by_size(case: Case) -> Found | Absent | None:
     ram, host = _ram(case), max(0.0, case.model.weights_bytes.value - held)
     sizes = f"{host / GIB:.0f} GiB of weights on the host, {ram / GIB:.0f} GiB of RAM"
     if host <= USABLE * ram:
+        if _is_partly_there(case, host):
+            raise missing("what the disks give while it generates", CAUSE.ask)
         return Absent(f"they fit: {sizes}")
     return _found(
         f"the weights do not fit into memory, and are read from disk for every token: {sizes}",
-        (cite(case, "model.weights_bytes", sizes), cite(case, "machine.memory.total_bytes")),
+        (cite(case, "model.weights_bytes", sizes), cite(case, "machine.memory.total_bytes"), *_cited_limit(case)),
     )
+
+
+def _is_partly_there(case: Case, host: float) -> bool:
+    """Whether the process has fewer bytes in memory than weights: a limit of its own may keep the rest out."""
+    resident, load_mode = case.runtime.resident_bytes, case.runtime.load_mode.value_or("")
+    others = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.kind != "model" and not b.on_gpu)
+    return isinstance(resident, Known) and load_mode not in _HELD_IN_RAM and resident.value - others < PARTLY * host
 
 
 def _ram(case: Case) -> float:
     memory = case.machine.memory
-    return float(min(memory.total_bytes.need(), memory.limit_bytes.value_or(memory.total_bytes.need())))
+    limits = (memory.total_bytes, memory.limit_bytes, case.runtime.memory_limit_bytes)
+    return float(min(limit.value for limit in limits if isinstance(limit, Known)))
 
 
 def _on_gpus(case: Case) -> float | None:
@@ -121,13 +176,17 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
     change = Knob.QUANT.to(None, "a quant or model that fits into RAM and GPU memory together, or more RAM")
-    return Found(because, evidence, None, (Remedy(change, None, "another model gives other answers"),))
+    # physics reckons with weights in memory, so the case as configured is the cured one
+    return Found(because, evidence, Cure(), (Remedy(change, Cure(), "another model gives other answers"),))
 
 
 CAUSE = Cause(
     title="The weights are read from disk for every token",
     phase="decode",
-    needs=(("model.weights_bytes", "account.remarks"), ("machine.memory.total_bytes", "account.remarks")),
+    needs=(
+        ("model.weights_bytes", "account.remarks"),
+        ("run.telemetry", "machine.memory.total_bytes", "account.remarks"),
+    ),
     check=check,
     explains=("weights_spill_to_ram", "model_outside_envelope", "swapping", "experts_on_cpu"),
     ask="`free -g; ls -lh MODEL`, and `vmstat 1 5` while it generates",

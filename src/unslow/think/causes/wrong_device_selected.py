@@ -2,14 +2,19 @@
 
 ## Why it is slow
 An integrated GPU reads the host's memory, five to twenty times slower than a card reads its own. Runtimes that see
-both, often through Vulkan, sometimes take the first in the list.
+both, often through Vulkan, sometimes take the first in the list. A renderer in software (llvmpipe) is the CPU in the
+guise of a GPU.
 
 ## How to confirm
 The log names the device that was chosen (`using device Vulkan0 (Intel(R) UHD Graphics ...)`), and lists a faster one.
 
 ## How to fix
-Name the device: `--device CUDA0`, `--main-gpu`, `CUDA_VISIBLE_DEVICES`, `GGML_VK_VISIBLE_DEVICES`; or switch the
-backend off that sees the slower one.
+Name the device, or hide the slower one:
+- llama.cpp: `--device CUDA0` (`--list-devices` shows the names), `-sm none -mg 1`, `GGML_VK_VISIBLE_DEVICES=1`
+- Ollama: `CUDA_VISIBLE_DEVICES=1`, `GGML_VK_VISIBLE_DEVICES=1`, `main_gpu`; it leaves integrated GPUs out unless
+  `OLLAMA_IGPU_ENABLE=1`
+- LM Studio: switch the slower GPU off in the hardware settings
+- vLLM, Transformers: `CUDA_VISIBLE_DEVICES=1`; with `CUDA_DEVICE_ORDER=PCI_BUS_ID` numbers are those of `nvidia-smi`
 
 ## Safety
 Answers do not change beyond rounding.
@@ -56,7 +61,15 @@ def _by_choice(case: Case) -> Found | Absent | None:
         because=f"{', '.join(used)} computes, while {best} is idle",
         evidence=(_cited(case, fact, used[0], best),),
         remedies=(Remedy(Knob.DEVICE.to(best, "name the faster one")),),
+        speedup=_faster(best, used),
     )
+
+
+def _faster(idle: str, used: list[str]) -> float | None:
+    """How many times faster the idle one reads its memory; None where the catalogue lacks one of them."""
+    slow = [d.memory_bytes_per_s for d in map(find_device, used) if d and d.memory_bytes_per_s]
+    fast = find_device(idle)
+    return fast.memory_bytes_per_s / min(slow) if fast and len(slow) == len(used) else None
 
 
 def _by_software(case: Case) -> Found | None:
@@ -183,11 +196,13 @@ CAUSE = Cause(
             "runtime.buffers",
             "runtime.devices",
             "runtime.warnings",
+            "machine.gpus",
             "account.remarks",
             "account.comparisons",
         ),
     ),
     check=check,
+    fails_load=True,
     explains=("weights_spill_to_ram", "gpu_backend_not_loaded", "context_larger_than_needed"),
     gpu_only=True,
     ask="`llama-server --list-devices` and the log line `using device`; `journalctl -u ollama | grep -iE 'gpu|device'`",

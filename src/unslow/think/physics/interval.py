@@ -16,6 +16,10 @@ class Interval(NamedTuple):
     mid: float
     high: float
 
+    def shifted(self, by: float) -> "Interval":
+        """With so much more of what has no spread of its own."""
+        return Interval(self.low + by, self.mid + by, self.high + by)
+
 
 def around(value: float, factor: float) -> Interval:
     """The interval that reaches a factor down and up from a value."""

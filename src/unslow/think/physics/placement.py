@@ -17,9 +17,12 @@ class Shape(NamedTuple):
     layer_bytes: float
     output_bytes: float
     active_share: float
+    """The part of a layer's bytes that a token reads: all of it, but for experts that sit out."""
     kv_bytes_per_token: float
     width: float
     vocabulary: float
+    expert_share: float = 0.0
+    """The part of a layer's bytes that is experts."""
 
 
 class Placement(NamedTuple):
@@ -27,21 +30,32 @@ class Placement(NamedTuple):
 
     gpu_layers: float
     output_on_gpu: bool
+    expert_layers: float | None = None
+    """Layers whose experts it holds, where those are fewer than the layers of which it holds the rest."""
+    dense_layers: float | None = None
+    """Layers of which it holds everything but the experts; as many as whole ones where nothing is said."""
+    cache_on_gpu: bool = True
+    """Whether the keys and values of a layer lie beside its weights."""
+
+    @property
+    def attending(self) -> float:
+        """Layers that the GPU computes, whoever has their experts."""
+        return self.gpu_layers if self.dense_layers is None else self.dense_layers
+
+    @property
+    def with_experts(self) -> float:
+        """Layers whose experts the GPU computes."""
+        return self.gpu_layers if self.expert_layers is None else self.expert_layers
 
 
-class Reads(NamedTuple):
-    """Bytes that one token reads."""
-
-    device: float
-    host: float
-
-
-def reads_per_token(shape: Shape, placement: Placement, depth: float) -> Reads:
-    """Active weights, and keys and values at this depth, by where they lie."""
-    layer = shape.layer_bytes * shape.active_share + shape.kv_bytes_per_token * depth / max(1, shape.layers)
-    host_layers = shape.layers - placement.gpu_layers
-    output_device = shape.output_bytes if placement.output_on_gpu else 0.0
-    return Reads(placement.gpu_layers * layer + output_device, host_layers * layer + shape.output_bytes - output_device)
+def without_experts(shape: Shape, layers: float, missing_bytes: float, *, output_on_gpu: bool) -> Placement:
+    """So many layers on the GPU, of which so many bytes are not there: experts leave first, then whole layers."""
+    experts = layers * shape.layer_bytes * shape.expert_share
+    away = min(missing_bytes, experts) / experts if experts else 0.0
+    rest = (missing_bytes - away * experts) / (shape.layer_bytes * (1 - shape.expert_share) or 1.0)
+    dense, held = min(layers, max(0.0, layers - rest)), layers * (1 - away)
+    by_bytes = dense * (1 - shape.expert_share) + held * shape.expert_share
+    return Placement(by_bytes, output_on_gpu, min(held, dense), dense)
 
 
 def bytes_on_gpu(shape: Shape, context: float, compute_bytes: float) -> float:

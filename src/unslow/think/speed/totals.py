@@ -98,6 +98,25 @@ class Totals(NamedTuple):
             expert_kinds={kind: weights * part for kind, weights in self.expert_kinds.items()},
         )
 
+    def with_experts(self, part: Number) -> Totals:
+        """With so much of its experts, all layers alike."""
+        return self._replace(
+            expert_bytes=self.expert_bytes * part,
+            expert_weights=self.expert_weights * part,
+            expert_layers=self.expert_layers * part,
+            expert_kinds={kind: weights * part for kind, weights in self.expert_kinds.items()},
+        )
+
+    def without(self, part: Totals) -> Totals:
+        """What is left of it when another part of the same model lies elsewhere."""
+        summed = (name for name in self._fields if name not in _NO_SUMS)
+        left = {name: larger(getattr(self, name) - getattr(part, name), 0.0) for name in summed}
+        return self._replace(
+            **left,
+            kinds=added(self.kinds, part.kinds, -1),
+            expert_kinds=added(self.expert_kinds, part.expert_kinds, -1),
+        )
+
     def and_also(self, part: Totals) -> Totals:
         """With another part of the same model in the same memory."""
         both = {name: getattr(self, name) + getattr(part, name) for name in self._fields if name not in _NO_SUMS}

@@ -1,0 +1,68 @@
+"""What settings cost a token beside what it reads and computes: copies of the cache, crossings, sorting."""
+
+from unslow.catalog.learned_speed import learned_speed
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.adapt.bandwidth import backend_name
+from unslow.think.adapt.cure import Cure
+from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, host_link_bytes_per_s
+from unslow.think.physics.decode import Part
+from unslow.think.physics.host_cache import CROSSINGS_PER_LAYER, copied_cache_s, prompt_copies_s
+from unslow.think.physics.interconnect import offload_terms
+from unslow.think.physics.placement import Placement, Shape
+from unslow.think.physics.sampling import SORT_SPREAD, sorting_s
+from unslow.think.physics.terms import total
+
+COPIES, CROSSINGS, SORTING = "copies of keys and values", "crossings to the host", "sorting the vocabulary"
+_SPREAD = 1.5
+"""Of copies and crossings: unpinned copies and waits differ that much between hosts."""
+
+
+def beside_parts(case: Case, shape: Shape, placement: Placement, cure: Cure, depth: float) -> tuple[Part, ...]:
+    """The parts that take any time."""
+    parts = (
+        Part(COPIES, cache_copies_s(case, shape, placement, depth), _SPREAD),
+        Part(CROSSINGS, crossings_s(case, shape, placement), _SPREAD),
+        Part(SORTING, 0.0 if cure.plain_sampling else _sorting_s(case, shape), SORT_SPREAD),
+    )
+    return tuple(part for part in parts if part.seconds > 0)
+
+
+def cache_copies_s(case: Case, shape: Shape, placement: Placement, depth: float) -> float:
+    """Seconds of a token for keys and values that the host has and a GPU needs."""
+    return copied_cache_s(_cache_away(shape, placement), depth, link_of(case))
+
+
+def prompt_cache_copies_s(case: Case, shape: Shape, placement: Placement, tokens: float, each: float) -> float:
+    """The same for each token of a prompt, of which so many are computed at once."""
+    return prompt_copies_s(_cache_away(shape, placement), tokens, each, link_of(case))
+
+
+def _cache_away(shape: Shape, placement: Placement) -> float:
+    """Bytes of a token's keys and values that lie with the host, of layers that a GPU computes."""
+    away = 0.0 if placement.cache_on_gpu else placement.attending
+    return shape.kv_bytes_per_token * away / max(1, shape.layers)
+
+
+def link_of(case: Case) -> float:
+    """What the link between host and GPU copies; the fastest that there is where nobody looked."""
+    return host_link_bytes_per_s(case) or FASTEST_BYTES_PER_S
+
+
+def crossings_s(case: Case, shape: Shape, placement: Placement) -> float:
+    """Seconds of a step for changing between GPU and host: once for whole layers, there and back for parts of one."""
+    if not placement.attending:
+        return 0.0
+    apart = placement.attending - placement.with_experts
+    whole = 1.0 if placement.attending < shape.layers else 0.0
+    cached = 0.0 if placement.cache_on_gpu else CROSSINGS_PER_LAYER * placement.attending
+    count = CROSSINGS_PER_LAYER * apart + whole + cached + (not placement.output_on_gpu)
+    return float(total(offload_terms(count, backend_name(case)), learned_speed().factors))
+
+
+def _sorting_s(case: Case, shape: Shape) -> float:
+    """What samplers add to a token: as tried, else a sort of all entries where `top_k` asks for one."""
+    tried = case.run.plain_sampling
+    if isinstance(tried, Known) and min(tried.value.as_set_tokens_per_s, tried.value.changed_tokens_per_s) > 0:
+        return max(0.0, 1 / tried.value.as_set_tokens_per_s - 1 / tried.value.changed_tokens_per_s)
+    return sorting_s(shape.vocabulary) if case.runtime.top_k.value_or(1) == 0 else 0.0

@@ -1,0 +1,61 @@
+"""What a case asks of its CPU: the part of the model that lies with the host, and how fast it is read and computed."""
+
+from typing import NamedTuple
+
+from unslow.catalog.backends import backends
+from unslow.catalog.learned_speed import learned_speed
+from unslow.facts.snapshot import Case
+from unslow.think.adapt.bandwidth import computing_threads, host_bandwidth, own_cpus, wanted_threads
+from unslow.think.adapt.cpu_limits import quota_of
+from unslow.think.adapt.gpu_question import element_bytes_of, held_on_gpus, model_parts, types_of
+from unslow.think.physics.chip import Setting
+from unslow.think.physics.crowding import crowding_s, throttling
+from unslow.think.physics.decode import Side
+from unslow.think.physics.host_decoding import host_decode_terms
+from unslow.think.physics.placement import Placement, Shape
+from unslow.think.physics.terms import by_part, least
+from unslow.think.speed.chips import host_chip
+from unslow.think.speed.totals import Totals
+
+_FAMILIES = ("lpddr", "ddr5", "ddr4", "mrdimm")
+"""Of memories, by which arithmetic of the CPUs beside them was learned."""
+
+
+class HostWork(NamedTuple):
+    """What the CPU takes, and what hinders its threads."""
+
+    side: Side | None
+    crowding_s: float = 0.0
+    throttling: float = 1.0
+
+
+def host_work(case: Case, shape: Shape, placement: Placement, depth: float) -> HostWork:
+    """What the CPU takes for a token; nothing where nothing lies with it."""
+    totals = left_on_host(case, shape, placement)
+    if totals.dense_bytes + totals.expert_bytes <= 0:
+        return HostWork(None)
+    rate, off = host_bandwidth(case)
+    chip = host_chip(rate, computing_threads(case))
+    terms = tuple(host_decode_terms(totals.step(depth, element_bytes_of(case)), chip, host_setting(case, placement)))
+    seconds = {name: float(s) for name, s in by_part(terms, learned_speed().factors).items() if s}
+    threads, cpus = wanted_threads(case), own_cpus(case)
+    layers = float(max(totals.layers, totals.expert_layers))
+    return HostWork(
+        Side(seconds, float(least(terms)), off * backends()["cpu"].spread),
+        crowding_s(layers, threads, cpus),
+        throttling(threads, cpus, quota_of(case)[0].value_or(0.0)),
+    )
+
+
+def left_on_host(case: Case, shape: Shape, placement: Placement) -> Totals:
+    """The part of the model that lies with the host and that the CPU computes."""
+    layers, output = model_parts(case, shape)
+    left = layers.without(held_on_gpus(case, shape, placement._replace(output_on_gpu=False, cache_on_gpu=True)))
+    return left if placement.output_on_gpu else left.and_also(output)
+
+
+def host_setting(case: Case, placement: Placement) -> Setting:
+    """The CPU as what was learned is looked up; its family is that of its memory, where that is known."""
+    kind = case.machine.memory.kind.value_or("").lower()
+    family = next((name for name in _FAMILIES if name in kind), "")
+    return Setting("cpu", family=family, types=types_of(case), beside_gpu=placement.attending > 0)

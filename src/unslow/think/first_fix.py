@@ -1,0 +1,47 @@
+"""What to do first, in one sentence: a line to copy, and the speed that should come of it."""
+
+from unslow.facts.placed import Place, line_of
+from unslow.think.chains import chains_of
+from unslow.think.first_token import FIRST_TOKEN
+from unslow.think.predict import DECODE, PREFILL
+from unslow.think.report import Fix, SubjectReport
+
+LONGEST_COMMAND = 60
+"""A longer one makes a sentence unreadable: the flag alone then says what to change, and the line stands below."""
+
+
+def first_fix(report: SubjectReport) -> str:
+    """What to do first, as a command where the runtime has one, and what it should then give."""
+    chains = chains_of(report.findings) if report.verdict in ("slow", "failed") else []
+    links = [f for chain in chains[:1] for f in (chain.root, *chain.after) if f.fixes]
+    if not links or not (links[0].fixes[0].why or links[0].fixes[0].commands):
+        return ""
+    fix = links[0].fixes[0]
+    return f"First: {_as_said(fix)}{_gives(fix)}."
+
+
+def _gives(fix: Fix) -> str:
+    if DECODE in fix.predicted:
+        return f", then about {rounded(fix.predicted[DECODE])} tokens per second"
+    if PREFILL in fix.predicted:
+        return f", then prompts at about {rounded(fix.predicted[PREFILL])} tokens per second"
+    if FIRST_TOKEN in fix.predicted:
+        return f", then the first token comes after about {fix.predicted[FIRST_TOKEN]:.2g} s"
+    return ""
+
+
+def _as_said(fix: Fix) -> str:
+    """The fix in a sentence: what it does, and a line to copy in backticks; what is done by hand in its own words."""
+    lines = [line_of(command) for command in fix.commands]
+    short = [line for line in lines if len(line.text) <= LONGEST_COMMAND and line.place is not Place.HAND]
+    chosen = next((line for line in short if line.place is Place.SHELL), short[0] if short else None)
+    if chosen is None:
+        return fix.why or (lines[0].text if lines else "")
+    where = f"{chosen.place} " if chosen.place not in (Place.SHELL, Place.FLAG) else ""
+    said = f"{where}`{chosen.text}`"
+    return f"{fix.why} ({said})" if fix.why else said
+
+
+def rounded(rate: float) -> str:
+    """A speed with three digits."""
+    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 (three digits)

@@ -1,0 +1,83 @@
+"""What a request waits for while nothing is computed for it: the way to the server, its turn, a load.
+
+Between a request's arrival and the reading of its prompt a server works too: llama.cpp first saves the prompt that the
+slot held before. On one machine, by the server's number, nobody else can take that time, so it is the server's.
+"""
+
+import re
+import statistics
+
+from unslow.facts.run import Completion
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
+from unslow.think.predict import measured_rate
+
+USUAL_ANSWER = 256
+"""Tokens of an answer where none was measured: it only weighs phases against each other. Answers in two collections of
+people's questions have 58 (Alpaca) and 338 (ShareGPT) on average: Kwon et al. 2023, "Efficient Memory Management for
+Large Language Model Serving with PagedAttention", figure 11."""
+OFTEN = 3
+"""Loads that a log tells of: one is the start, two may be a change of mind."""
+LONGEST_PREPARING_S = 1.0
+"""Copying a prompt's cache within RAM takes less: a longer pause has somebody else in between, such as a proxy."""
+_BY_NUMBER = re.compile(r"^https?://(?:127\.\d+\.\d+\.\d+|\[::1\])(?:[:/]|$)")
+
+
+def completions_of(case: Case) -> tuple[Completion, ...]:
+    """The requests that were timed."""
+    done: tuple[Completion, ...] = case.run.completions.value_or(())
+    return done
+
+
+def answer_tokens(case: Case) -> float:
+    """How long an answer is here."""
+    lengths = [c.generated_tokens for c in completions_of(case) if c.generated_tokens]
+    return statistics.fmean(lengths) if lengths else USUAL_ANSWER
+
+
+def client_s(case: Case) -> float | None:
+    """Seconds of a request that the server does not account for: by the requests themselves, and by the way to it."""
+    whole = [c.client_total_s - c.prefill_s - c.decode_s for c in completions_of(case) if c.client_total_s is not None]
+    beside = (queue_s(case) or 0.0) + (reload_s(case) or 0.0)
+    by_requests = [max(0.0, statistics.median(whole) - beside)] if whole else []
+    detour = detour_s(case)
+    return max([*by_requests, *([detour] if detour is not None else [])], default=None)
+
+
+def detour_s(case: Case) -> float | None:
+    """How much longer the slowest name of the server takes to answer than the quickest."""
+    routes = [r.seconds for r in case.run.routes.value_or(()) if r.seconds is not None]
+    return max(routes) - min(routes) if len(routes) > 1 else None
+
+
+def queue_s(case: Case) -> float | None:
+    """Seconds that a request waits in the server before its prompt is read."""
+    known = case.run.queue_s
+    if isinstance(known, Known):
+        return known.value
+    crowd = case.run.traffic
+    if not isinstance(crowd, Known) or not crowd.value.running:
+        return preparing_s(case)
+    # Little's law: as many wait as come in while one waits, and what runs now takes as long as an answer does
+    rate = measured_rate(case)
+    answer_s = answer_tokens(case) / rate.value if isinstance(rate, Known) else None
+    return crowd.value.waiting / crowd.value.running * answer_s if answer_s else None
+
+
+def preparing_s(case: Case) -> float | None:
+    """Seconds in which an idle server on this machine makes ready for a request; None where others may take them."""
+    gaps = [c.client_first_token_s - c.prefill_s for c in completions_of(case) if c.client_first_token_s is not None]
+    if not gaps or not _BY_NUMBER.match(case.runtime.url.value_or("")):
+        return None
+    gap = max(0.0, statistics.median(gaps))
+    return gap if (detour_s(case) or 0.0) < gap < LONGEST_PREPARING_S else None
+
+
+def reload_s(case: Case) -> float | None:
+    """Seconds of loading that a request waits for, where the model is loaded again and again; else None."""
+    loads, crowd = case.runtime.loads.value_or([]), case.run.traffic
+    watched = crowd.value.loads.value_or(0) if isinstance(crowd, Known) else 0
+    if not (len(loads) >= OFTEN or watched > 1 or case.runtime.keep_alive_s.value_or(-1.0) == 0):
+        return None
+    seconds = [p.seconds.value for p in loads if isinstance(p.seconds, Known)]
+    return statistics.median(seconds) if seconds else case.run.load_s.value_or(None)
