@@ -1,5 +1,6 @@
 """Looks at the machine and at what runs on it, and writes the snapshot."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,13 +24,13 @@ from unslow.look.system.recorded import Recorder
 from unslow.think.calibrate import of_machine
 
 
-def collect(system: System, *, bandwidth: bool, api_key: str = "") -> Snapshot:
-    """Everything that can be seen without sending traffic to a runtime."""
+def collect(system: System, *, bandwidth: bool, api_key: str = "", port: int | None = None) -> Snapshot:
+    """Everything that can be seen without sending traffic to a runtime; with a port, of the servers only that there."""
     taken_at = system.now()
     machine, outcomes = read_machine(system)
     if bandwidth:
         machine = overlaid(machine, Machine(memory=read_ram_bandwidth(system)))
-    found = read_runtimes(system, api_key)
+    found = read_runtimes(system, api_key, port)
     return Snapshot(
         unslow_version=__version__,
         taken_at=taken_at,
@@ -51,7 +52,7 @@ def write_snapshot(output: str, target: str | None, record: str | None, *, bandw
         )
     progress.step("looking at the machine", 0.3)
     live: System = LiveSystem()
-    recorder = _recorder(live, record) if record else None
+    recorder = recorder_of(live, record) if record else None
     try:
         snapshot = collect(recorder or live, bandwidth=bandwidth)
     finally:
@@ -62,9 +63,10 @@ def write_snapshot(output: str, target: str | None, record: str | None, *, bandw
         progress.say(f"wrote the recording {record}")
 
 
-def _recorder(system: System, folder: str) -> Recorder:
+def recorder_of(system: System, folder: str, secrets: Sequence[str] = ()) -> Recorder:
+    """A door that records into a folder; UserError where that can't be written."""
     try:
-        return Recorder(system, Path(folder))
+        return Recorder(system, Path(folder), secrets)
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror or error}", "name a folder that can be written") from error
 

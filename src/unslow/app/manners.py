@@ -41,14 +41,15 @@ def _not_ready(runtime: Runtime) -> Unknown | None:
 
 
 def _not_idle(runtime: Runtime) -> Unknown | None:
-    busy = requests_in_work(runtime)
-    if isinstance(busy, Unknown):
-        return _silent(runtime, busy)
-    if not busy.value:
-        return None
-    return not_found(
-        f"it is busy with {busy.value} request{'s' if busy.value > 1 else ''}", "try again when it is idle"
-    )
+    in_work = requests_in_work(runtime)
+    if isinstance(in_work, Unknown):
+        return _silent(runtime, in_work)
+    return busy(in_work.value) if in_work.value else None
+
+
+def busy(requests: int) -> Unknown:
+    """Why a server that works for others is not asked for more."""
+    return not_found(f"it is busy with {requests} request{'s' if requests > 1 else ''}", "try again when it is idle")
 
 
 def requests_in_work(runtime: Runtime) -> Fact[int]:

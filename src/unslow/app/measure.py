@@ -1,104 +1,162 @@
-"""Decides whether a server may be measured, says so, and measures it."""
+"""Measures servers as much as needed and no more: again and again what would settle most, until nothing is worth it.
 
-import msgspec
+The first measurement of each server is its usual speed, or where it may not be asked, what can be seen of its work. All
+servers share the time. The course of it is kept, so that a recording can go the same way.
+"""
 
-from unslow.app.manners import Manners, caution, is_llama_server, pushes_out, refusal, requests_in_work
+from collections.abc import Callable, Sequence
+from math import inf
+from typing import NamedTuple
+
+from unslow import __version__
+from unslow.app.course import USUAL, Course, Limits, Step, notes_on
+from unslow.app.manners import Manners
 from unslow.app.progress import Progress
-from unslow.facts.run import Run
-from unslow.facts.snapshot import Subject
-from unslow.facts.values import Known, Unknown, not_found
-from unslow.look.bench.completions import COMPLETIONS, MOST_TOKENS, measure
-from unslow.look.bench.guest import Plan, Target
-from unslow.look.bench.observe import observe
-from unslow.look.llama_server.measuring import read_key_of, read_unused_slot
+from unslow.app.target import slot_of, target_of
+from unslow.app.visit import Visit
+from unslow.facts.snapshot import Snapshot, Subject
 from unslow.look.system import System
+from unslow.look.system.closing import ClosingSystem
+from unslow.think.measuring.catalogue import SPEED
+from unslow.think.measuring.choice import FIRST
+from unslow.think.measuring.measurement import Choice
 
-QUICK_S, USUAL_S = 1.5, 5.0
+FIRST_S = 4.0
+"""What the first measurement of a server gets, however long looking took: without a speed there is little to say."""
+CONCLUDING_S, CONCLUDING_SHARE, MOST_CONCLUDING_S = 2.0, 0.12, 8.0
+"""For what comes before and after: the start of the program, another look at the memory, the judgement, the report. On
+a machine that is busy with something else these take several times as long."""
+HURRIED_S, HURRIED_SHARE = 20.0, 0.5
+"""With so little time, the usual speed may take this share of it, so that what is suspected can be tried as well."""
 
-__all__ = ["Manners", "measured_subject", "slot_of", "target_of"]
-
-
-def measured_subject(system: System, subject: Subject, manners: Manners, progress: Progress) -> Subject:
-    """The subject with its measurement, or with the reason why there is none."""
-    why = refusal(subject, manners)
-    if why:
-        progress.say(f"{subject.runtime.url.value_or('the server')}: {why.why}; only observed")
-        return _observed(system, subject, why, manners, progress)
-    target = target_of(system, subject, manners)
-    slot = slot_of(system, subject, target, manners)
-    if isinstance(slot, Unknown):
-        progress.say(f"{target.url}: {slot.why}; only observed")
-        return _unmeasured(subject, slot)
-    _announce(subject, target, progress)
-    run = measure(system, target, Plan(QUICK_S if manners.quick else USUAL_S, slot), progress.step)
-    if isinstance(run.decode_tokens_per_s, Unknown):
-        progress.say(f"{target.url}: could not be measured: {run.decode_tokens_per_s.why}")
-    return msgspec.structs.replace(subject, run=_with_load(run, subject.run))
+__all__ = ["Manners", "Measured", "Measuring", "measured_subject", "slot_of", "target_of"]
 
 
-def target_of(system: System, subject: Subject, manners: Manners) -> Target:
-    """The server of a subject, with all that asking it needs."""
-    runtime = subject.runtime
-    return Target(
-        url=runtime.url.need(),
-        api_key=_key(system, subject, manners),
-        pid=runtime.pid.value_or(None),
-        runtime=runtime.name.value_or("llama.cpp"),
-        model=subject.model.name.value_or("") if _wants_a_name(subject) else "",
-        context=runtime.context_per_slot.value_or(runtime.context_length.value_or(None)),
-    )
+class Measured(NamedTuple):
+    """The subjects with what was measured of them, what a reader must know of each, and how it went."""
+
+    subjects: tuple[Subject, ...]
+    notes: tuple[tuple[str, ...], ...]
+    course: Course
 
 
-def _wants_a_name(subject: Subject) -> bool:
-    """A llama-server alone has one model, whatever it is called; through a router it must be named."""
-    runtime = subject.runtime
-    return not is_llama_server(runtime) or runtime.front.value_or("").endswith(runtime.url.value_or("-"))
+class Measuring:
+    """One session of measuring, from the moment in which it is made."""
 
+    def __init__(
+        self,
+        system: System,
+        manners: Manners,
+        progress: Progress,
+        limits: Limits = USUAL,
+        *,
+        door: ClosingSystem | None = None,
+        recorded: Course | None = None,
+    ) -> None:
+        self._system, self._manners, self._progress, self._limits = system, manners, progress, limits
+        self._door, self._recorded = door, recorded
+        self._ahead = list(recorded.steps) if recorded else []
+        # a clock that leaves no trace in a recording, and none at all where one goes on as it went
+        self._clock: Callable[[], float] = door.clock if door else _no_time if recorded else system.clock
+        self._since = self._clock()
+        self._steps: list[Step] = []
 
-def _key(system: System, subject: Subject, manners: Manners) -> str:
-    """The user's key; else, for a llama-server here, the one that it was started with."""
-    own = is_llama_server(subject.runtime) and not subject.runtime.embedded
-    return manners.api_key or (read_key_of(system, subject.runtime) if own else "")
+    def begin_again(self) -> None:
+        """Count the time from now on: what came before is done once, such as writing a model."""
+        self._since = self._clock()
 
+    def measured(self, seen: Snapshot, subjects: Sequence[Subject]) -> Measured:
+        """Every subject with its measurements; being stopped ends them, and what was measured until then is kept."""
+        visits = [Visit(self._system, seen, subject, self._manners, self._limits) for subject in subjects]
+        try:
+            for visit in visits:
+                visit.label = f"{visit.subject.runtime.url.value_or('?')}: " if len(visits) > 1 else ""
+                visit.introduce(self._progress)
+            while step := self._next(visits):
+                self._perform(visits, *step)
+        except KeyboardInterrupt:
+            if self._door is None or not self._door.is_stopped_once:
+                raise
+        return self._conclusion(visits)
 
-def slot_of(system: System, subject: Subject, target: Target, manners: Manners) -> int | Unknown | None:
-    """The slot to measure on, None for any; Unknown where every one of them holds a conversation."""
-    if subject.runtime.embedded:
+    def _next(self, visits: Sequence[Visit]) -> tuple[int, Choice] | None:
+        """What to measure now: as it was recorded, else what is worth most, after a first look at each server."""
+        if self._recorded is not None:
+            return self._as_recorded(visits)
+        if self._door and self._door.is_stopped:
+            return None
+        found = [(number, visit.next(self._left_for(visit))) for number, visit in enumerate(visits)]
+        known = [(number, choice) for number, choice in found if choice]
+        return max(known, key=lambda one: _urgency(one[1]), default=None)
+
+    def _as_recorded(self, visits: Sequence[Visit]) -> tuple[int, Choice] | None:
+        while self._ahead:
+            number, name = self._ahead.pop(0)
+            if number < len(visits) and (choice := visits[number].named(name)):
+                return number, choice
         return None
-    if not is_llama_server(subject.runtime):
-        return None if manners.evict else pushes_out(subject.runtime)
-    slot = read_unused_slot(target.server(system))
-    if slot is None and not manners.evict:
-        return not_found("every slot holds a conversation that a measurement would push out", "measure with --evict")
-    return slot
+
+    def _perform(self, visits: Sequence[Visit], number: int, choice: Choice) -> None:
+        visit, name = visits[number], choice.measurement.name
+        waiting = sum(not v.performed for v in visits) if name in FIRST else 1
+        seconds = max(self._share_of(name) / max(1, waiting), 0.0 if visit.performed else FIRST_S)
+        if self._door:
+            self._door.close_in(seconds)
+        visit.perform(choice, seconds, lambda text, _share: self._say(visit, choice, text))
+        self._steps.append(Step(number, name))
+
+    def _say(self, visit: Visit, choice: Choice, text: str) -> None:
+        """What is being done, why, and how long all of it takes at most."""
+        left = max(0.0, self._left())
+        words = f"{left:.0f} s left at most: {visit.label}{text}, {choice.measurement.why}"
+        self._progress.step(words, 1 - left / self._limits.seconds)
+
+    def _left_for(self, visit: Visit) -> float:
+        return self._left() if visit.performed else max(self._left(), FIRST_S)
+
+    def _share_of(self, name: str) -> float:
+        """What there is for a measurement: all that is left, and less for the first one of a hurried diagnosis."""
+        hurried = name == SPEED and self._limits.seconds <= HURRIED_S
+        return min(self._left(), HURRIED_SHARE * self._limits.seconds) if hurried else self._left()
+
+    def _left(self) -> float:
+        total = self._limits.seconds
+        concluding = min(MOST_CONCLUDING_S, max(CONCLUDING_S, CONCLUDING_SHARE * total))
+        return total - concluding - (self._clock() - self._since)
+
+    def _conclusion(self, visits: Sequence[Visit]) -> Measured:
+        if self._door:
+            self._door.concluding = True
+            self._door.close_in(inf)
+        course = self._recorded or self._course(visits)
+        for visit in visits:
+            if course.ended == "stopped":
+                visit.cut_short("the measuring was stopped before an answer was whole", "let it measure to its end")
+            elif course.ended == "late":
+                why = f"no answer was whole within the {self._limits.seconds:.0f} s that there were"
+                visit.cut_short(why, "give it more time with --thorough")
+        notes = [notes_on(course, visit.missing()) if course.ended != "enough" else () for visit in visits]
+        return Measured(tuple(visit.subject for visit in visits), tuple(notes), course)
+
+    def _course(self, visits: Sequence[Visit]) -> Course:
+        seconds = self._clock() - self._since
+        if self._door and self._door.is_stopped:
+            return Course(tuple(self._steps), "stopped", seconds)
+        late = any(visit.missing() for visit in visits)
+        return Course(tuple(self._steps), "late" if late else "enough", seconds)
 
 
-def _announce(subject: Subject, target: Target, progress: Progress) -> None:
-    if subject.runtime.embedded:
-        return
-    progress.say(
-        f"sending {COMPLETIONS + 1} requests of up to {MOST_TOKENS} tokens to {target.url} (--passive sends none)"
-    )
-    if care := caution(subject.runtime):
-        progress.say(f"{target.url}: {care}")
+def _urgency(choice: Choice) -> tuple[bool, bool, float]:
+    return choice.measurement.name in FIRST, choice.decides_suspicion, choice.worth_per_s
 
 
-def _observed(system: System, subject: Subject, why: Unknown, manners: Manners, progress: Progress) -> Subject:
-    """What a busy server shows of the work it is doing anyway."""
-    if not isinstance(subject.runtime.url, Known) or not requests_in_work(subject.runtime).value_or(0):
-        return _unmeasured(subject, why)
-    progress.step("watching the request that it is answering", 0.5)
-    target = target_of(system, subject, manners)
-    speed = observe(target.server(system), target.runtime)
-    if isinstance(speed, Unknown):
-        return _unmeasured(subject, not_found(f"{why.why}, and {speed.why}", why.how_to_get))
-    return msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, decode_tokens_per_s=speed))
+def _no_time() -> float:
+    return 0.0
 
 
-def _unmeasured(subject: Subject, why: Unknown) -> Subject:
-    run = msgspec.structs.replace(subject.run, decode_tokens_per_s=why)
-    return msgspec.structs.replace(subject, run=run)
-
-
-def _with_load(run: Run, before: Run) -> Run:
-    return run if isinstance(run.load_s, Known) else msgspec.structs.replace(run, load_s=before.load_s)
+def measured_subject(
+    system: System, subject: Subject, manners: Manners, progress: Progress, limits: Limits = USUAL
+) -> Subject:
+    """One subject alone, on a machine of which nothing is known."""
+    seen = Snapshot(unslow_version=__version__)
+    return Measuring(system, manners, progress, limits).measured(seen, [subject]).subjects[0]

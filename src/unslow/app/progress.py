@@ -13,3 +13,13 @@ class Progress(Protocol):
     def step(self, text: str, share: float) -> None:
         """What is being done now, and how much of it is done."""
         ...
+
+
+class Silent:
+    """Says nothing."""
+
+    def say(self, text: str) -> None:
+        """Nothing."""
+
+    def step(self, text: str, share: float) -> None:
+        """Nothing."""

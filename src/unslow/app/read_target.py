@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from unslow.app.progress import Silent
 from unslow.app.with_machine import all_with_machine
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import LARGEST_SNAPSHOT_BYTES, Snapshot, parse_snapshot
@@ -18,6 +19,10 @@ _ENDPOINT = re.compile(
 )
 """What people paste: the address that a client is given, or one question of many."""
 _LONGEST_SHOWN = 300
+SNAPSHOT = "snapshot.json"
+"""The snapshot of a folder that holds one instead of what it was made from."""
+DIAGNOSIS = "ask diagnosis"
+"""What a recording holds where all of it was a diagnosis."""
 _PID = re.compile(r"[0-9]{1,10}")
 _HINT = "a TARGET is a URL, a process id, a snapshot file or a recording folder"
 
@@ -73,18 +78,32 @@ def read_stored(target: str) -> Snapshot:
     return parse_snapshot(data, target)
 
 
+def recorded_diagnosis(folder: Path) -> RecordedSystem | None:
+    """The recording of a whole diagnosis in a folder; None where it is anything else."""
+    try:
+        recording = RecordedSystem(folder) if folder.is_dir() and is_recording(folder) else None
+    except OSError as error:
+        raise UserError(f"{folder}: {error.strerror or error}", _HINT) from error
+    return recording if recording and recording.holds(DIAGNOSIS) else None
+
+
 def _read_folder(folder: Path) -> Snapshot:
     from unslow.app.collect import collect  # noqa: PLC0415 (collect reads targets too)
+    from unslow.app.looking import replayed as replayed_diagnosis  # noqa: PLC0415 (which reads targets too)
     from unslow.app.watch import CALLS, replayed  # noqa: PLC0415 (only a recording of one needs it)
 
     try:
         if is_recording(folder):
             recorded = RecordedSystem(folder)
+            if recorded.holds(DIAGNOSIS):
+                return replayed_diagnosis(recorded, Silent()).snapshot
             if recorded.holds(f"ask {CALLS}"):
                 return replayed(recorded)
             return collect(recorded, bandwidth=recorded.holds("ask ram_bandwidth"))
         if is_plain_folder(folder):
             return all_with_machine(read_plain_folder(folder))
+        if (folder / SNAPSHOT).is_file():
+            return read_stored(str(folder / SNAPSHOT))
     except OSError as error:
         raise UserError(f"{folder}: {error.strerror or error}", _HINT) from error
     except LookError as error:

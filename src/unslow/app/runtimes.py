@@ -1,6 +1,8 @@
 """Finds what runs: by its processes, by the ports that it is known for, or by a URL. Every runtime fails alone."""
 
+import re
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
@@ -11,7 +13,8 @@ from unslow.facts.snapshot import ProbeOutcome, Subject
 from unslow.facts.values import Absence, Known, Unknown
 from unslow.look.keys import hushed
 from unslow.look.listeners import read_listeners
-from unslow.look.processes import Process, read_processes
+from unslow.look.own_process import with_own_process
+from unslow.look.processes import Process, ancestors, read_processes, words_of
 from unslow.look.runtimes import Looker, loaded, lookers
 from unslow.look.system import LookError, System
 from unslow.look.system.door import HTTP_TIMEOUT_S
@@ -22,6 +25,9 @@ LISTENERS = "listeners"
 PATIENCE_S = 12.0
 """How long a URL is asked by one runtime after another: a server that answers none of them in time is no server."""
 NOBODY, LATE = "nothing listens there", "did not answer in time"  # the words of the door
+FRONTS = ("llama", "ollama", "lms", "LM Studio")
+"""In the names of programs that start servers of their own and pass requests on."""
+_PORT = re.compile("[0-9]{1,5}")
 T = TypeVar("T")
 
 
@@ -32,24 +38,31 @@ class Found(NamedTuple):
     outcomes: tuple[ProbeOutcome, ...]
 
 
-def read_runtimes(system: System, api_key: str) -> Found:
-    """Everything that runs here, each runtime by its own processes; then what only listens."""
+def read_runtimes(system: System, api_key: str, port: int | None = None) -> Found:
+    """Everything that runs here, each runtime by its own processes; then what only listens.
+
+    With a port, servers that say that they are at another one are left alone.
+    """
     processes, listed = _timed(system, PROCESSES, lambda: read_processes(system), api_key)
     subjects: list[Subject] = []
     broken = [ProbeOutcome(name=name, seconds=0.0, error=why) for name, why in loaded().broken.items()]
-    read = [_read_found(system, looker, processes, api_key, subjects) for looker in lookers()]
+    read = [_read_found(system, looker, processes, (api_key, port), subjects) for looker in lookers()]
     heard, outcome = _timed(system, LISTENERS, lambda: _listening(system, subjects, api_key), api_key)
-    return Found(joined(subjects, heard), (listed, *broken, *read, outcome))
+    found = tuple(with_own_process(system, subject) for subject in joined(subjects, heard))
+    return Found(found, (listed, *broken, *read, outcome))
 
 
 def _read_found(
-    system: System, looker: Looker, processes: Sequence[Process], api_key: str, subjects: list[Subject]
+    system: System, looker: Looker, processes: Sequence[Process], asked: tuple[str, int | None], subjects: list[Subject]
 ) -> ProbeOutcome:
     """Add the subjects of one runtime; a process that can't be read does not cost the others."""
+    api_key, port = asked
 
     def look() -> tuple[()]:
         failures = []
         for process in looker.find(processes):
+            if port and _is_elsewhere(process, port, processes):
+                continue
             try:
                 subjects.extend(looker.read(process, api_key))
             except LookError as error:
@@ -59,6 +72,27 @@ def _read_found(
         return ()
 
     return _timed(system, looker.NAME, look, api_key)[1]
+
+
+def _is_elsewhere(process: Process, port: int, processes: Sequence[Process]) -> bool:
+    """Whether it was told another port than this one, and no server that was told this one, or none, started it."""
+    own = _told_port(process)
+    return own not in (0, port) and not any(
+        _told_port(parent) in (0, port) for parent in ancestors(process, processes) if is_front(parent)
+    )
+
+
+def is_front(process: Process) -> bool:
+    """Whether it may be what passes requests on to the servers that it starts."""
+    return any(word in process.name for word in FRONTS)
+
+
+def _told_port(process: Process) -> int:
+    """The port on its command line; 0 where there is none."""
+    words = words_of(process.command())
+    values = [value for name, value in pairwise(words) if name == "--port"]
+    values += [word.partition("=")[2] for word in words if word.startswith("--port=")]
+    return int(values[-1]) if values and _PORT.fullmatch(values[-1]) else 0
 
 
 def _timed(
@@ -126,7 +160,7 @@ def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
         else:
             answered = True
         if subjects is not None:
-            return subjects
+            return tuple(with_own_process(system, subject) for subject in subjects)
         now = system.clock()
         if now - before >= HTTP_TIMEOUT_S:  # this one waited in vain, and so would the next
             failures, answered = [LookError(f"{url} {LATE}")], False

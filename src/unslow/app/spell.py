@@ -14,6 +14,7 @@ from unslow.look.runtimes import looker_of
 from unslow.think.gpu_makers import maker_of
 from unslow.think.placeholders import filled
 from unslow.think.report import Finding, Fix, Report, SubjectReport
+from unslow.think.summary import summary
 
 SHORTEST_CONTEXT = 4096
 MOST_WIRED = 0.85
@@ -36,7 +37,8 @@ def _subject(subject: SubjectReport, case: Case) -> SubjectReport:
         msgspec.structs.replace(finding, fixes=tuple(_said_once(_fixes(finding, case), seen)))
         for finding in subject.findings
     )
-    return msgspec.structs.replace(subject, findings=findings)
+    # the first fix is told as a command
+    return summary(case, msgspec.structs.replace(subject, findings=findings))
 
 
 def _said_once(fixes: Iterator[Fix], seen: set[tuple[str, ...]]) -> Iterator[Fix]:

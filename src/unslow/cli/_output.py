@@ -4,6 +4,7 @@ import argparse
 import importlib.util
 import os
 import pkgutil
+import re
 import shutil
 import sys
 from types import TracebackType
@@ -11,6 +12,8 @@ from typing import Any, Self, TextIO
 
 from unslow.facts.errors import UserError
 
+_BAR_WIDTH = 16
+_COUNTDOWN = re.compile(r"^\d+ s left at most: ")
 _FALLBACK_WIDTH, _NARROWEST, _WIDEST = 100, 40, 120
 
 
@@ -85,11 +88,14 @@ class Progress:
     def __enter__(self) -> Self:
         if _is_terminal(sys.stderr) and not self._quiet:
             from rich.console import Console  # noqa: PLC0415 (only where a bar is shown)
-            from rich.progress import BarColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415
+            from rich.progress import BarColumn, TextColumn  # noqa: PLC0415
             from rich.progress import Progress as Bar  # noqa: PLC0415
+            from rich.table import Column  # noqa: PLC0415
 
-            columns = (TextColumn("{task.description}"), BarColumn(bar_width=30), TimeElapsedColumn())
-            self._bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            # what is being done may take two lines of a narrow terminal; all of it is worth reading
+            words = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=False), markup=False)
+            bar = BarColumn(bar_width=_BAR_WIDTH)
+            self._bar = Bar(bar, words, console=Console(stderr=True), transient=True, expand=True)
             self._bar.start()
         return self
 
@@ -120,8 +126,9 @@ class Progress:
         self._bar.update(self._task, description=text, completed=share)
 
     def _plain(self, text: str, share: float) -> None:
-        if text != self._task:  # one line for each thing done, not for each percent of it
-            self._task = text
+        what = _COUNTDOWN.sub("", text)
+        if what != self._task:  # one line for each thing done, not for each percent or second of it
+            self._task = what
             self._line(f"{text} ..." if share < 1 else text)
 
     def _line(self, text: str) -> None:

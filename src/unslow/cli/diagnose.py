@@ -1,13 +1,15 @@
 """Find the running runtimes, measure them, and say why they are slow.
 
 TARGET is a URL, a process id, a snapshot file or a recording folder; without one, this machine. With no runtime
-running, the embedded engine is measured on a made-up model. A busy server is only observed.
+running, the embedded engine is measured on a made-up model. A busy server is only observed. It measures what would
+settle most, until nothing is worth its time; Ctrl-C ends that, and gives the report so far.
 
 examples:
   unslow
   unslow http://127.0.0.1:8080 --goal 20
   unslow 4242 --passive
   unslow diagnose seen.json --json
+  unslow diagnose --record seen/      also the raw answers; `unslow diagnose seen/` then gives the same report
 """
 
 import argparse
@@ -25,7 +27,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--passive", action="store_true", help="send no prompt to any runtime and start none; only read"
     )
-    parser.add_argument("--quick", action="store_true", help="measure for seconds, not for half a minute")
+    time = parser.add_mutually_exclusive_group()
+    time.add_argument("--quick", action="store_true", help="be done in about 10 seconds; the default is 60 at most")
+    time.add_argument("--thorough", action="store_true", help="take up to 300 seconds, and try more")
+    time.add_argument("--seconds", type=float, metavar="N", help="be done in so many seconds at most")
     parser.add_argument("--goal", type=float, metavar="TOK_S", help="the speed that you want, in tokens per second")
     parser.add_argument("--context", type=int, metavar="TOKENS", help="the context length that you need")
     parser.add_argument("--api-key", metavar="KEY", help="for a server that asks for one (or UNSLOW_API_KEY)")
@@ -33,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--evict", action="store_true", help="measure even if a chat must then read its prompt again")
     parser.add_argument("--model", metavar="SHAPE", help="the made-up model for the embedded engine, such as llama_1b")
     parser.add_argument("--save", metavar="FILE", help="also write the snapshot, masked")
+    parser.add_argument("--record", metavar="DIR", help="also keep all raw answers, to be diagnosed again anywhere")
     parser.add_argument("--all", action="store_true", help="show everything that was ruled out")
     parser.add_argument("-q", "--quiet", action="store_true", help="don't say what is being done")
 

@@ -17,6 +17,10 @@ _LABELS = {
     "runtime.kv_usage": "share of the KV cache in use",
     "runtime.kv_bytes": "size of the KV cache",
     "runtime.slots": "slots",
+    "runtime.ubatch": "tokens of a prompt computed at once",
+    "runtime.longest_sequence": "longest sequence so far, in tokens",
+    "runtime.prompts_reprocessed": "prompts read again",
+    "runtime.output_on_gpu": "output layer on the GPU",
     "runtime.eager": "graphs switched off",
     "runtime.gpu_refused": "why the GPU is not used",
     "runtime.available_bytes": "free GPU memory",
@@ -38,6 +42,8 @@ _LABELS = {
     "machine.cpu.physical_cores": "cores",
     "machine.cpu.logical_cpus": "hardware threads",
     "machine.cpu.quota_cpus": "CPUs that the container may use",
+    "machine.cpu.frequency_hz": "clock of the CPU",
+    "machine.disks.kind": "kind of disk",
     "machine.memory.total_bytes": "RAM",
     "machine.memory.kind": "kind of RAM",
     "machine.memory.swap_used_bytes": "swap in use",
@@ -50,6 +56,21 @@ _LABELS = {
     "run.prefill_tokens_per_s": "speed of the prompt",
     "run.time_to_first_token_s": "time to the first token",
     "run.load_s": "time to load",
+    "run.queue_s": "time in the queue",
+    "run.client_decode_tokens_per_s": "speed that the client sees",
+    "run.own_cpus": "CPUs that the runtime used",
+    "run.others_cpus": "CPUs that other programs used",
+    "run.waiting_for_cpu_s_per_token": "time that its threads waited for a CPU",
+    "run.cpu_throttled_fraction": "share of the time that a quota held it back",
+    "run.completions": "measured requests",
+    "run.long_prompt": "a long prompt",
+    "run.depths": "speed by depth of the context",
+    "run.at_once": "several requests at once",
+    "run.plain_sampling": "without any sampler",
+    "run.turns": "turns of a conversation",
+    "run.routes": "ways to the server",
+    "run.traffic": "what it does for others",
+    "run.earlier": "the last benchmark",
     "account.remarks": "they say",
     "account.comparisons": "they compare",
     "account.version_before": "last good version",
@@ -57,6 +78,9 @@ _LABELS = {
     "account.slowdown": "times slower",
 }
 _OF_A_DEVICE = re.compile(r"(?:machine|runtime|run)\.(?:gpus|devices)\.(\d+)\.(\w+)")
+_PROCESS = re.compile(r"machine\.gpus\.processes\.\d+")
+_WORDS = {"free_bytes": "free memory", "busy": "share of the time busy"}
+"""Names of a device's facts that say too little by themselves."""
 _UNITS = re.compile(r"_(?:bytes|bytes_per_s|s|tokens_per_s|hz|w|c)$")
 _SHARES = ("_share", "_usage", "_fraction", "_acceptance", "_hit_rate", ".busy", "_pressure", "_busy")
 _SWITCHES = {True: "yes", False: "no"}
@@ -72,7 +96,9 @@ def label(fact: str) -> str:
         return _LABELS[fact]
     device = _OF_A_DEVICE.fullmatch(fact)
     if device:
-        return f"{_words(device[2])} of GPU {device[1]}"
+        return f"{_WORDS.get(device[2]) or _words(device[2])} of GPU {device[1]}"
+    if _PROCESS.fullmatch(fact):
+        return "process on the GPU"
     return _words(fact.rpartition(".")[2])
 
 

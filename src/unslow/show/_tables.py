@@ -15,6 +15,14 @@ def plain_table(*columns: str) -> Table:
     return table
 
 
+def pair_grid() -> Table:
+    """Names on the left, what they stand for on the right, folded where it is long."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True, style="dim")
+    grid.add_column(overflow="fold")
+    return grid
+
+
 def noted_table(columns: Sequence[str], rows: Sequence[Sequence[str]], notes: Sequence[str]) -> Table:
     """A table with a remark after each row; where there is too little room the remarks are folded, not the numbers."""
     table = plain_table(*columns)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from unslow.show._clean import cleaned
 from unslow.show._commands import commands
 from unslow.show._labels import label, worded_value
-from unslow.show._units import rate
+from unslow.show._promise import promised
+from unslow.think.chains import Chain, chains_of
 from unslow.think.report import Evidence, Finding, Fix, Report, SubjectReport, Untold
 
-_DECODE = "decode_tokens_per_s"
 _HEADS = {
     "slow": "It is slow, and this is why",
     "failed": "The model does not load, and this is why",
@@ -39,8 +39,8 @@ def _signature(report: Report) -> str:
 
 def _subject(subject: SubjectReport, *, everything: bool) -> str:
     lines = [f"### {_HEADS[subject.verdict]}", "", _prose(subject.summary), ""]
-    for number, finding in enumerate(subject.findings, 1):
-        lines += _finding(number, finding)
+    for number, chain in enumerate(chains_of(subject.findings), 1):
+        lines += _finding(number, chain)
     lines += _suspicions([item for item in subject.cannot_tell if item.suspected], found=bool(subject.findings))
     lines += _contradictions(subject)
     lines += _questions(subject)
@@ -50,7 +50,8 @@ def _subject(subject: SubjectReport, *, everything: bool) -> str:
     return "\n".join(lines).rstrip()
 
 
-def _finding(number: int, finding: Finding) -> Iterator[str]:
+def _finding(number: int, chain: Chain) -> Iterator[str]:
+    finding = chain.root
     gain = f" (about {finding.speedup:.1f}× slower than without it)" if finding.speedup and finding.speedup > 1 else ""
     yield f"**{number}. {finding.title}**{gain}"
     yield ""
@@ -59,14 +60,24 @@ def _finding(number: int, finding: Finding) -> Iterator[str]:
     yield from (f"- {_cited(evidence)}" for evidence in finding.evidence)
     for fix in finding.fixes:
         yield from _fix(fix)
+    for link in chain.after:
+        yield from _link(link)
     yield ""
 
 
-def _fix(fix: Fix) -> Iterator[str]:
-    then = fix.predicted.get(_DECODE)
-    gives = f", then about {rate(then)} tok/s" if then else ""
+def _link(finding: Finding) -> Iterator[str]:
+    """What follows from the cause: its own fixes are other ways out."""
+    yield f"- **Hence:** {finding.title[0].lower()}{finding.title[1:]}: {_prose(finding.because)}."
+    yield from (f"  - {_cited(evidence)}" for evidence in finding.evidence)
+    for fix in finding.fixes:
+        yield from _fix(fix, "Or")
+
+
+def _fix(fix: Fix, name: str = "Fix") -> Iterator[str]:
+    then = promised(fix.predicted)
+    gives = f", then {then}" if then else ""
     risk = f" Careful: {_prose(fix.risk)}." if fix.risk else ""
-    yield f"- **Fix:** {_prose(fix.why or fix.knob)}{gives}.{risk}"
+    yield f"- **{name}:** {_prose(fix.why or fix.knob)}{gives}.{risk}"
     yield from commands(fix.commands, indent="  ")
 
 

@@ -6,20 +6,23 @@ from rich.table import Table
 from rich.text import Text
 
 from unslow.facts.values import NOT_LOOKED
+from unslow.show._budget import budget_parts
+from unslow.show._chains import chain_parts
 from unslow.show._clean import cleaned
 from unslow.show._console import TextConsole
 from unslow.show._labels import label, worded_value
+from unslow.show._tables import pair_grid
 from unslow.show._units import rate, span
-from unslow.think.report import BudgetPart, ChecklistItem, Finding, Range, Report, SubjectReport, Untold
-from unslow.think.summary import AS_MUCH_AS_FITS
+from unslow.think.report import ChecklistItem, Range, Report, SubjectReport, Untold
+from unslow.think.summary import AS_MUCH_AS_FITS, is_for
 
 _RED, _GREEN, _YELLOW = "bold white on red", "bold black on green", "bold black on yellow"
 _STYLE = {"slow": _RED, "failed": _RED, "normal": _GREEN, "cannot_tell": _YELLOW}
 _WORD = {"slow": " SLOW ", "failed": " FAILED ", "normal": " NORMAL ", "cannot_tell": " CAN'T TELL "}
 _MARK = {"ok": ("✓", "green"), "bad": ("✗", "red"), "unknown": ("?", "yellow")}
-_SHADES = ("cyan", "magenta", "blue", "yellow", "green", "red")
-_DECODE = "decode_tokens_per_s"
-_BAR, _SHORT = 60, 12
+_DECODE, _PREFILL = "decode_tokens_per_s", "prefill_tokens_per_s"
+_MOST_WAYS = 3
+_NO_DEVICE = "unknown hardware"
 
 
 def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
@@ -35,21 +38,19 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
 
 
 def _subject(subject: SubjectReport, *, everything: bool, width: int) -> RenderableType:
-    parts: list[RenderableType] = [_head(subject), "", Padding(Text(subject.summary), (0, 0, 1, 2)), _speed(subject)]
-    if any(part.part != "unexplained" for part in subject.budget):
-        parts += ["", _budget(subject.budget, bar=min(_BAR, width - 4))]
+    parts: list[RenderableType] = [_head(subject), "", Padding(Text(subject.summary), (0, 0, 0, 2))]
     if subject.findings:
-        parts += ["", Text("Why", style="bold"), *_findings(subject.findings)]
+        parts += ["", Text("Why", style="bold"), *chain_parts(subject, everything=everything)]
+    parts += ["", Text("How fast", style="bold"), _speed(subject)]
+    parts += budget_parts(subject.budget, width=width, everything=everything)
     if subject.contradictions:
         parts += ["", *_contradictions(subject)]
     if subject.ask_next:
         parts += ["", *_questions(subject)]
     if subject.known:
         parts += ["", *_known(subject)]
-    parts += _checklist(subject, everything=everything or not _is_of_a_text(subject))
-    if subject.ruled_out:
-        parts += ["", *_ruled_out(subject, everything=everything)]
-    parts += _untold(subject, everything=everything)
+    parts += _checklist(subject, everything=everything or not (_is_of_a_text(subject) or subject.verdict == "failed"))
+    parts += [*_suspected(subject), *(_listed(subject) if everything else _counted(subject))]
     parts += [Text(note, style="italic") for note in subject.notes]
     return Group(*parts, "")
 
@@ -57,92 +58,53 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
 def _head(subject: SubjectReport) -> Text:
     head = Text(_WORD[subject.verdict], style=_STYLE[subject.verdict])
     device = subject.devices[0].replace("(R)", "").replace("(TM)", "")
-    return head.append(f"  {subject.runtime} · {subject.model} · {device}", style="bold not reverse")
-
-
-def _pair_grid() -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, style="dim")
-    grid.add_column(overflow="fold")
-    return grid
+    names = [name for name in (subject.runtime, subject.model, device) if name != _NO_DEVICE]
+    return head.append(f"  {' · '.join(names)}", style="bold not reverse")
 
 
 def _speed(subject: SubjectReport) -> RenderableType:
-    grid = _pair_grid()
+    grid = pair_grid()
     measured, expected = subject.measured, subject.expected
     if subject.url:
         grid.add_row("  server", subject.url + (f", process {subject.pid}" if subject.pid else ""))
-    if _DECODE in measured:
-        grid.add_row("  measured", Text(f"{rate(measured[_DECODE])} tok/s", style="bold"))
-    for name, ranges in (("as configured", expected.as_configured), ("achievable", expected.achievable)):
-        if _DECODE in ranges:
-            note = f", {AS_MUCH_AS_FITS}" if expected.because == AS_MUCH_AS_FITS else ""
-            grid.add_row(f"  {name}", f"{_interval(ranges[_DECODE])}{note}")
+    _pace(grid, subject, _DECODE, "answers")
     if expected.ceiling_tokens_per_s:
         share = f", {measured[_DECODE] / expected.ceiling_tokens_per_s:.0%} reached" if _DECODE in measured else ""
         grid.add_row("  ceiling", f"{rate(expected.ceiling_tokens_per_s)} tok/s by memory bandwidth alone{share}")
     if expected.because and not expected.achievable:
         why = "too little is known" if expected.because == NOT_LOOKED.why else expected.because
         grid.add_row("  expected", f"no prediction: {why}")
-    if "prefill_tokens_per_s" in measured:
-        grid.add_row("  prompt", f"{rate(measured['prefill_tokens_per_s'])} tok/s")
-    for key, name in (("time_to_first_token_s", "first token"), ("load_s", "load")):
+    _pace(grid, subject, _PREFILL, "prompts")
+    for key, name in (("time_to_first_token_s", "first token"), ("load_s", "load"), ("queue_s", "queue")):
         if key in measured:
-            grid.add_row(f"  {name}", span(measured[key]))
+            grid.add_row(f"  {name}", f"{span(measured[key])}{_soon(measured[key], expected.achievable.get(key))}")
     return grid
+
+
+def _pace(grid: Table, subject: SubjectReport, metric: str, name: str) -> None:
+    """The measured speed, and what physics expects as it is set up and at best: once where that is the same."""
+    if metric in subject.measured:
+        grid.add_row(f"  {name}", Text(f"{rate(subject.measured[metric])} tok/s measured", style="bold"))
+    expected = subject.expected
+    now, best = expected.as_configured.get(metric), expected.achievable.get(metric)
+    note = f", {AS_MUCH_AS_FITS}" if expected.because == AS_MUCH_AS_FITS else ""
+    if now and now != best:
+        grid.add_row("  as set up", f"{_interval(now)}{note}")
+    if best:
+        grid.add_row("  achievable", f"{_interval(best)}{note}")
+
+
+def _soon(measured_s: float, best: Range | None) -> str:
+    """What a time could be, where that is known and less."""
+    return f", about {span(best.mid)} achievable" if best and best.mid < measured_s else ""
 
 
 def _interval(value: Range) -> str:
     return f"{rate(value.mid)} tok/s expected, {rate(value.low)} to {rate(value.high)} likely"
 
 
-def _budget(budget: tuple[BudgetPart, ...], bar: int) -> RenderableType:
-    total = sum(b.seconds for b in budget) or 1.0
-    line, legend = Text("  "), _pair_grid()
-    edge = 0.0
-    for part, shade in zip(budget, _SHADES * 3, strict=False):
-        style = "dim" if part.part == "unexplained" else shade
-        start, edge = (
-            edge,
-            edge + bar * part.seconds / total,
-        )  # edges are rounded, not lengths, so that the sum is exact
-        line.append(("░" if part.part == "unexplained" else "█") * (round(edge) - round(start)), style=style)
-        mark = Text("  ■ " if part.part != "unexplained" else "  ░ ", style=style).append(part.part, style="default")
-        legend.add_row(mark, f"{span(part.seconds):>8}  {part.seconds / total:4.0%}")
-    return Group(Text(f"Where the {span(total)} of a token go", style="bold"), line, legend)
-
-
-def _findings(findings: tuple[Finding, ...]) -> list[RenderableType]:
-    root = {explained: f.title for f in reversed(findings) for explained in f.explains}
-    return [_finding(number, finding, root.get(finding.cause)) for number, finding in enumerate(findings, 1)]
-
-
-def _finding(number: int, finding: Finding, root: str | None) -> RenderableType:
-    gain = f"  {finding.speedup:.1f}× faster without it" if finding.speedup and finding.speedup > 1 else ""
-    if root:  # its gain is the root's gain
-        gain = f"  because: {root[0].lower()}{root[1:]}"
-    head = Text(f"{number}. {finding.title}", style="bold").append(gain, style="green")
-    head.append(f"  ({finding.cause}, {finding.confidence:.0%} sure)", style="dim")
-    grid = _pair_grid()
-    grid.add_row("     because", finding.because)
-    for evidence in finding.evidence:
-        against = f" ({evidence.reference})" if evidence.reference else ""
-        text = Text(f"{label(evidence.fact)}: {worded_value(evidence.fact, evidence.value)}{against}")
-        grid.add_row("     evidence", text.append(f"  [{evidence.origin}: {evidence.source}]", style="dim"))
-    for fix in finding.fixes:
-        then = fix.predicted.get(_DECODE)
-        gives = f" → about {rate(then)} tok/s" if then else ""
-        risk = f" (careful: {fix.risk})" if fix.risk else ""
-        grid.add_row("     fix", Text(f"{fix.why}{gives}{risk}"))
-        for command in fix.commands:
-            grid.add_row("", Text(command, style="cyan"))
-    if finding.explains:
-        grid.add_row("     explains", ", ".join(finding.explains))
-    return Group(Padding(head, (0, 0, 0, 2)), grid)
-
-
 def _contradictions(subject: SubjectReport) -> list[RenderableType]:
-    grid = _pair_grid()
+    grid = pair_grid()
     for item in subject.contradictions:
         grid.add_row(f"  {item.about}", "; ".join(item.says))
         if item.meaning:
@@ -160,7 +122,7 @@ def _questions(subject: SubjectReport) -> list[RenderableType]:
 
 
 def _known(subject: SubjectReport) -> list[RenderableType]:
-    grid = _pair_grid()
+    grid = pair_grid()
     for item in subject.known:
         told = ", in words" if item.origin == "told" else ""
         text = Text(worded_value(item.fact, item.value)).append(f"  [{item.source}{told}]", style="dim")
@@ -194,34 +156,57 @@ def _answered(asked: list[ChecklistItem]) -> list[RenderableType]:
     return [Text("Checklist", style="bold"), grid]
 
 
-def _ruled_out(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
-    shown = subject.ruled_out if everything else subject.ruled_out[:_SHORT]
-    grid = _pair_grid()
-    for item in shown:
-        grid.add_row(f"  {item.cause}", item.because)
-    left = len(subject.ruled_out) - len(shown)
-    more = [Text(f"  and {left} more: --all", style="dim")] if left else []
-    return [Text("Ruled out", style="bold"), grid, *more]
-
-
-def _untold(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
-    """Suspicions first; the rest only on demand."""
+def _suspected(subject: SubjectReport) -> list[RenderableType]:
     suspected = [item for item in subject.cannot_tell if item.suspected]
-    others = [item for item in subject.cannot_tell if not item.suspected]
-    parts: list[RenderableType] = (
-        ["", Text("Suspected, not proven", style="bold"), _lacks(suspected)] if suspected else []
-    )
-    if others and everything:
+    return ["", Text("Suspected, not proven", style="bold"), _lacks(suspected)] if suspected else []
+
+
+def _listed(subject: SubjectReport) -> list[RenderableType]:
+    """Every cause that was ruled out or could not be judged, with the reason."""
+    grid, others = pair_grid(), [item for item in subject.cannot_tell if not item.suspected]
+    for item in subject.ruled_out:
+        grid.add_row(f"  {item.cause}", item.because)
+    parts: list[RenderableType] = ["", Text("Ruled out", style="bold"), grid] if subject.ruled_out else []
+    if others:
         parts += ["", Text("Could not tell", style="bold"), _lacks(others)]
-    elif others:
-        causes = f"{len(others)} {'more ' if suspected else ''}cause{'' if len(others) == 1 else 's'}"
-        where = " from this text" if _is_of_a_text(subject) else ""
-        parts += ["", Text(f"{causes} could not be judged{where}: --all", style="dim")]
     return parts
 
 
+def _counted(subject: SubjectReport) -> list[RenderableType]:
+    """How many causes are not told of, and of those that could not be judged what would settle most."""
+    others = [item for item in subject.cannot_tell if not item.suspected]
+    where = " from this text" if _is_of_a_text(subject) else ""
+    ruled_out = len(subject.ruled_out)
+    counts = [f"{ruled_out} {'is' if ruled_out == 1 else 'are'} ruled out"] if ruled_out else []
+    counts += [f"{len(others)} could not be judged{where}"] if others else []
+    if not counts:
+        return []
+    told = Text(f"Of the other causes {' and '.join(counts)}: --all lists why", style="dim")
+    return ["", told, *_ways(subject, others)]
+
+
+def _ways(subject: SubjectReport, items: list[Untold]) -> list[RenderableType]:
+    """What a person can do to have most of these judged; a text is asked for commands, and a proven cause is enough."""
+    settled: dict[str, list[str]] = {}
+    if not items or subject.findings or subject.verdict == "normal" or _is_of_a_text(subject):
+        return []
+    for item in items:
+        if item.how_to_get and is_for(item.how_to_get, subject.runtime):
+            settled.setdefault(item.how_to_get, []).append(item.cause)
+    ways = sorted(settled.items(), key=lambda way: -len(way[1]))[:_MOST_WAYS]
+    if not ways:
+        return []
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for how, causes in ways:
+        names = ", ".join(causes[:2]) + (" …" if len(causes) > 2 else "")  # noqa: PLR2004 (two say enough)
+        grid.add_row("  –", Text(how).append(f"  for {names}", style="dim"))
+    return [Text("  to judge more of them:", style="dim"), grid]
+
+
 def _lacks(items: list[Untold]) -> RenderableType:
-    grid = _pair_grid()
+    grid = pair_grid()
     for item in items:
         missing = f" ({item.missing})" if item.missing != item.because and not item.suspected else ""
         how = f"; to find out: {item.how_to_get}" if item.how_to_get else ""

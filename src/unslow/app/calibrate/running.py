@@ -2,6 +2,7 @@
 
 from unslow import __version__
 from unslow.app.calibrate.request import Request
+from unslow.app.course import USUAL
 from unslow.app.diagnose import Request as Look
 from unslow.app.diagnose import look
 from unslow.app.measure import Manners
@@ -14,6 +15,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.values import Unknown
 from unslow.think.calibrate import mark_of
+from unslow.think.measuring.catalogue import SPEED
 from unslow.think.predict import predict
 
 SLOWEST_FACTOR = 1.6
@@ -23,7 +25,8 @@ DISTURBED_SHARE = 0.1
 
 def calibrate_running(request: Request, progress: Progress) -> Calibration:
     """Measure a server as a diagnosis does, with the same manners; UserError where it may not or can't be measured."""
-    snapshot = look(Look(request.target, Manners(evict=request.evict, api_key=request.api_key)), progress)
+    manners = Manners(evict=request.evict, api_key=request.api_key)
+    snapshot = look(Look(request.target, manners, limits=USUAL._replace(only=(SPEED,))), progress)
     return checked(calibration_of(snapshot), anyway=request.anyway)
 
 

@@ -1,0 +1,123 @@
+"""Why it is slow, for a terminal: each root cause with what follows from it, one price, and what to do."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.show._labels import label, worded_value
+from unslow.show._promise import promised
+from unslow.show._tables import pair_grid
+from unslow.show._units import span
+from unslow.think.chains import Chain, chains_of
+from unslow.think.predict import DECODE
+from unslow.think.report import Cost, Finding, Fix, SubjectReport
+
+_OF = {"token": "token", "prompt_token": "prompt token", "request": "request"}
+_PHASE = {"token": "decode", "prompt_token": "prefill"}
+_SHORT = 40
+"""Characters of a value: so few may be said twice."""
+_LITTLE = 0.01
+"""Of the whole: a share that is not worth a figure."""
+
+
+def chain_parts(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
+    """Every chain, numbered; `everything` also shows the evidence of what follows, and how to fix that."""
+    chains = chains_of(subject.findings)
+    return [_chain(number, chain, subject, everything=everything) for number, chain in enumerate(chains, 1)]
+
+
+def _chain(number: int, chain: Chain, subject: SubjectReport, *, everything: bool) -> RenderableType:
+    root, grid = chain.root, pair_grid()
+    head = Text(root.title, style="bold").append(f"  ({root.cause}, {root.confidence:.0%} sure)", style="dim")
+    if price := _price(number, root, subject):
+        grid.add_row("     costs", Text(price, style="green"))
+    grid.add_row("     because", root.because)
+    _fixes(grid, root.fixes)
+    _evidence(grid, root)
+    best = max((f.predicted.get(DECODE, 0.0) for f in root.fixes), default=0.0)
+    for link in chain.after:
+        _link(grid, link, best, everything=everything)
+    return Group(_numbered(number, head), *_arrows(chain), grid)
+
+
+def _numbered(number: int, head: Text) -> RenderableType:
+    """The title of a chain; where it is longer than a line, its words stay right of the number."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(f"  {number}.", style="bold"), head)
+    return grid
+
+
+def _arrows(chain: Chain) -> Iterator[RenderableType]:
+    """What follows, each link a step further in."""
+    for depth, link in enumerate(chain.after):
+        words = Text(f"→ {link.title}").append(f"  ({link.cause})", style="dim")
+        yield Padding(words, (0, 0, 0, 5 + 2 * depth))
+
+
+def _price(number: int, root: Finding, subject: SubjectReport) -> str:
+    """What it costs beside those before it, and how much faster it is without it."""
+    gain = f"{root.speedup:.1f}× faster without it" if root.speedup and root.speedup > 1 + _LITTLE else ""
+    if root.cost is None:
+        return gain
+    whole = _whole(root.cost, subject)
+    if root.cost.seconds <= _LITTLE * whole:
+        return "; alone ".join(words for words in (_beside(number), gain) if words)
+    of = f" of {span(whole)}" if whole else ""
+    where = f" that comes {root.cost.depth_tokens:,} tokens deep in the context" if root.cost.depth_tokens else ""
+    lost = f"{span(root.cost.seconds)}{of} for every {_OF[root.cost.per]}{where}"
+    return f"{lost}: {gain}" if gain else lost
+
+
+def _beside(number: int) -> str:
+    """What is left to gain where others are cured before."""
+    if number == 1:
+        return ""
+    return f"nothing more once {'the first is' if number == 2 else 'those before are'} cured"  # noqa: PLR2004 (the second)
+
+
+def _whole(cost: Cost, subject: SubjectReport) -> float:
+    """The measured time that a cost is a part of; 0 where it was not measured."""
+    if cost.depth_tokens is not None:
+        return 0.0
+    phase = _PHASE.get(cost.per)
+    return sum(b.seconds for b in subject.budget if b.per == cost.per and phase in (None, b.phase))
+
+
+def _link(grid: Table, link: Finding, best: float, *, everything: bool) -> None:
+    """A consequence: why it is there; its own fixes are other ways out, where they give half of the best or more."""
+    grid.add_row("     then", Text(link.because, style="" if everything else "dim"))
+    if everything:
+        _evidence(grid, link)
+        _fixes(grid, link.fixes)
+    else:
+        for fix in (f for f in link.fixes[:1] if f.predicted.get(DECODE, best) >= best / 2):
+            grid.add_row("     or", Text(_told(fix)))
+
+
+def _fixes(grid: Table, fixes: tuple[Fix, ...]) -> None:
+    for number, fix in enumerate(fixes):
+        grid.add_row("     fix" if not number else "     or", Text(_told(fix)))
+        for command in fix.commands:
+            grid.add_row("", Text(command, style="cyan"))
+
+
+def _told(fix: Fix) -> str:
+    then = promised(fix.predicted)
+    gives = f" → {then}" if then else ""
+    risk = f" (careful: {fix.risk})" if fix.risk else ""
+    return f"{fix.why}{gives}{risk}"
+
+
+def _evidence(grid: Table, finding: Finding) -> None:
+    """What shows it; what `because` has word for word is not said again."""
+    for item in finding.evidence:
+        against = f" ({item.reference})" if item.reference else ""
+        value = worded_value(item.fact, item.value)
+        said = "" if len(value) > _SHORT and value in finding.because else f": {value}"
+        text = Text(f"{label(item.fact)}{said}{against}")
+        grid.add_row("     seen", text.append(f"  [{item.origin}: {item.source}]", style="dim"))
