@@ -1,4 +1,4 @@
-"""What a CPU reaches of its read bandwidth when it generates tokens: the figures of catalog/backends/cpu.toml.
+"""What a CPU reaches of its read bandwidth when it generates tokens: a check of physics/host_decoding.
 
 Made-up models of several sizes on the embedded engine, with the bandwidth measured beside every run:
 

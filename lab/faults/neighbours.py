@@ -1,0 +1,128 @@
+"""What else goes on: busy loops on the CPUs, clients that ask all the while, a proxy that passes on slowly."""
+
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from typing import Any
+
+from lab.faults.asking import ask, tokens
+from lab.faults.fault import Playing
+from lab.faults.playing import started
+
+Beside = Callable[[Playing], AbstractContextManager[object]]
+_SPIN = "while True: pass"
+_SETTLE_S = 2.0
+_PIECE_BYTES = 256
+
+
+def busy_loops(count: int, *, nice: int = 0) -> Beside:
+    """Other processes that keep so many CPUs busy."""
+
+    @contextmanager
+    def beside(_playing: Playing) -> Iterator[None]:
+        with ExitStack() as stack:
+            for _ in range(count):
+                stack.enter_context(started(["nice", "-n", str(nice), sys.executable, "-c", _SPIN]))
+            time.sleep(_SETTLE_S)
+            yield
+
+    return beside
+
+
+Question = Callable[[int, int], tuple[list[int] | str, int]]
+"""The prompt and the length of the answer, by the number of the client and of its turn."""
+
+
+def short_questions(_client: int, _turn: int) -> tuple[list[int], int]:
+    """A new short prompt each time, and an answer of ordinary length."""
+    return tokens(32), 96
+
+
+def clocked(client: int, turn: int) -> tuple[list[int], int]:
+    """One long system prompt and a growing talk, all behind a clock that never shows the same time twice."""
+    return [*tokens(8), *tokens(512, seed=client), *tokens(16 * (turn % 8 + 1), seed=client + 1)], 8
+
+
+def steady(client: int, turn: int) -> tuple[list[int], int]:
+    """The same talk with the clock at its end, where it costs nothing."""
+    return [*tokens(512, seed=client), *tokens(16 * (turn % 8 + 1), seed=client + 1), *tokens(8)], 8
+
+
+def alternating(_client: int, turn: int) -> tuple[list[int], int]:
+    """One of three conversations after the other, each a little longer every time."""
+    return steady(turn % 3, turn // 3)
+
+
+def clients(count: int, question: Question = short_questions, pause_s: float = 0.0, **settings: Any) -> Beside:
+    """So many users, each of whom asks again once answered; what they hear is kept."""
+
+    @contextmanager
+    def beside(playing: Playing) -> Iterator[None]:
+        end = threading.Event()
+        playing.clients += count
+        users = [
+            threading.Thread(target=_ask_on, args=(playing, number, question, pause_s, settings, end), daemon=True)
+            for number in range(count)
+        ]
+        for user in users:
+            user.start()
+        time.sleep(_SETTLE_S)
+        try:
+            yield
+        finally:
+            end.set()
+
+    return beside
+
+
+def _ask_on(
+    playing: Playing, number: int, question: Question, pause_s: float, settings: dict[str, Any], end: threading.Event
+) -> None:
+    """One user's day; a server that goes away ends it."""
+    turn = 0
+    while not end.wait(pause_s):
+        prompt, generate = question(number, turn)
+        try:
+            playing.heard.append(ask(playing.url, prompt, generate, **settings))
+        except OSError:
+            end.wait(0.5)
+        turn += 1
+
+
+def slow_proxy(port: int, delay_s: float, late_s: float = 0.0) -> Beside:
+    """What is diagnosed is a proxy (port 0: any free one) that holds back each piece, and passes on questions late."""
+
+    @contextmanager
+    def beside(playing: Playing) -> Iterator[None]:
+        with socket.create_server(("127.0.0.1", port)) as listener:
+            playing.diagnose_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+            threading.Thread(target=_accept, args=(listener, playing.port, delay_s, late_s), daemon=True).start()
+            yield
+
+    return beside
+
+
+def _accept(listener: socket.socket, upstream: int, delay_s: float, late_s: float) -> None:
+    while True:
+        try:
+            client, _ = listener.accept()
+        except OSError:
+            return
+        server = socket.create_connection(("127.0.0.1", upstream))
+        for source, sink, waits in ((client, server, (late_s, 0.0)), (server, client, (0.0, delay_s))):
+            threading.Thread(target=_pass_on, args=(source, sink, *waits), daemon=True).start()
+
+
+def _pass_on(source: socket.socket, sink: socket.socket, late_s: float, delay_s: float) -> None:
+    """What the source says, the first piece late and each held back; ends both ways when one does."""
+    with suppress(OSError):
+        while piece := source.recv(_PIECE_BYTES):
+            time.sleep(late_s + delay_s)
+            sink.sendall(piece)
+            late_s = 0.0
+    for end in (source, sink):
+        with suppress(OSError):
+            end.shutdown(socket.SHUT_RDWR)
