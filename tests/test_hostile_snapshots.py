@@ -17,6 +17,7 @@ MACHINES = Path(__file__).parent / "machines"
 NAMES = ["spill_other_process_holds_vram", "healthy_moe", "kv_cache_allocation_fails", "cuda_hidden_threads_64"]
 VALUES = [0, 1, 1e-320, 1e17, True, "[/]\x1b[31m", "", [], None]
 EACH = 300
+pytestmark = pytest.mark.no_cover  # many judgements of the same lines
 
 
 def leaves(value, path=()):

@@ -3,6 +3,7 @@
 import re
 import shutil
 import tomllib
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -13,12 +14,14 @@ from unslow.think.judge import diagnose
 
 MACHINES = sorted(p.parent for p in (Path(__file__).parent / "machines").glob("*/expected.toml"))
 HEALTHY_8B_TOKENS_PER_S = 219  # the same shape, all of it on the same GPU
+COMPILED_8B_TOKENS_PER_S = 139  # and in 16 bits by Transformers: h200_transformers_8b_static
 
 
 def expected(folder: Path) -> dict:
     return tomllib.loads((folder / "expected.toml").read_text())
 
 
+@cache
 def judged(folder: Path):
     return diagnose(read_stored(str(folder))).subjects[0]
 
@@ -27,7 +30,8 @@ def judged(folder: Path):
 def test_the_verdict_and_the_first_cause(folder):
     want, report = expected(folder), judged(folder)
     found = [f.cause for f in report.findings]
-    allowed = {want["first_cause"], *want.get("also", [])}
+    consequences = report.findings[0].explains if report.findings else ()
+    allowed = {want["first_cause"], *want.get("also", []), *consequences}
     assert report.verdict == want["verdict"]
     if want["first_cause"] and want["first_cause"] not in all_causes():
         assert set(found) <= allowed | {"weights_spill_to_ram"}, "a cause that is not there yet must not be replaced"
@@ -42,7 +46,11 @@ def test_a_healthy_machine_has_no_findings(folder):
     assert judged(folder).findings == ()
 
 
-SLOW_8B = [m for m in MACHINES if expected(m)["verdict"] == "slow" and "moe" not in m.name and "70b" not in m.name]
+SLOW_8B = [
+    m
+    for m in MACHINES
+    if expected(m)["verdict"] == "slow" and m.name.startswith("h200_") and "moe" not in m.name and "70b" not in m.name
+]
 
 
 @pytest.mark.parametrize("folder", SLOW_8B, ids=lambda p: p.name)
@@ -51,18 +59,30 @@ def test_what_is_achievable_is_what_the_healthy_machine_gives(folder):
     if not report.findings:
         pytest.skip("no cause is known for this machine yet")
     achievable = report.expected.achievable["decode_tokens_per_s"].mid
-    assert achievable == pytest.approx(HEALTHY_8B_TOKENS_PER_S, rel=0.3)
+    healthy = COMPILED_8B_TOKENS_PER_S if "transformers" in folder.name else HEALTHY_8B_TOKENS_PER_S
+    assert achievable == pytest.approx(healthy, rel=0.3)
+
+
+@pytest.mark.parametrize("folder", MACHINES, ids=lambda p: p.name)
+def test_symptoms_are_counted_with_their_cause(folder):
+    report = judged(folder)
+    explained = {e for f in report.findings for e in f.explains}
+    assert all(f.cost is None for f in report.findings if f.cause in explained)
+    assert not report.findings or report.findings[0].cause not in explained
+    by_name = {f.cause: f for f in report.findings}
+    assert all(set(by_name[e].explains) <= set(f.explains) for f in report.findings for e in f.explains)
 
 
 @pytest.mark.parametrize("folder", MACHINES, ids=lambda p: p.name)
 def test_the_budget_sums_to_the_measured_time(folder):
     report = judged(folder)
     rate = report.measured.get("decode_tokens_per_s")
+    token = [b for b in report.budget if b.phase == "decode"]
     if report.verdict == "failed" or rate is None:
-        assert not report.budget
+        assert not token
     else:
-        assert sum(b.seconds for b in report.budget) == pytest.approx(1 / rate)
-        assert "unexplained" in [b.part for b in report.budget]
+        assert sum(b.seconds for b in token) == pytest.approx(1 / rate)
+        assert "unexplained" in [b.part for b in token]
 
 
 HIDDEN = re.compile(r"^\S+ [ID] (?!.*(print_timing|load_model: |listening|model loaded))")

@@ -3,7 +3,8 @@
 import pytest
 from doubles import FakeSystem, Quiet
 
-from unslow.app.diagnose import Request, look_here
+from unslow.app.diagnose import Request
+from unslow.app.looking import Door, look_here
 from unslow.app.manners import Manners
 from unslow.facts.errors import UserError
 from unslow.facts.values import Absence
@@ -21,15 +22,15 @@ class LockedProc(FakeSystem):
 
 def test_without_proc_nobody_can_say_that_nothing_runs():
     with pytest.raises(UserError, match="permission denied") as caught:
-        look_here(LockedProc(), None, Request(manners=Manners(passive=True)), Quiet())
+        look_here(Door(LockedProc()), None, Request(manners=Manners(passive=True)), Quiet())
     assert "URL" in caught.value.hint
 
 
 def test_passive_with_nothing_running():
     with pytest.raises(UserError, match="no running runtime"):
-        look_here(FakeSystem(folders={"/proc": ["1"]}), None, Request(manners=Manners(passive=True)), Quiet())
+        look_here(Door(FakeSystem(folders={"/proc": ["1"]})), None, Request(manners=Manners(passive=True)), Quiet())
 
 
 def test_a_process_that_is_no_server():
     with pytest.raises(UserError, match="process 7"):
-        look_here(FakeSystem(folders={"/proc": ["1"]}), None, Request("7", Manners(passive=True)), Quiet())
+        look_here(Door(FakeSystem(folders={"/proc": ["1"]})), None, Request("7", Manners(passive=True)), Quiet())

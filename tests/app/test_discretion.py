@@ -6,8 +6,9 @@ import pytest
 from doubles import FakeSystem, Quiet
 
 from unslow.app.collect import collect
-from unslow.app.diagnose import Request, look_afar, look_here
+from unslow.app.diagnose import Request
 from unslow.app.discretion import Discretion, userinfo
+from unslow.app.looking import Door, look_afar, look_here
 from unslow.app.manners import Manners
 from unslow.app.read_target import check_url
 from unslow.app.spell import spelled
@@ -82,7 +83,7 @@ def process(command: str, environment: str = "") -> FakeSystem:
 def test_a_key_that_a_server_was_started_with(command, environment):
     progress = Quiet()
     system = process(command, environment)
-    snapshot = look_here(system, None, Request(manners=Manners(quick=True, passive=False)), progress)
+    snapshot = look_here(Door(system), None, Request(manners=Manners(passive=False)), progress).snapshot
     assert snapshot.subjects[0].run.decode_tokens_per_s.need() > 0
     assert KEY not in everything(snapshot, progress)
 
@@ -116,7 +117,7 @@ def test_keys_in_the_table_of_processes(name, command, environment, tmp_path):
 def test_a_key_that_the_user_gave_for_a_server_elsewhere():
     progress = Quiet()
     request = Request(FAR, Manners(api_key=KEY))
-    snapshot = look_afar(FakeSystem(**server(FAR)), FAR, request, progress)
+    snapshot = look_afar(Door(FakeSystem(**server(FAR))), FAR, request, progress).snapshot
     assert snapshot.subjects[0].run.decode_tokens_per_s.need() > 0
     assert KEY not in everything(snapshot, progress)
 
@@ -127,14 +128,14 @@ def test_a_key_that_the_user_gave_for_a_server_elsewhere():
 def test_an_error_in_the_middle(stream):
     progress = Quiet()
     with pytest.raises(UserError) as caught:
-        look_afar(FakeSystem(**server(FAR, stream)), FAR, Request(FAR, Manners(api_key=KEY)), progress)
+        look_afar(Door(FakeSystem(**server(FAR, stream))), FAR, Request(FAR, Manners(api_key=KEY)), progress)
     assert KEY not in "\n".join([caught.value.message, caught.value.hint, *progress.said])
 
 
 def test_a_server_that_refuses_with_the_key_in_its_answer():
     refusing = {f"GET {FAR}{path}": LookError(f"{FAR} broke off after {KEY}") for path in ANSWERS}
     with pytest.raises(UserError) as caught:
-        look_afar(FakeSystem(**server(FAR, **refusing)), FAR, Request(FAR, Manners(api_key=KEY)), Quiet())
+        look_afar(Door(FakeSystem(**server(FAR, **refusing))), FAR, Request(FAR, Manners(api_key=KEY)), Quiet())
     assert KEY not in caught.value.message + caught.value.hint
 
 

@@ -5,6 +5,7 @@ from doubles import Quiet
 from lab.replay import serve
 
 from unslow.app.chosen import at_url
+from unslow.app.course import QUICK
 from unslow.app.manners import Manners
 from unslow.app.measure import measured_subject
 from unslow.facts.errors import UserError
@@ -12,6 +13,7 @@ from unslow.look.system.live import LiveSystem
 
 KEY = "sk-canary-5f3a9c17"
 FAST = 4000.0
+SPEED, MOMENT = QUICK._replace(only=("speed",)), QUICK._replace(seconds=3.0, only=("traffic",))
 RUNTIMES = {"ollama": "Ollama", "lm_studio": "LM Studio", "vllm": "vLLM", "sglang": "SGLang"}
 
 
@@ -28,7 +30,7 @@ def test_it_is_known_by_its_url(replayed, name):
 def test_it_is_measured_in_its_own_words(replayed):
     with serve(replayed, tokens_per_s=FAST) as url:
         subject = at_url(LiveSystem(), url, "")[0]
-        run = measured_subject(LiveSystem(), subject, Manners(quick=True, evict=True), Quiet()).run
+        run = measured_subject(LiveSystem(), subject, Manners(evict=True), Quiet(), SPEED).run
     assert 100 < run.decode_tokens_per_s.need() < 40_000
     assert ("server" if replayed == "ollama" else "client clock") in run.decode_tokens_per_s.source
 
@@ -37,7 +39,7 @@ def test_a_busy_one_is_only_observed():
     progress = Quiet()
     with serve("sglang", tokens_per_s=FAST) as url:
         subject = at_url(LiveSystem(), url, "")[0]
-        run = measured_subject(LiveSystem(), subject, Manners(evict=True), progress).run
+        run = measured_subject(LiveSystem(), subject, Manners(evict=True), progress, MOMENT).run
     assert "busy with" in run.decode_tokens_per_s.why
     assert "only observed" in progress.said[0]
 
@@ -51,8 +53,7 @@ def test_a_key_opens_it_and_is_shown_nowhere(replayed):
         assert "canary" not in caught.value.message + caught.value.hint
         subjects = at_url(LiveSystem(), url, KEY)
         seen = [
-            measured_subject(LiveSystem(), s, Manners(quick=True, evict=True, api_key=KEY), progress)
-            for s in subjects[:1]
+            measured_subject(LiveSystem(), s, Manners(evict=True, api_key=KEY), progress, SPEED) for s in subjects[:1]
         ]
     assert seen[0].runtime.state.need() == "loaded"
     assert KEY not in repr(seen) + "\n".join(progress.said)

@@ -12,7 +12,7 @@ from unslow.look.plain_folder import is_plain_folder, read_plain_folder
 
 MACHINES = Path(__file__).parents[1] / "machines"
 PREFIX = "h200_llama_server_"
-FOLDERS = sorted(path.parent for path in MACHINES.glob("*/server.log"))
+FOLDERS = sorted(path.parent for path in MACHINES.glob(f"{PREFIX}*/server.log"))
 
 
 def machine(name: str) -> Path:

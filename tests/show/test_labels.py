@@ -13,9 +13,9 @@ from unslow.show._labels import label, worded_value
         ("runtime.eager", False, "graphs switched off: no"),
         ("runtime.tensor_overrides", "['-ncmoe 36', 'exps=CPU']", "tensors placed by a setting: -ncmoe 36; exps=CPU"),
         ("runtime.environment", "{'CUDA_VISIBLE_DEVICES': '', 'X': '1'}", "environment: CUDA_VISIBLE_DEVICES=; X=1"),
-        ("runtime.devices.0.free_bytes", 2**30, "free of GPU 0: 1.0 GiB"),
+        ("runtime.devices.0.free_bytes", 2**30, "free memory of GPU 0: 1.0 GiB"),
         ("machine.gpus.1.clock_hz", 1.5e9, "clock of GPU 1: 1,500 MHz"),
-        ("run.others_cpus", 2.5, "others cpus: 2.5"),
+        ("run.others_cpus", 2.5, "CPUs that other programs used: 2.5"),
     ],
 )  # fmt: skip
 def test_facts_in_plain_words(fact, value, words):

@@ -38,6 +38,13 @@ def test_a_finding_cites_its_evidence_and_gives_its_fix():
     assert "- **Fix:** remove the setting" in text
 
 
+def test_what_follows_stands_under_its_cause():
+    text = shown(judge(FIRING["other_process_holds_vram"]()))
+    assert "**1. Another process holds GPU memory**" in text
+    assert "- **Hence:** weights spill into system memory: " in text
+    assert "**2." not in text
+
+
 def test_speeds_and_sizes_have_their_units():
     known = (
         Evidence(fact="run.decode_tokens_per_s", value=7.0, reference=None, origin="told", source="p:1"),

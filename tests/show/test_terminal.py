@@ -6,12 +6,16 @@ import re
 import msgspec
 import pytest
 from all_firing import FIRING
-from cases import cpu_case, gpu_case
+from cases import cpu_case, gpu_case, with_facts
 
 from unslow.show import formats, render
+from unslow.show._promise import promised
 from unslow.show._units import fact_value, rate, size, span
 from unslow.think.judge import judge
-from unslow.think.report import Contradicted, Evidence, Question, Report, SubjectReport, Untold
+from unslow.think.predict import DECODE
+from unslow.think.report import BudgetPart, Contradicted, Cost, Evidence, Fix, Question, Report, SubjectReport, Untold
+
+LITTLE = Fix(knob="kv_type", value="q8_0", why="halves the cache", predicted={DECODE: 30.0})
 
 PROMISED = {"runtime", "model", "devices", "verdict", "phase", "measured", "expected", "budget", "findings"} | {
     "ruled_out",
@@ -39,10 +43,96 @@ def test_a_finding_shows_its_evidence_its_fix_and_its_gain():
     assert re.search(r"→ about [\d.]+ tok/s", text)
 
 
+def test_a_chain_has_one_price_and_its_root_first():
+    text = shown(FIRING["other_process_holds_vram"]())
+    assert re.search(r"1\. Another process holds GPU memory .*\n +→ Weights spill into system memory", text)
+    assert len(re.findall(r"^ +costs ", text, re.MULTILINE)) == 1
+    assert not re.search(r"^ +2\. ", text, re.MULTILINE)
+    assert "layers on the GPU" not in text.split("How fast")[0], "the evidence of what follows is shown on demand"
+    assert "layers on the GPU" in shown(FIRING["other_process_holds_vram"](), everything=True).split("How fast")[0]
+
+
+def test_what_follows_offers_no_way_that_gives_far_less():
+    subject = judge(FIRING["other_process_holds_vram"]())
+    root, *after = subject.findings
+    links = [msgspec.structs.replace(link, fixes=(LITTLE,)) for link in after]
+    rich = msgspec.structs.replace(root, fixes=(msgspec.structs.replace(LITTLE, predicted={DECODE: 200.0}, why="x"),))
+    text = shown_text(msgspec.structs.replace(subject, findings=(rich, *links)))
+    assert "halves the cache" not in text
+    poor = msgspec.structs.replace(root, fixes=(msgspec.structs.replace(LITTLE, predicted={DECODE: 31.0}, why="x"),))
+    assert "halves the cache" in shown_text(msgspec.structs.replace(subject, findings=(poor, *links)))
+
+
+def test_what_a_fix_gives_is_told_in_its_own_unit():
+    assert promised({DECODE: 219.4, "time_to_first_token_s": 0.1}) == "about 219 tok/s"
+    assert promised({"prefill_tokens_per_s": 8000.0}) == "prompts at about 8,000 tok/s"
+    assert promised({"time_to_first_token_s": 0.11}) == "the first token after about 110 ms"
+    assert promised({}) == ""
+
+
+def test_a_loss_deep_in_the_context_says_where():
+    subject = judge(FIRING["gpu_layers_set_too_low"]())
+    deep = Cost(seconds=0.02, per="token", depth_tokens=16384)
+    text = shown_text(
+        msgspec.structs.replace(subject, findings=(msgspec.structs.replace(subject.findings[0], cost=deep),))
+    )
+    assert "20 ms for every token that comes 16,384 tokens deep in the context" in text
+
+
+def test_a_failed_load_leaves_out_what_nobody_could_look_at():
+    text = shown(FIRING["memory_allocation_failed"]())
+    assert "  ? " not in text
+    assert "unknown hardware" not in text
+
+
+def test_what_because_has_word_for_word_is_not_said_again():
+    subject = judge(FIRING["gpu_layers_set_too_low"]())
+    words = "7.0 requests waited on average while it was watched"
+    seen = Evidence(fact="run.traffic", value=words, reference="7 looks", origin="measured", source="/slots")
+    one = msgspec.structs.replace(subject.findings[0], because=f"one at a time: {words}", evidence=(seen,), explains=())
+    text = shown_text(msgspec.structs.replace(subject, findings=(one,)), width=200)
+    assert "what it does for others (7 looks)  [measured: /slots]" in text
+
+
+def test_a_second_cause_that_saves_nothing_more_says_so():
+    text = shown(with_facts(gpu_case(layers_on_gpu=0), {"runtime.threads": 32, "run.decode_tokens_per_s": 1.0}))
+    assert "nothing more once the first is cured; alone" in text
+
+
+def test_every_measured_phase_has_its_parts():
+    text = shown(with_facts(FIRING["gpu_layers_set_too_low"](), {"run.queue_s": 4.0}))
+    assert "Where 4 s of every request go in the queue: waiting for its turn\n" in text, "one part needs no bar"
+    assert re.search(r"Where the [\d.]+ ms of a token go\n", text)
+
+
+def test_parts_that_hardly_take_time_are_folded():
+    budget = (
+        BudgetPart(phase="decode", part="host memory reads", seconds=0.03, per="token"),
+        *(BudgetPart(phase="decode", part=f"tiny {n}", seconds=1e-4, per="token") for n in range(4)),
+        BudgetPart(phase="decode", part="unexplained", seconds=0.0, per="token"),
+    )
+    subject = msgspec.structs.replace(judge(gpu_case()), budget=budget)
+    assert "4 smaller parts" in shown_text(subject)
+    assert "tiny 3" not in shown_text(subject)
+    assert "tiny 3" in shown_text(subject, everything=True)
+
+
+def test_what_was_ruled_out_is_counted_and_listed_on_demand():
+    assert re.search(r"\nOf the other causes \d+ are ruled out and \d+ could not be judged: --all", shown(gpu_case()))
+    assert "Ruled out\n" in shown(gpu_case(), everything=True)
+
+
+def test_without_a_cause_it_says_what_would_settle_most():
+    text = shown(with_facts(gpu_case(), {"run.decode_tokens_per_s": 60.0}))
+    assert "to judge more of them:" in text
+    assert "ollama" not in text.split("to judge more of them:")[1], "the server is llama.cpp"
+    assert "to judge more of them:" not in shown(gpu_case())
+
+
 def test_missing_facts_say_how_to_get_them():
     case = msgspec.structs.replace(gpu_case(), run=cpu_case().run.__class__())
     assert "Could not tell" in shown(case, everything=True)
-    assert re.search(r"\d+ (?:more )?causes could not be judged: --all", shown(case))
+    assert re.search(r"\d+ could not be judged: --all", shown(case))
     assert "Could not tell" not in shown(case)
 
 
@@ -116,7 +206,7 @@ def test_commands_to_copy_are_not_wrapped():
 def test_suspicions_come_before_the_rest():
     text = shown_text(of_a_text(cannot_tell=(GUESS, SUSPICION)))
     assert re.search(r"Suspected, not proven\n +swapping +it swaps; to find out: run vmstat", text)
-    assert "1 more cause could not be judged from this text: --all" in text
+    assert "1 could not be judged from this text: --all" in text
     assert "queueing" not in text
     everything = shown_text(of_a_text(cannot_tell=(GUESS, SUSPICION)), everything=True)
     assert re.search(r"Could not tell\n +queueing", everything)
@@ -132,7 +222,7 @@ def test_whoever_wrote_a_text_without_facts_is_spared_the_lists():
 def test_a_machine_that_was_looked_at_shows_what_is_open_on_demand():
     live = of_a_text(known=(), ask_next=(), cannot_tell=(GUESS,))
     assert "queueing" in shown_text(live, everything=True)
-    assert "\n1 cause could not be judged: --all" in shown_text(live)
+    assert "and 1 could not be judged: --all" in shown_text(live)
 
 
 def test_contradictions_are_shown_with_what_they_mean():

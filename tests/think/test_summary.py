@@ -1,11 +1,14 @@
 """What to do next is said in words of the runtime at hand, or not at all."""
 
 import msgspec
+from all_firing import FIRING
+from cases import gpu_case
 from told import pasted
 
 from unslow.facts.snapshot import Case
+from unslow.think.first_fix import LONGEST_COMMAND, first_fix
 from unslow.think.judge import judge
-from unslow.think.report import Untold
+from unslow.think.report import BudgetPart, Fix, SubjectReport, Untold
 from unslow.think.summary import summary
 
 ELSEWHERE = Untold(cause="answer_is_mostly_thinking", missing="x", because="", how_to_get="`ollama run MODEL`")
@@ -35,3 +38,61 @@ def test_a_suspicion_comes_before_the_causes_of_the_slow_phase():
 def test_what_a_text_is_asked_for_is_the_advice():
     assert said(measured("Ollama"), ELSEWHERE, advice="`ollama ps`").endswith("To find out: `ollama ps`.")
     assert "To find out" not in said(measured("Ollama"), ELSEWHERE, advice="")
+
+
+def fixed_by(*commands: str, why: str = "a shorter context", **predicted: float) -> str:
+    report = judge(FIRING["context_larger_than_needed"]())
+    fix = Fix(knob="context_length", value=4096, why=why, commands=commands, predicted=predicted)
+    return first_fix(msgspec.structs.replace(report, findings=(with_fix(report, fix),)))
+
+
+def with_fix(report: SubjectReport, fix: Fix):
+    return msgspec.structs.replace(report.findings[0], fixes=(fix,), explains=())
+
+
+def test_the_first_fix_is_a_command_and_what_it_gives():
+    said = fixed_by("-c 4096", "llama-server -c 4096", decode_tokens_per_s=231.9)
+    assert said == "First: a shorter context (`llama-server -c 4096`), then about 232 tokens per second."
+    assert fixed_by("in a chat: /set x") == "First: a shorter context (in a chat `/set x`)."
+    assert fixed_by() == "First: a shorter context."
+
+
+def test_a_command_too_long_for_a_sentence_gives_way_to_its_flag():
+    assert fixed_by("-c 4096", f"llama-server {'-x ' * LONGEST_COMMAND}") == "First: a shorter context (`-c 4096`)."
+    assert fixed_by("by hand: quit it") == "First: a shorter context."
+
+
+def test_a_normal_speed_needs_no_fix():
+    report = judge(FIRING["context_larger_than_needed"]())
+    assert first_fix(msgspec.structs.replace(report, verdict="normal")) == ""
+
+
+def test_a_normal_speed_says_where_a_token_goes():
+    told = judge(gpu_case()).summary
+    assert "of what the memory bandwidth allows. It is faster than most people read. What would move it: a" in told
+    assert "  " not in told
+    launches = BudgetPart(phase="decode", part="kernel launches", seconds=0.004, per="token")
+    reads = BudgetPart(phase="decode", part="device memory reads", seconds=0.001, per="token")
+    expected = msgspec.structs.replace(judge(gpu_case()).expected, ceiling_tokens_per_s=1000.0)
+    report = msgspec.structs.replace(judge(gpu_case()), budget=(launches, reads), expected=expected)
+    told = summary(gpu_case(), report).summary
+    assert "Most of a token goes to kernel launches (80%) and device memory reads (20%)." in told
+    assert "memory with more bandwidth would not" in told
+
+
+def test_the_cause_is_told_with_what_it_leads_to():
+    report = judge(FIRING["other_process_holds_vram"]())
+    assert ", which is why weights spill into system memory. First: " in report.summary
+
+
+def test_where_what_was_found_explains_little_it_says_what_to_look_at():
+    case = FIRING["threads_exceed_cores"]()
+    report = judge(case)
+    (first, *_), rate = report.findings, report.measured["decode_tokens_per_s"]
+    little = msgspec.structs.replace(
+        first, cost=msgspec.structs.replace(first.cost, seconds=0.02 / rate), speedup=1.02, explains=()
+    )
+    said = summary(case, msgspec.structs.replace(report, findings=(little,)), "run it again").summary
+    assert "That explains only" in said
+    assert "Look next: run it again." in said
+    assert "explains only" not in judge(FIRING["gpu_layers_set_too_low"]()).summary

@@ -8,7 +8,7 @@ from doubles import FakeSystem
 from unslow.facts.values import Known, Unknown
 from unslow.look.bench.completions import COMPLETIONS, FEWEST_TOKENS, MOST_TOKENS, complete, decode_rate, measure
 from unslow.look.bench.guest import Plan, Target
-from unslow.look.system import LookError
+from unslow.look.system import Answer, LookError
 from unslow.look.system.door import Line
 
 URL = "http://127.0.0.1:8080"
@@ -31,7 +31,7 @@ def run(stream, files=None, pid=None):
 
 def test_a_warm_up_and_three_completions_each_with_a_prompt_of_its_own():
     result, system = run(answer())
-    bodies = [body for _, body in system.sent]
+    bodies = [body for path, body in system.sent if path.startswith("STREAM")]
     assert len(bodies) == COMPLETIONS + 1
     assert len({b["prompt"].split()[0] for b in bodies}) == len(bodies)
     assert all(b["id_slot"] == 3 and b["ignore_eos"] and not b["cache_prompt"] for b in bodies)
@@ -91,3 +91,69 @@ def test_n_tokens_take_n_minus_one_steps():
 
 def test_cached_tokens_are_told():
     assert completed(cache_n=10).cached_tokens == 10
+
+
+def test_drafts_are_counted_as_the_server_counts_them():
+    result, _ = run(answer(draft_n=80, draft_n_accepted=4))
+    assert [(c.drafted_tokens, c.accepted_tokens) for c in result.completions.need()] == [(80, 4)] * COMPLETIONS
+
+
+class Visited(FakeSystem):
+    """A server on which the slots of others change from look to look as given, and then stay."""
+
+    def look_in_turn(self, *tasks):
+        self.turns = list(tasks)
+        return self
+
+    def ask(self, name, question):
+        if name != "slots of others":
+            return super().ask(name, question)
+        return self.turns.pop(0) if len(self.turns) > 1 else self.turns[0]
+
+
+def visited(*tasks):
+    system = Visited(streams={STREAM: answer()}).look_in_turn(*tasks)
+    return measure(system, Target(URL), Plan(slot=3), lambda *_: None), system
+
+
+def test_an_answer_beside_that_of_somebody_else_is_asked_for_again():
+    quiet, came = {"0": "7"}, {"0": "8"}
+    result, system = visited(quiet, came)
+    asked = [path for path, _ in system.sent if path.startswith("STREAM")]
+    assert len(result.completions.need()) == COMPLETIONS
+    assert len(asked) == 1 + COMPLETIONS + 1
+
+
+def test_a_server_that_is_never_alone_is_judged_by_nothing():
+    result, _ = visited({"0": "7 at work"})
+    assert isinstance(result.decode_tokens_per_s, Unknown)
+    assert "others" in result.decode_tokens_per_s.why
+    assert result.decode_tokens_per_s.absence == "not_found"
+    assert isinstance(result.completions, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("template", "thinking"), [("{{ content }}", 0), ("{% if enable_thinking %}<think>{% endif %}", None), (None, None)]
+)
+def test_a_model_without_a_template_for_it_does_not_think(template, thinking):
+    props = {f"GET {URL}/props": Answer(200, json.dumps({"chat_template": template}).encode())}
+    system = FakeSystem(streams={STREAM: answer()}, http=props)
+    result = measure(system, Target(URL), Plan(slot=3), lambda *_: None)
+    assert result.thinking_tokens.value_or(None) == thinking
+    if thinking is None:
+        assert "chat" in result.thinking_tokens.how_to_get
+
+
+def test_a_grammar_that_fails_past_its_end_may_end_there():
+    class Bound(FakeSystem):
+        def stream(self, url, body, headers=None, timeout_s=0, silence_s=0):
+            self.sent.append((url, body))
+            yield Line(0.1, 'data: {"content": "}"}')
+            if body["ignore_eos"]:
+                yield Line(0.2, 'data: {"error": {"message": "Unexpected empty grammar stack"}}')
+            yield from answer()
+
+    system = Bound()
+    timed = complete(system, Target(URL), Plan(slot=3), "a prompt", 32)
+    assert timed.completion.generated_tokens == 65
+    assert [body["ignore_eos"] for _, body in system.sent] == [True, False]

@@ -8,6 +8,7 @@ from unslow.look.kernel.cpu_time import (
     cpus_between,
     parse_busy_ticks,
     parse_process_time,
+    parse_running_on,
     parse_wait_ns,
     read_cpu_sample,
     read_own_pid,
@@ -35,7 +36,7 @@ def test_without_the_line_for_all_processors_the_look_fails(text):
 
 
 def test_a_process_with_its_name_and_its_time():
-    assert parse_process_time(CAT) == ProcessTime("cat", 15, 94995)
+    assert parse_process_time(CAT) == ProcessTime("cat", 15, 94995, 6543)
     assert parse_process_time(CAT.replace("(cat)", "(a) R 1 (b)")).name == "a) R 1 (b"
 
 
@@ -107,3 +108,30 @@ def test_no_waiting_time_is_a_look_error():
         read_run_delay(FakeSystem(folders={"/proc/5/task": ["5"]}), 5)
     assert parse_wait_ns("12") is None
     assert parse_wait_ns("12 x 3") is None
+
+
+def test_what_the_server_started_is_its_own():
+    before = sample(0.0, 0, p10=("vllm", 0, 1, 1), p11=("VLLM::EngineCore", 0, 2, 10), p12=("worker", 0, 3, 11))
+    after = sample(1.0, 250, p10=("vllm", 50, 1, 1), p11=("VLLM::EngineCore", 100, 2, 10), p12=("worker", 40, 3, 11),
+                   p20=("make", 60, 0, 1))  # fmt: skip
+    use = cpus_between(before, after, [10])
+    assert use.excluded_cpus == 1.9
+    assert [process.pid for process in use.busiest] == []
+    assert use.busy_cpus == pytest.approx(0.6)
+
+
+def test_a_ring_of_parents_ends():
+    ring = sample(1.0, 100, p10=("a", 50, 1, 11), p11=("b", 50, 1, 10))
+    assert cpus_between(ring, ring, [10]).busiest == []
+
+
+RUNNING = (
+    "32152 (cat) R 32074 32074 23968 0 -1 4194304 102 0 0 0 0 0 0 0 20 0 1 0 5785348 3133440 414 18446744073709551615 "
+    "94148565348352 94148565368233 140721520468432 0 0 0 0 0 0 0 0 0 17 5 0 0 0 0 0 94148565384240 94148565385856\n"
+)
+
+
+def test_the_processor_of_a_thread_that_runs():
+    assert parse_running_on(RUNNING) == 5
+    assert parse_running_on(RUNNING.replace(") R ", ") S ")) is None
+    assert parse_running_on("1 (x) R 1 2") is None

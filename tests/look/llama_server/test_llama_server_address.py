@@ -12,7 +12,7 @@ from unslow.look.listeners import read_listeners
 from unslow.look.llama_server.address import front_of, url_of
 from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.llama_server.process import found_server
-from unslow.look.llama_server.router_log import lines_of
+from unslow.look.llama_server.router_log import lines_of, parse_loads
 from unslow.look.processes import read_process
 from unslow.look.system.recorded import RecordedSystem, Recorder
 
@@ -109,3 +109,12 @@ def test_a_recording_holds_no_key_and_no_connection(tmp_path):
     again = RecordedSystem(tmp_path)
     assert [listener.port for listener in read_listeners(again)] == [8080]
     assert again.ask("secret /srv/keys", lambda: "") == "masked"
+
+
+def test_every_server_that_a_router_started_is_a_load():
+    line = "0.00.049.131 I srv load: spawning server instance with name={} on port 60197"
+    text = "\n".join([line.format("small"), "[60197] " + line.format("not its own"), line.format("large")])
+    loads = parse_loads(text, "server.log")
+    assert [load.model.value for load in loads] == ["small", "large"]
+    assert loads[1].source == "server.log:3"
+    assert len(parse_loads("\n".join([line.format("a")] * 5000), "server.log")) == 1000

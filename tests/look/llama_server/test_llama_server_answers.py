@@ -132,3 +132,13 @@ def test_a_body_that_is_not_json(body):
     answers = read_answers(server(**{path: Answer(200, body) for path in PATHS[1:4]}), URL)
     assert isinstance(answers.props, Unknown)
     assert isinstance(answers.slots, Unknown)
+
+
+def test_a_key_that_is_refused_is_told_from_one_that_is_wanted():
+    url = "http://127.0.0.1:8080"
+    locked = {f"GET {url}{path}": Answer(401, b"{}") for path in ("/props", "/v1/models", "/slots", "/metrics")}
+    system = FakeSystem(http=locked | {f"GET {url}/health": Answer(200, b"{}")})
+    assert "wants an API key" in read_answers(system, url).slots.why
+    refused = read_answers(system, url, "wrong").slots
+    assert "refuses the key" in refused.why
+    assert "--api-key" in refused.how_to_get

@@ -145,3 +145,20 @@ def test_a_subject_can_be_written_down():
     snapshot = Snapshot(unslow_version="0", subjects=(subject_of(machine()),))
     assert parse_snapshot(dump_snapshot(snapshot)) == snapshot
     assert json.loads(dump_snapshot(snapshot))["subjects"]
+
+
+# what llama-server prints by default while it loads 803 MB from a disk that gives 25 MB/s
+SLOW_LOAD = """\
+0.00.003.204 I srv  llama_server: initializing ...
+0.00.004.462 I srv    load_model: loading model '/srv/models/llama8b.gguf'
+0.32.017.748 I cmn          init: llama threadpool init, n_threads = 2
+0.33.061.221 I srv  llama_server: model loaded
+0.33.061.595 I srv  llama_server: listening on http://127.0.0.1:8080
+"""
+
+
+def test_how_long_the_load_took_by_the_clock_of_the_log():
+    load_s = subject_of(machine(**{"/logs/out": SLOW_LOAD})).run.load_s
+    assert load_s.need() == pytest.approx(33.057, abs=0.001)
+    assert load_s.source == "out:4"
+    assert isinstance(subject_of(machine(**{"/logs/out": LookError("permission denied")})).run.load_s, Unknown)

@@ -236,9 +236,16 @@ def test_every_fact_of_a_full_gpu():
 )
 def test_a_call_that_fails_costs_only_its_own_fact(call: str, error: Exception, absence: Absence):
     gpu = full_gpu(FakeNvml(broken=(call,), error=error))
-    assert known(full_gpu(FakeNvml())) - known(gpu) == LOST[call]
-    for name in LOST[call] - {"vram_reserved_bytes"}:
+    told = {"nvlinks_active"} if isinstance(error, NVMLError_NotSupported) else set()  # such a card has no link
+    assert known(full_gpu(FakeNvml())) - known(gpu) == LOST[call] - told
+    for name in LOST[call] - {"vram_reserved_bytes"} - told:
         assert getattr(gpu, name).absence is absence
+
+
+def test_a_card_without_the_connector_has_no_link():
+    refused = NVMLError_NotSupported("Not Supported")
+    gpu = full_gpu(FakeNvml(broken=("nvmlDeviceGetNvLinkState(0)",), error=refused))
+    assert gpu.nvlinks_active.value == 0
 
 
 def test_an_old_driver_without_the_new_calls_still_tells_the_same():

@@ -1,6 +1,7 @@
 from contextlib import ExitStack
 from math import isnan
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from recorded_nvml import RecordedNvml, rows_of
@@ -116,3 +117,31 @@ def test_each_driver_counts_its_own_and_all_get_different_numbers():
     names = {column for reading in readings for column in reading.flat_columns}
     assert {"gpu0_busy", "gpu1_busy", "gpu2_busy"} <= names
     assert not [name for name in names if name.startswith("gpu3")]
+
+
+class CountingNvml(RecordedNvml):
+    """A driver that counts the work of each process: ours has number 7, a stranger 8."""
+
+    def nvmlDeviceGetProcessUtilization(self, gpu: int, since_us: int) -> list[SimpleNamespace]:  # noqa: N802
+        when = since_us + 1_000_000
+        return [SimpleNamespace(pid=pid, timeStamp=when, smUtil=percent) for pid, percent in ((7, 58), (8, 41))]
+
+
+def test_the_work_of_others_is_read_only_where_our_own_processes_are_known():
+    live = LiveFake()
+    columns = [c for r in source.readings_of(CountingNvml(ROW), ExitStack()) for c in r.columns]
+    assert "others_busy" not in columns
+    reader = Reader(
+        "gpu0", list(source.readings_of(CountingNvml(ROW), ExitStack(), [7])), live.clock, live.clock, 0.1, 0.01
+    )
+    assert read(reader, live, 10)["gpu0_others_busy"] == 0.41
+
+
+def test_a_library_that_does_not_know_the_question_costs_only_this_figure():
+    live = LiveFake()
+    reader = Reader(
+        "gpu0", list(source.readings_of(RecordedNvml(ROW), ExitStack(), [7])), live.clock, live.clock, 0.1, 0.01
+    )
+    seen = read(reader, live, 10)
+    assert "gpu0_others_busy" not in seen
+    assert seen["gpu0_busy"] == float(ROW["utilization.gpu"]) / 100

@@ -103,3 +103,81 @@ def test_an_answer_of_the_wrong_kind_is_a_failed_look(tmp_path):
         replay.list_dir("/proc")
     with pytest.raises(LookError, match="does not fit"):
         replay.read_bytes("/x")
+
+
+def test_what_comes_again_is_written_once(tmp_path):
+    recorder = Recorder(FakeSystem(files={"/proc/7/stat": "7 (x) " + "0 " * 200}), tmp_path)
+    first = [recorder.read_bytes("/proc/7/stat") for _ in range(50)]
+    recorder.close()
+    assert (tmp_path / INDEX).stat().st_size < 4000
+    replay = RecordedSystem(tmp_path)
+    assert [replay.read_bytes("/proc/7/stat") for _ in range(50)] == first
+
+
+def test_a_stream_is_kept_small_and_comes_back_whole(tmp_path):
+    lines = [Line(n / 97, f'data: {{"content": "word {n}", "stop": false}}') for n in range(500)]
+    recorder = Recorder(FakeSystem(streams={"http://x/c": lines}), tmp_path)
+    heard = list(recorder.stream("http://x/c", {}))
+    recorder.close()
+    assert list(RecordedSystem(tmp_path).stream("http://x/c", {})) == heard
+    assert (tmp_path / INDEX).stat().st_size < sum(len(line.text) for line in lines) / 3
+
+
+def test_a_stream_that_breaks_off_comes_back_as_far_as_it_came(tmp_path):
+    class Breaking(FakeSystem):
+        def stream(self, url, body, headers=None, timeout_s=0, silence_s=0):
+            yield Line(0.5, "data: 1")
+            raise LookError("broke off")
+
+    recorder = Recorder(Breaking(), tmp_path)
+    with pytest.raises(LookError):
+        list(recorder.stream("http://x/c", {}))
+    recorder.close()
+    replay, heard = RecordedSystem(tmp_path).stream("http://x/c", {}), []
+    with pytest.raises(LookError, match="broke off"):
+        heard.extend(replay)
+    assert next(RecordedSystem(tmp_path).stream("http://x/c", {})) == Line(0.5, "data: 1")
+
+
+def test_a_stream_that_nobody_hears_to_its_end_is_kept_so_far(tmp_path):
+    recorder = Recorder(world(), tmp_path)
+    stream = recorder.stream("http://127.0.0.1:1/completion", {})
+    next(stream)
+    stream.close()
+    recorder.close()
+    assert list(RecordedSystem(tmp_path).stream("http://127.0.0.1:1/completion", {})) == [Line(0.1, "data: 1")]
+
+
+@pytest.mark.parametrize("answer", ['"no base64!"', '"aGVsbG8="', "7", "[[1, 2, 3]]"])
+def test_a_damaged_stream_is_a_failed_look(tmp_path, answer):
+    (tmp_path / INDEX).write_text(f'{{"question":"stream http://x/c","answer":{answer}}}\n')
+    with pytest.raises(LookError, match="does not fit"):
+        list(RecordedSystem(tmp_path).stream("http://x/c", {}))
+
+
+def test_who_looks_at_the_clock_more_often_still_sees_the_time_that_passed(tmp_path):
+    recorder = Recorder(world(), tmp_path)
+    times = []
+    for _ in range(3):
+        recorder.read_bytes("/proc/stat")
+        times.append(recorder.clock())
+    recorder.close()
+    replay, again = RecordedSystem(tmp_path), []
+    for _ in range(3):
+        replay.read_bytes("/proc/stat")
+        again.append(replay.clock())
+        replay.clock()  # which the one who recorded did not do
+    assert again == times
+
+
+def test_a_key_of_the_user_is_not_recorded(tmp_path):
+    key = "sk-canary-5f3a9c17"
+    door = FakeSystem(
+        http={"GET http://x/props": Answer(200, key.encode())}, streams={"http://x/c": [Line(0.1, f"data: {key}")]}
+    )
+    recorder = Recorder(door, tmp_path, [key])
+    recorder.request("GET", "http://x/props")
+    list(recorder.stream("http://x/c", {}))
+    recorder.close()
+    assert key not in (tmp_path / INDEX).read_text()
+    assert key not in str(list(RecordedSystem(tmp_path).stream("http://x/c", {})))

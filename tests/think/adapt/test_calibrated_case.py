@@ -11,7 +11,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.think.calibrate import demand_of, mark_of
 from unslow.think.physics.calibration import calibrated_decode
-from unslow.think.predict import Prediction, predict
+from unslow.think.predict import Prediction, predict, predict_prefill
 
 RECORDED = Path(__file__).parents[1] / "calibrate" / "recorded_xeon.json"
 
@@ -101,3 +101,21 @@ def test_the_scale_of_another_time_or_device_is_not_used() -> None:
     plain = predicted(gpu_case())
     assert predicted(scaled(gpu_case(), taken_at="long ago")) == plain
     assert predicted(scaled(gpu_case(), backend="cpu")) == plain
+
+
+def test_a_prompt_is_read_at_the_rates_of_the_machine_too() -> None:
+    case = with_tensors(cpu_case())
+    found = predict_prefill(with_calibration(case, recorded(case)))
+    assert isinstance(found, Prediction)
+    assert found.basis == "calibrated"
+    assert sum(part.seconds for part in found.parts) == pytest.approx(found.seconds.mid)
+    plain = predict_prefill(case)
+    assert isinstance(plain, Prediction)
+    assert plain.basis == "catalog"
+
+
+def test_sorting_comes_on_top_of_what_was_measured() -> None:
+    case = with_tensors(cpu_case())
+    known = with_calibration(case, recorded(case))
+    sorted_too = with_facts(known, {"runtime.top_k": 0})
+    assert predicted(sorted_too).seconds.mid - predicted(known).seconds.mid == pytest.approx(128_256 * 6e-8)

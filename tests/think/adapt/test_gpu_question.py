@@ -14,14 +14,15 @@ from unslow.think.adapt.gpu_question import gpu_device
 from unslow.think.adapt.placement import read_placement
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.work import depth_of
-from unslow.think.physics.decode import Device
+from unslow.think.physics.decode import Side
 from unslow.think.physics.placement import Placement
 from unslow.think.predict import measured_rate
 
-HEALTHY = sorted((Path(__file__).parents[2] / "machines").glob("*_healthy*"))
+MACHINES = Path(__file__).parents[2] / "machines"
+HEALTHY = sorted(p for p in MACHINES.glob("*_healthy*") if "cpu" not in p.name and "users" not in p.name)
 
 
-def device(case: Case, depth: float | None = None) -> Device:
+def device(case: Case, depth: float | None = None) -> Side:
     shape = read_shape(case)
     found = gpu_device(case, shape, read_placement(case, shape), depth_of(case) if depth is None else depth)
     assert found is not None

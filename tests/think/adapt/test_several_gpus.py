@@ -6,8 +6,8 @@ from several_gpus import two_gpus
 from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import not_found
-from unslow.think.adapt.several_gpus import has_fast_links, shares, splits_tensors
+from unslow.facts.values import not_found, not_supported
+from unslow.think.adapt.several_gpus import filled, has_fast_links, shares, split_anew, splits_tensors
 
 
 def test_what_each_holds():
@@ -31,3 +31,16 @@ def test_links_by_the_driver_else_by_the_catalogue():
     assert has_fast_links(with_facts(two_gpus(), unasked)) is False
     assert has_fast_links(with_facts(two_gpus(names=("NVIDIA A100-SXM4-80GB",) * 2), unasked)) is None
     assert has_fast_links(Case()) is None
+
+
+def test_a_card_without_the_connector():
+    refused = {f"machine.gpus.{i}.nvlinks_active": not_supported("Not Supported") for i in (0, 1)}
+    assert has_fast_links(with_facts(two_gpus(names=("an unlisted card",) * 2), refused)) is False
+
+
+def test_the_fastest_filled_first():
+    case = two_gpus(names=("NVIDIA GeForce RTX 3060", "NVIDIA GeForce RTX 4090"), held=(3.0, 1.0), free=(5.0, 2.5))
+    assert [p.model_bytes / GIB for p in filled(shares(case))] == [1.0, 3.0]
+    assert {b.device: b.bytes / GIB for b in split_anew(case)} == {"CUDA0": 1.0, "CUDA1": 3.0}
+    roomy = two_gpus(names=("NVIDIA GeForce RTX 3060", "NVIDIA GeForce RTX 4090"), held=(3.0, 1.0))
+    assert [b.device for b in split_anew(roomy)] == ["CUDA1"]

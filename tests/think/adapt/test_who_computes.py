@@ -9,7 +9,7 @@ from unslow.facts.account import Topic
 from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.think.adapt.who_computes import cpu_computes, gpus_computing
+from unslow.think.adapt.who_computes import cpu_computes, gpus_computing, uses_no_gpu
 
 
 def test_by_layers_by_share_and_by_machine():
@@ -39,3 +39,11 @@ def test_gpus_that_hold_a_part():
     assert gpus_computing(two_gpus()) == 2
     assert gpus_computing(gpu_case()) == 1
     assert gpus_computing(cpu_case()) == 0
+
+
+def test_no_gpu_computes_only_where_that_is_sure():
+    assert uses_no_gpu(cpu_case())
+    assert not uses_no_gpu(gpu_case())
+    assert not uses_no_gpu(Case())
+    assert uses_no_gpu(with_facts(Case(), {"runtime.environment": {"HIP_VISIBLE_DEVICES": "-1"}}))
+    assert not uses_no_gpu(with_facts(gpu_case(), {"runtime.environment": {"CUDA_VISIBLE_DEVICES": ""}}))

@@ -18,9 +18,10 @@ def test_the_speed_is_right_and_the_wait_is_not():
     assert report.verdict == "slow"
     assert report.findings[0].cause == NAME
     assert report.findings[0].speedup == 16
+    assert report.findings[0].cost.per == "request"
 
 
-def test_a_little_thought_before_a_long_answer():
+def test_near_miss_a_little_thought_before_a_long_answer():
     assert isinstance(ask(NAME, fires(thinking=300, answer=900)), Absent)
     assert isinstance(ask(NAME, fires(thinking=60, answer=5)), Absent)
 

@@ -1,10 +1,12 @@
+import pytest
 from answers import ask
 from cases import gpu_case, r, with_facts
 from under_load import saying, tried
 
 from unslow.facts.account import Topic
-from unslow.facts.run import Completion
+from unslow.facts.run import Completion, Route
 from unslow.facts.snapshot import Case
+from unslow.facts.values import measured
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -22,7 +24,7 @@ def test_a_client_that_shows_a_sixth_of_the_speed():
     assert report.findings[0].speedup == 6.5
 
 
-def test_a_client_that_keeps_up():
+def test_near_miss_a_client_that_keeps_up():
     assert isinstance(ask(NAME, fires(client=125.0)), Absent)
 
 
@@ -67,3 +69,27 @@ def test_slow_since_the_client_was_updated_is_a_suspicion():
     both = tried(1.5, 30.0, Topic.CLIENT, Topic.VERSION)
     assert isinstance(ask(NAME, both), CannotTell)
     assert isinstance(ask(NAME, Case()), CannotTell)
+
+
+def routes(name_s: float | None, number_s: float | None = 0.002):
+    ways = (Route(host="localhost", seconds=name_s), Route(host="127.0.0.1", seconds=number_s), Route(host="::1"))
+    return with_facts(fires(client=125.0), {"run.routes": measured(ways, "the fastest of three")})
+
+
+def test_a_name_that_takes_longer_than_its_number():
+    answer = ask(NAME, routes(2.03))
+    assert isinstance(answer, Found)
+    assert answer.lost.seconds == pytest.approx(2.028)
+    assert "localhost" in answer.because
+
+
+def test_near_miss_a_name_that_is_looked_up_at_once():
+    assert isinstance(ask(NAME, routes(0.004)), Absent)
+    assert isinstance(ask(NAME, routes(None)), Absent)
+    assert isinstance(ask(NAME, routes(2.0, None)), Absent)
+
+
+def test_a_slow_proxy_is_priced_for_the_answer_that_was_measured():
+    run = Completion(prompt_tokens=30, generated_tokens=130, prefill_s=0.02, decode_s=1.0, client_first_token_s=0.03)
+    answer = ask(NAME, with_facts(fires(client=26.0), {"run.completions": r((run,))}))
+    assert answer.lost.seconds == pytest.approx(4.0)

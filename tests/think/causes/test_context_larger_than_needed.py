@@ -28,7 +28,7 @@ def test_the_root_even_where_a_stranger_holds_memory():
     assert "other_process_holds_vram" in report.findings[0].explains
 
 
-def test_not_where_the_cache_fits():
+def test_near_miss_the_cache_fits():
     answer = ask(NAME, gpu_case(context=32768))
     assert isinstance(answer, Absent)
 
@@ -68,3 +68,12 @@ def test_not_where_the_weights_alone_are_too_large_or_all_of_it_fits():
 def test_the_cache_is_taken_off_the_sum_where_the_file_is_unknown():
     sums = OLLAMA | {"asked_bytes": 100 * GIB, "kv_bytes": 20 * GIB}
     assert isinstance(ask(NAME, pasted(runtime=sums)), Found)
+
+
+def test_a_layer_more_is_no_cause_beside_a_model_that_is_too_large():
+    """The weights lack gigabytes, and half of the context is one layer's worth of them."""
+    case = with_facts(gpu_case(layers_on_gpu=18, free_gib=4.2, context=8192), {"runtime.longest_sequence": 500})
+    answer = ask(NAME, case)
+    assert isinstance(answer, Absent)
+    assert "only" in answer.because
+    assert judge(case).findings[0].cause == "weights_spill_to_ram"

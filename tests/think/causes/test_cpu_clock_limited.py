@@ -1,8 +1,10 @@
 from answers import ask
 from cases import cpu_case, gpu_case, with_facts
+from made_up_telemetry import sampled, stat
 from under_load import saying, tried
 
 from unslow.facts.account import Topic
+from unslow.facts.values import estimated
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -55,7 +57,7 @@ def test_a_governor_alone_is_a_suspicion():
     assert answer.suspected
 
 
-def test_not_where_the_gpu_computes_everything():
+def test_near_miss_the_gpu_computes_everything():
     case = saying(Topic.CPU_CLOCK_LOW, "the CPU clock is 400 MHz", slow="decode", case=gpu_case())
     assert isinstance(ask(NAME, case), Absent)
 
@@ -63,3 +65,34 @@ def test_not_where_the_gpu_computes_everything():
 def test_not_at_the_speed_that_is_expected():
     assert isinstance(ask(NAME, with_facts(fires(), {"run.decode_tokens_per_s": 3.3})), Absent)
     assert isinstance(ask(NAME, with_facts(fires(), {"machine.cpu.frequency_hz": 3e9})), Absent)
+
+
+def under_load(clock_hz: float, busy: float = 2.0):
+    case = with_facts(cpu_case(), {"machine.cpu.frequency_max_hz": 3.6e9, "run.decode_tokens_per_s": 0.2})
+    return with_facts(case, {"run.telemetry": sampled(cpu_clock_hz=stat(clock_hz), busy_cpus=stat(busy))})
+
+
+def test_the_clock_that_was_sampled_while_it_generated_decides():
+    answer = ask(NAME, under_load(8e8))
+    assert isinstance(answer, Found)
+    assert "0.8 of 3.6 GHz" in answer.because
+    assert isinstance(ask(NAME, under_load(3.2e9)), Absent)
+
+
+def test_near_miss_one_core_that_slept_while_others_worked():
+    assert not isinstance(ask(NAME, under_load(8e8, busy=0.3)), Found)
+
+
+def test_near_miss_the_nominal_clock_of_a_virtual_machine():
+    nominal = with_facts(fires(), {"machine.cpu.frequency_hz": estimated(4e8, "/proc/cpuinfo")})
+    answer = ask(NAME, nominal)
+    assert isinstance(answer, CannotTell)
+
+
+def test_near_miss_the_gpu_has_most_to_do():
+    clock = {n: getattr(fires().machine.cpu, n) for n in ("frequency_hz", "frequency_max_hz")}
+    case = with_facts(gpu_case(layers_on_gpu=32), {f"machine.cpu.{n}": fact for n, fact in clock.items()})
+    wide = {"machine.cpu.physical_cores": 16, "machine.cpu.logical_cpus": 16, "runtime.threads": 16}
+    case = with_facts(case, wide | {"machine.memory.read_bytes_per_s": 200e9, "machine.load.busy_cpus": 16.0})
+    case = with_facts(case, {"run.decode_tokens_per_s": 20.0})
+    assert not isinstance(ask(NAME, case), Found)

@@ -28,11 +28,11 @@ def test_a_tiny_model_on_an_idle_gpu():
     assert {f.knob for f in finding.fixes} == {"parallel", "speculative"}
 
 
-def test_a_big_model_near_its_bandwidth():
+def test_near_miss_a_big_model_near_its_bandwidth():
     assert isinstance(ask(NAME, with_facts(at_work(60.0, busy=0.2), {"run.own_cpus": 1.0})), Absent)
 
 
-def test_a_busy_gpu_or_an_idle_host():
+def test_near_miss_a_busy_gpu_or_an_idle_host():
     assert isinstance(ask(NAME, fires(busy=0.9)), Absent)
     assert isinstance(ask(NAME, fires(own=0.1)), Absent)
 

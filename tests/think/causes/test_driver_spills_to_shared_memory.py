@@ -1,10 +1,12 @@
 from answers import ask
-from cases import gpu_case, with_facts
+from cases import gpu_case, r, with_facts, without
+from seen_live import watched
 from told import pasted, says
 
 from unslow.facts.account import Topic
-from unslow.facts.units import GIB
-from unslow.think.causes._cause import Absent, CannotTell
+from unslow.facts.machine import GpuProcess
+from unslow.facts.units import GIB, MIB
+from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
 NAME = "driver_spills_to_shared_memory"
@@ -32,7 +34,7 @@ def test_a_few_hundred_mib_are_a_desktop():
     assert isinstance(ask(NAME, with_facts(fires(), {"machine.gpus.0.shared_used_bytes": GIB // 2})), Absent)
 
 
-def test_layers_on_the_cpu_are_the_runtimes_own_doing():
+def test_near_miss_layers_on_the_cpu_by_the_runtimes_own_doing():
     case = with_facts(gpu_case(21, 5.0), {"machine.gpus.0.shared_used_bytes": 6 * GIB})
     assert isinstance(ask(NAME, case), Absent)
 
@@ -50,3 +52,46 @@ def test_a_figure_that_any_desktop_shows_is_none():
     for text in ("Shared GPU memory 0.3/15.9 GB", "shared GPU memory usage 200 MB"):
         little = says(Topic.SHARED_MEMORY_USED, text)
         assert isinstance(ask(NAME, pasted(little, gpus=["RTX 3090"], system="Windows 11")), CannotTell)
+
+
+def fetching(bytes_per_s: float):
+    slow = {"run.decode_tokens_per_s": 9.0, "machine.gpus.0.vram_free_bytes": 100 * MIB}
+    return watched(with_facts(gpu_case(), slow), gpu={"pcie_receive_bytes_per_s": bytes_per_s})
+
+
+def test_what_crosses_the_link_for_each_token():
+    answer = ask(NAME, fetching(9e9))
+    assert isinstance(answer, Found)
+    assert "954 MiB cross PCIe for each token" in answer.because
+
+
+def test_a_link_at_rest_and_a_full_gpu_leave_it_open():
+    assert isinstance(ask(NAME, fetching(2e6)), CannotTell)
+
+
+def test_memory_of_its_own_that_is_free():
+    assert isinstance(ask(NAME, without(fires(), "machine.gpus.0.shared_used_bytes")), Absent)
+
+
+def test_a_driver_that_lends_nothing():
+    full = with_facts(gpu_case(), {"machine.gpus.0.vram_free_bytes": 100 * MIB})
+    linux = {"machine.system.kernel": "6.8.0-45-generic", "runtime.environment": {}}
+    assert isinstance(ask(NAME, with_facts(full, linux)), Absent)
+    movable = linux | {"runtime.environment": {"GGML_CUDA_ENABLE_UNIFIED_MEMORY": "1"}}
+    assert isinstance(ask(NAME, with_facts(full, movable)), CannotTell)
+    wsl = linux | {"machine.system.kernel": "5.15.153.1-microsoft-standard-WSL2"}
+    assert isinstance(ask(NAME, with_facts(full, wsl)), CannotTell)
+
+
+def test_a_stranger_is_the_root_where_memory_may_move():
+    own = GpuProcess(pid=10, name=r("llama-server"), vram_bytes=r(3 * GIB))
+    other = GpuProcess(pid=77, name=r("blender"), vram_bytes=r(18 * GIB))
+    moved = {
+        "runtime.environment": {"GGML_CUDA_ENABLE_UNIFIED_MEMORY": "1"},
+        "machine.gpus.0.processes": [own, other],
+        "run.decode_tokens_per_s": 9.0,
+    }
+    report = judge(with_facts(gpu_case(33, free_gib=4.0), moved))
+    assert report.findings[0].cause == "other_process_holds_vram"
+    assert NAME in report.findings[0].explains
+    assert isinstance(ask(NAME, with_facts(gpu_case(33, free_gib=20.0), moved)), Absent)

@@ -31,7 +31,7 @@ def test_an_experiment_gives_the_price():
     assert finding.speedup == 3
 
 
-def test_at_full_speed_or_with_many_requests_it_does_no_harm():
+def test_near_miss_at_full_speed_or_with_many_requests():
     assert isinstance(ask(NAME, with_facts(fires(), {"run.decode_tokens_per_s": 130.0})), Absent)
     assert isinstance(ask(NAME, with_facts(fires(), {"runtime.running_requests": 64})), Absent)
     assert isinstance(ask(NAME, with_facts(fires(), {"runtime.eager": False})), Absent)
@@ -45,3 +45,11 @@ def test_without_a_speed_it_is_a_suspicion():
     answer = ask(NAME, without(fires(), "run.decode_tokens_per_s"))
     assert isinstance(answer, CannotTell)
     assert isinstance(ask(NAME, fires()), Found)
+
+
+def test_llama_cpp_is_told_by_a_variable():
+    off = with_facts(gpu_case(), {"runtime.environment": {"GGML_CUDA_DISABLE_GRAPHS": "1"}})
+    slow = with_facts(off, {"run.decode_tokens_per_s": 30.0})
+    assert judge(slow).findings[0].cause == NAME
+    assert judge(slow).findings[0].cost is not None
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.environment": {}})), Absent)

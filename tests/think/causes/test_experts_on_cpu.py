@@ -1,8 +1,11 @@
 from answers import ask
-from cases import gpu_case, with_facts
+from cases import gpu_case, r, with_facts
 from firing import experts_away
 from told import pasted
 
+from unslow.facts.machine import GpuProcess
+from unslow.facts.units import GIB
+from unslow.facts.values import not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -28,7 +31,7 @@ def test_not_where_the_card_is_full():
     assert isinstance(ask(NAME, with_facts(experts_away(), {"runtime.devices.0.free_bytes": 2 * 1024**3})), Absent)
 
 
-def test_a_dense_model_has_no_experts():
+def test_near_miss_a_dense_spill():
     assert isinstance(ask(NAME, with_facts(experts_away(), {"model.experts": 0})), Absent)
     assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.tensor_overrides": []})), Absent)
 
@@ -54,3 +57,18 @@ def test_all_experts_sent_away_on_a_card_that_is_only_named():
     model = {"name": "Qwen3-30B-A3B", "experts": 128, "weights_bytes": 17 * 1024**3, "layers": 48, "width": 2048}
     assert isinstance(ask(NAME, pasted(gpus=["RTX 4090"], runtime=sent, model=model)), Found)
     assert isinstance(ask(NAME, pasted(gpus=["RTX 4060"], runtime=sent, model=model)), CannotTell)
+
+
+def test_an_override_of_the_output_sends_no_expert_away():
+    output = with_facts(experts_away(), {"runtime.tensor_overrides": ["output.weight=CPU"]})
+    assert not isinstance(ask(NAME, output), Found)
+
+
+def test_a_mixture_that_lies_on_the_gpu_by_what_the_process_holds():
+    """At its default verbosity llama.cpp counts no layers and prints no buffers."""
+    whole = {f"runtime.{name}": not_found("hidden") for name in ("gpu_layers", "layers", "buffers")}
+    own = GpuProcess(pid=10, name=r("llama-server"), vram_bytes=r(7 * GIB))
+    mixture = {"model.experts": 8, "runtime.tensor_overrides": [], "machine.gpus.0.processes": [own]}
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {**whole, **mixture})), Absent)
+    unlisted = {"machine.gpus.0.processes": not_found("no list")}
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {**whole, **mixture, **unlisted})), CannotTell)

@@ -21,7 +21,7 @@ def test_five_of_twenty_four_gib_split_over_two():
     assert ask(NAME, fires()).remedies[0].change.value == "none"
 
 
-def test_a_model_that_needs_both():
+def test_near_miss_a_model_that_needs_both():
     assert isinstance(ask(NAME, two_gpus(held=(20.0, 20.0), **{"runtime.tensor_parallel": 2})), Absent)
 
 
@@ -40,3 +40,9 @@ def test_a_trial_on_one_gpu():
     assert answer.speedup == 31.0 / 20.0
     assert isinstance(ask(NAME, tried(30.0, 31.0, Topic.GPU_COUNT)), Absent)
     assert isinstance(ask(NAME, tried(20.0, 31.0, Topic.GPU_COUNT)), CannotTell)
+
+
+def test_it_is_the_root_of_what_the_links_cost():
+    report = judge(two_gpus(**{"runtime.split_mode": "row", "run.decode_tokens_per_s": 20.0}))
+    assert [f.cause for f in report.findings] == [NAME, "multi_gpu_link_bound"]
+    assert report.findings[0].cost.seconds > 0

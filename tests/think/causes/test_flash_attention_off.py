@@ -1,10 +1,11 @@
 from answers import ask
 from cases import gpu_case, with_facts
+from seen_live import at_depths
 from told import compares, pasted
 
 from unslow.facts.account import Topic
 from unslow.facts.runtime import Buffer
-from unslow.facts.units import GIB, MIB
+from unslow.facts.units import GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -35,11 +36,23 @@ def test_a_compute_buffer_of_gigabytes_beside_a_spill():
     assert isinstance(ask(NAME, case), Found)
 
 
-def test_at_short_depth_it_hardly_matters():
-    buffers = [
-        Buffer(device="CUDA0", kind="compute", bytes=300 * MIB, on_gpu=True),
-        Buffer(device="CUDA0", kind="model", bytes=4400 * MIB, on_gpu=True),
-    ]
-    case = with_facts(gpu_case(), {"runtime.flash_attention": False, "runtime.buffers": buffers})
-    assert isinstance(ask(NAME, case), Absent)
-    assert judge(case).verdict == "normal"
+def off(*speeds):
+    live = with_facts(gpu_case(), {"runtime.flash_attention": False})
+    return at_depths(live, *speeds) if speeds else live
+
+
+def test_a_slope_that_it_would_flatten():
+    answer = ask(NAME, off((100, 130.0), (7000, 60.0)))
+    assert isinstance(answer, Found)
+    assert answer.speedup > 1.5
+
+
+def test_near_miss_off_and_as_fast_at_depth():
+    assert isinstance(ask(NAME, off((100, 130.0), (7000, 122.0))), Absent)
+
+
+def test_off_at_short_depth_asks_for_the_speed_at_depth_and_is_no_finding():
+    answer = ask(NAME, off())
+    assert isinstance(answer, CannotTell)
+    assert answer.missing == "run.depths"
+    assert judge(off()).verdict == "normal"

@@ -3,8 +3,10 @@ from cases import cpu_case, gpu_case, with_facts
 from told import pasted, says
 
 from unslow.facts.account import Topic
+from unslow.facts.run import LongPrompt
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
+from unslow.think.predict import predict_prefill
 
 NAME = "generic_cpu_build"
 MODERN = {"machine.cpu.instruction_sets": ["sse4_2", "avx", "avx2", "fma", "f16c", "avx512f"]}
@@ -29,7 +31,7 @@ def test_a_debug_build():
     assert isinstance(ask(NAME, with_facts(cpu_case(), {"runtime.build_type": "Debug"})), Found)
 
 
-def test_beside_a_gpu_that_has_all_layers_it_does_not_matter():
+def test_near_miss_all_layers_are_on_the_gpu():
     assert isinstance(ask(NAME, with_facts(gpu_case(), MODERN | {"runtime.build_features": []})), Absent)
 
 
@@ -48,3 +50,22 @@ def test_the_name_of_a_cpu_tells_what_it_has():
     case = with_facts(pasted(), {"runtime.build_features": ["SSE3"], "machine.cpu.model": "Ryzen 9 7950X"})
     assert isinstance(ask(NAME, case), Found)
     assert isinstance(ask(NAME, with_facts(case, {"machine.cpu.model": "Core i7-3770"})), CannotTell)
+
+
+def reading(tokens_per_s: float):
+    """A server that hides what its build uses, and a prompt that it read."""
+    prompt = LongPrompt(tokens=1024, seconds=1024 / tokens_per_s)
+    return with_facts(cpu_case(), {"run.long_prompt": prompt})
+
+
+def test_a_prompt_tells_where_the_log_hides_the_build():
+    expected = predict_prefill(reading(10.0)).tokens_per_s
+    assert isinstance(ask(NAME, reading(expected.mid)), Absent)
+    slow = ask(NAME, reading(expected.mid / 8))
+    assert isinstance(slow, CannotTell)
+    assert slow.suspected
+
+
+def test_a_slow_prompt_beside_others_at_work_proves_nothing():
+    case = with_facts(reading(0.5), {"run.others_cpus": 1.5})
+    assert not ask(NAME, case).suspected

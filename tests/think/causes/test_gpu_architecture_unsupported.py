@@ -1,9 +1,11 @@
+import pytest
 from answers import ask
 from cases import gpu_case, with_facts
 from firing import no_backend
 from told import pasted, says
 
 from unslow.facts.account import Topic
+from unslow.facts.runtime import AllocationFailure
 from unslow.facts.values import not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
@@ -51,6 +53,38 @@ def test_a_person_who_calls_it_unsupported_may_guess():
     assert judge(pasted(guess, gpus=["Radeon RX 5700 XT"])).verdict == "cannot_tell"
 
 
-def test_a_gpu_that_computes_is_supported():
+def test_near_miss_a_gpu_that_computes():
     case = with_facts(gpu_case(), {"runtime.build_architectures": ["900"]})
     assert isinstance(ask(NAME, case), Absent)
+
+
+def test_a_refusal_for_another_reason():
+    hidden = with_facts(
+        gpu_case(), {"runtime.gpu_refused": "no CUDA-capable device is detected", "runtime.buffers": []}
+    )
+    assert isinstance(ask(NAME, hidden), Absent)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ggml_cuda_init: failed to initialize ROCm: hipErrorNoBinaryForGpu: Unable to find code object",
+        "rocBLAS error: Cannot read /opt/rocm/lib/library/TensileLibrary.dat: No such file for GPU arch : gfx1032",
+        "CUDA error: no kernel image is available for execution on the device",
+    ],
+)
+def test_how_drivers_and_libraries_name_it(line):
+    report = judge(with_facts(no_backend(), {"runtime.gpu_refused": line}))
+    assert report.findings[0].cause == NAME
+    assert "weights_spill_to_ram" not in {f.cause for f in report.findings}
+
+
+def test_a_gpu_that_computes_and_one_that_lacked_memory():
+    assert isinstance(ask(NAME, gpu_case()), Absent)
+    failure = AllocationFailure(device="CUDA0", what="kv_cache", message="out of memory")
+    facts = {
+        "runtime.state": "failed",
+        "runtime.allocation_failure": failure,
+        "run.decode_tokens_per_s": not_found("no"),
+    }
+    assert isinstance(ask(NAME, with_facts(gpu_case(), facts)), Absent)

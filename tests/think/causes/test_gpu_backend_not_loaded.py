@@ -27,7 +27,7 @@ def test_a_device_list_of_only_the_cpu_is_enough():
     assert isinstance(ask(NAME, with_facts(no_backend(), {"runtime.gpu_refused": not_found("no such line")})), Found)
 
 
-def test_hidden_load_lines_are_no_proof():
+def test_near_miss_hidden_load_lines():
     gone = not_found("not in the log", "restart with -lv 4")
     case = with_facts(
         no_backend(),

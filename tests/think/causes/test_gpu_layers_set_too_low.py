@@ -31,7 +31,7 @@ def test_the_number_that_fits_where_not_all_do():
     assert 15 < answer.remedies[0].change.value < 30
 
 
-def test_not_where_the_card_is_really_full():
+def test_near_miss_the_card_is_really_full():
     case = with_facts(gpu_case(layers_on_gpu=21, free_gib=4.5, context=4096), {"runtime.gpu_layers_set": 21})
     fits = ask(NAME, with_facts(case, {"runtime.gpu_layers_set": 25}))
     assert isinstance(fits, Absent)
@@ -53,3 +53,10 @@ def test_on_a_card_that_is_only_named_the_label_must_leave_no_doubt():
     assert isinstance(
         ask(NAME, pasted(gpus=["GTX 1050 Ti"], runtime=few | {"gpu_layers_set": 20}, model=model)), CannotTell
     )
+
+
+def test_weights_kept_in_host_memory_by_a_live_server():
+    away = {"runtime.name": "vLLM", "runtime.cpu_offload_bytes": 4 * GIB, "run.decode_tokens_per_s": 4.0}
+    finding = judge(with_facts(gpu_case(), away)).findings[0]
+    assert finding.cause == NAME
+    assert finding.cost is not None

@@ -1,3 +1,4 @@
+import pytest
 from answers import ask
 from cases import gpu_case, without
 from under_load import at_work, tried
@@ -22,11 +23,11 @@ def test_a_limit_that_was_set_low_is_named_with_the_usual_one():
     assert finding.speedup > 1.5
 
 
-def test_a_power_cap_at_full_speed_is_normal():
+def test_near_miss_a_power_cap_at_full_speed_is_normal():
     assert isinstance(ask(NAME, at_work(130.0, event_reasons=["sw_power_cap"], power_max_w=449.0)), Absent)
 
 
-def test_high_clocks_at_the_limit_explain_nothing():
+def test_near_miss_high_clocks_at_the_limit_explain_nothing():
     case = at_work(40.0, event_reasons=["sw_power_cap"], power_max_w=449.0, clock_hz=2.2e9)
     assert isinstance(ask(NAME, case), Absent)
 
@@ -52,3 +53,15 @@ def test_a_trial_with_more_power():
 def test_without_a_reading_under_load_it_asks_for_one():
     answer = ask(NAME, without(at_work(55.0), "run.gpus"))
     assert isinstance(answer, CannotTell)
+
+
+@pytest.mark.parametrize("path", ["run.gpus.0.power_max_w", "machine.gpus.0.power_limit_w", "run.gpus.0.clock_hz"])
+def test_all_four_signs_are_needed(path):
+    answer = ask(NAME, without(fires(), path))
+    assert isinstance(answer, CannotTell)
+    assert "POWER" in answer.how_to_get or answer.how_to_get == "ask the test"
+
+
+def test_near_miss_a_starved_gpu():
+    case = at_work(20.0, now=LOW_LIMIT, busy=0.1, event_reasons=["sw_power_cap"], power_max_w=149.0)
+    assert isinstance(ask(NAME, case), Absent)

@@ -1,10 +1,11 @@
 from answers import ask
 from cases import gpu_case, r, with_facts
+from seen_live import watched
 
 from unslow.facts.machine import GpuProcess
 from unslow.facts.run import GpuUnderLoad
 from unslow.facts.units import GIB
-from unslow.think.causes._cause import Absent
+from unslow.think.causes._cause import Absent, Found
 from unslow.think.judge import judge
 
 NAME = "gpu_shared_with_other_work"
@@ -28,7 +29,7 @@ def test_a_stranger_at_work_on_a_busy_gpu():
     assert report.findings[0].speedup > 3
 
 
-def test_an_idle_stranger_that_only_holds_memory():
+def test_near_miss_an_idle_stranger_that_only_holds_memory():
     assert isinstance(ask(NAME, shared(tokens_per_s=130.0)), Absent)
 
 
@@ -43,3 +44,36 @@ def test_the_runtime_is_alone():
 def test_a_hot_gpu_is_another_matter():
     hot = (GpuUnderLoad(index=0, samples=30, busy=r(1.0), event_reasons=r(["hw_thermal_slowdown"])),)
     assert isinstance(ask(NAME, with_facts(shared(), {"run.gpus": hot})), Absent)
+
+
+def test_a_gpu_that_is_busy_between_requests_though_nobody_is_listed():
+    alone = watched(with_facts(shared(), {"machine.gpus.0.processes": [OWN]}), gpu={"busy": 1.0})
+    answer = ask(NAME, watched(alone, phase="idle", gpu={"busy": 0.98}))
+    assert isinstance(answer, Found)
+    assert "98% busy between requests" in answer.because
+
+
+def test_near_miss_a_gpu_that_rests_between_requests():
+    alone = watched(with_facts(shared(), {"machine.gpus.0.processes": [OWN]}), gpu={"busy": 1.0})
+    assert isinstance(ask(NAME, watched(alone, phase="idle", gpu={"busy": 0.02})), Absent)
+
+
+def test_without_a_finished_request_a_busy_pause_may_be_its_own():
+    alone = with_facts(shared(), {"machine.gpus.0.processes": [OWN]})
+    assert isinstance(ask(NAME, watched(alone, phase="idle", gpu={"busy": 0.98})), Absent)
+
+
+def counted(others: float):
+    """As shared, on a driver that counts the work of each process."""
+    gpu = GpuUnderLoad(index=0, samples=30, busy=r(1.0), event_reasons=r([]), others_busy=r(others))
+    return with_facts(shared(), {"run.gpus": (gpu,)})
+
+
+def test_the_work_of_the_stranger_is_evidence():
+    answer = ask(NAME, counted(0.55))
+    assert isinstance(answer, Found)
+    assert {e.fact: e.value for e in answer.evidence}["run.gpus.0.others_busy"] == 0.55
+
+
+def test_near_miss_a_stranger_whose_kernels_did_not_run():
+    assert isinstance(ask(NAME, counted(0.0)), Absent)

@@ -1,6 +1,7 @@
 import pytest
 from answers import ask
 from cases import gpu_case, with_facts, without
+from made_up_telemetry import sampled, stat
 from under_load import at_work, saying
 
 from unslow.facts.account import Topic
@@ -22,11 +23,11 @@ def test_clocks_at_half_and_a_thermal_reason():
     assert finding.speedup > 1.5
 
 
-def test_a_hot_reading_without_a_reason_is_no_throttling():
+def test_near_miss_a_hot_reading_without_a_reason_is_no_throttling():
     assert isinstance(ask(NAME, at_work(60.0, temperature_max_c=89.0)), Absent)
 
 
-def test_low_clocks_on_a_starved_gpu_have_no_thermal_reason():
+def test_near_miss_low_clocks_on_a_starved_gpu_have_no_thermal_reason():
     assert isinstance(ask(NAME, at_work(20.0, busy=0.1, clock_hz=4e8, event_reasons=["gpu_idle"])), Absent)
 
 
@@ -71,3 +72,20 @@ def test_somebody_who_says_so_is_a_suspicion():
     assert isinstance(answer, CannotTell)
     assert answer.suspected
     assert "nvidia-smi" in answer.how_to_get
+
+
+def test_near_miss_a_gpu_that_waits_for_the_cpu_is_not_slowed_by_its_clocks():
+    starved = at_work(20.0, busy=0.1, clock_hz=4e8, event_reasons=["sw_thermal_slowdown"])
+    answer = ask(NAME, starved)
+    assert isinstance(answer, Absent)
+    assert "consequence" in answer.because
+
+
+def test_clocks_and_speed_that_fall_together_are_told():
+    clocks = sampled({"clock_hz": stat(1.2e9, high=2.4e9, last=1.0e9)})
+    falling = with_facts(fires(), {"run.telemetry": clocks, "run.decode_decay": 0.6})
+    answer = ask(NAME, falling)
+    assert "the speed falls with them" in answer.because
+    assert len(answer.evidence) == 4
+    steady = with_facts(fires(), {"run.telemetry": sampled({"clock_hz": stat(1.2e9)})})
+    assert "fall" not in ask(NAME, steady).because

@@ -1,5 +1,6 @@
 from answers import ask
-from cases import cpu_case, gpu_case, with_facts
+from cases import cpu_case, gpu_case, with_facts, with_tensors
+from made_up_telemetry import traffic
 from under_load import saying
 
 from unslow.facts.account import Topic
@@ -21,11 +22,11 @@ def test_five_wait_for_one_slot():
     assert report.findings[0].fixes[0].value == 6
 
 
-def test_a_single_user():
+def test_near_miss_a_single_user():
     assert isinstance(ask(NAME, fires(waiting=0)), Absent)
 
 
-def test_several_slots():
+def test_near_miss_several_slots():
     assert isinstance(ask(NAME, fires(slots=4)), Absent)
 
 
@@ -37,3 +38,24 @@ def test_somebody_whose_requests_queue_up():
     case = saying(Topic.QUEUED, "requests queue up", case=with_facts(Case(), {"runtime.max_sequences": 1}))
     assert isinstance(ask(NAME, case), Found)
     assert isinstance(ask(NAME, saying(Topic.QUEUED, "requests queue up")), CannotTell)
+
+
+def test_those_who_were_seen_waiting_are_priced_by_the_batching_curve():
+    case = with_facts(with_tensors(gpu_case()), {"runtime.slots": 1, "run.traffic": traffic(1.0, 5.0)})
+    answer = ask(NAME, case)
+    assert isinstance(answer, Found)
+    assert answer.remedies[0].change.value == 6
+    assert answer.speedup > 2
+    assert "tokens per second together instead of" in answer.because
+
+
+def test_near_miss_watched_and_nobody_waits():
+    alone = with_facts(gpu_case(), {"runtime.slots": 1, "run.traffic": traffic(0.9, 0.0)})
+    assert isinstance(ask(NAME, alone), Absent)
+
+
+def test_a_server_that_does_not_count_who_waits_is_not_without_a_queue():
+    case = with_facts(gpu_case(), {"runtime.slots": 1, "run.traffic": traffic(0.9, 0.0, counts_waiting=False)})
+    answer = ask(NAME, case)
+    assert isinstance(answer, CannotTell)
+    assert "--metrics" in answer.how_to_get

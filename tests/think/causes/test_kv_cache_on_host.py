@@ -30,7 +30,7 @@ def test_the_setting_decides_where_buffers_are_not_printed():
     assert isinstance(ask(NAME, with_facts(case, {"runtime.kv_offload": True})), Absent)
 
 
-def test_with_layers_on_both_sides_the_cache_follows_them():
+def test_near_miss_with_layers_on_both_sides_the_cache_follows():
     part = Buffer(device="CPU", kind="kv", bytes=GIB // 4, on_gpu=False)
     case = with_facts(gpu_case(21, 5.0), {"runtime.buffers": [WEIGHTS, ON_GPU, part]})
     assert isinstance(ask(NAME, case), Absent)
@@ -45,3 +45,10 @@ def test_the_count_of_layers_stands_in_for_their_buffers():
     case = with_facts(gpu_case(), {"runtime.buffers": [ON_HOST]})
     assert isinstance(ask(NAME, case), Found)
     assert isinstance(ask(NAME, with_facts(case, {"runtime.gpu_layers": 3})), Absent)
+
+
+def test_near_miss_half_of_the_layers_and_half_of_the_cache():
+    host = Buffer(device="CPU", kind="kv", bytes=GIB, on_gpu=False)
+    case = with_facts(gpu_case(17, 5.0), {"runtime.buffers": [WEIGHTS, ON_GPU, host]})
+    assert isinstance(ask(NAME, case), Absent)
+    assert isinstance(ask(NAME, with_facts(case, {"runtime.buffers": [WEIGHTS, host]})), Found)

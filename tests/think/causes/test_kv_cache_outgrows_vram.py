@@ -1,5 +1,6 @@
 from answers import ask
-from cases import with_facts
+from cases import gpu_case, with_facts
+from seen_live import at_depths
 from told import compares, pasted, says
 
 from unslow.facts.account import Topic
@@ -34,5 +35,31 @@ def test_a_cliff_with_room_left_is_a_suspicion():
     assert answer.suspected
 
 
-def test_the_ordinary_slope():
+def test_near_miss_the_ordinary_slope_in_words():
     assert isinstance(ask(NAME, pasted(compares(Topic.DEPTH, 30.0, 40.0), FULL, gpus=["RTX 3060 12GB"])), Absent)
+
+
+def cliff(free_mib: int = 200):
+    case = with_facts(gpu_case(), {"machine.gpus.0.vram_free_bytes": free_mib * MIB})
+    return at_depths(case, (100, 130.0), (7000, 20.0))
+
+
+def test_a_cliff_that_was_tried_beside_a_full_gpu():
+    answer = ask(NAME, cliff())
+    assert isinstance(answer, Found)
+    assert "6.5 times slower" in answer.because
+    assert answer.speedup > 4
+
+
+def test_near_miss_the_ordinary_slope():
+    assert isinstance(ask(NAME, at_depths(cliff(), (100, 130.0), (7000, 110.0))), Absent)
+
+
+def test_a_cliff_beside_room_is_another_cause():
+    assert isinstance(ask(NAME, cliff(free_mib=5000)), Absent)
+
+
+def test_a_full_gpu_asks_for_the_speed_at_depth():
+    full = with_facts(gpu_case(), {"machine.gpus.0.vram_free_bytes": 200 * MIB})
+    assert ask(NAME, full).missing == "run.depths"
+    assert isinstance(ask(NAME, gpu_case()), Absent)

@@ -1,5 +1,6 @@
 from answers import ask
-from cases import with_facts
+from cases import r, with_facts
+from made_up_telemetry import traffic
 from under_load import saying
 
 from unslow.facts.account import Topic
@@ -29,7 +30,7 @@ def test_preemptions_need_nothing_else():
     assert isinstance(ask(NAME, server(preemptions=40)), Found)
 
 
-def test_a_cache_with_room():
+def test_near_miss_a_cache_with_room():
     assert isinstance(ask(NAME, server(kv_usage=0.4, deferred_requests=3, preemptions=0)), Absent)
 
 
@@ -48,6 +49,30 @@ def test_what_somebody_saw():
     assert answer.suspected
 
 
-def test_one_long_conversation_in_its_own_cache():
+def test_near_miss_one_long_conversation_in_its_own_cache():
     full = server(kv_usage=0.95, running_requests=1, deferred_requests=0, preemptions=0)
     assert isinstance(ask(NAME, saying(slow="decode", case=full)), Absent)
+
+
+def watched(**facts):
+    return with_facts(Case(), {"run.traffic": traffic(8.0, facts.pop("waiting", 0.0), **facts)})
+
+
+def test_what_happened_while_it_was_watched_decides():
+    assert isinstance(ask(NAME, watched(preemptions=r(3))), Found)
+    assert isinstance(ask(NAME, watched(waiting=4.0, cache_used=r(0.99))), Found)
+
+
+def test_near_miss_a_counter_that_grew_before_anybody_watched():
+    case = with_facts(watched(preemptions=r(0), cache_used=r(0.5)), {"runtime.preemptions": 40})
+    assert isinstance(ask(NAME, case), Absent)
+
+
+def test_near_miss_many_wait_before_a_cache_with_room():
+    case = with_facts(watched(waiting=9.0, cache_used=r(0.3), preemptions=r(0)), {"runtime.kv_usage": 0.3})
+    assert isinstance(ask(NAME, case), Absent)
+
+
+def test_near_miss_a_runtime_that_throws_nothing_out():
+    assert isinstance(ask(NAME, server(name="llama.cpp")), Absent)
+    assert isinstance(ask(NAME, server(name="vLLM")), CannotTell)

@@ -25,7 +25,7 @@ def test_the_longest_context_that_fits_is_offered():
     assert 4096 <= fix.value < 131072
 
 
-def test_slow_but_loaded_is_another_matter():
+def test_near_miss_slow_but_loaded():
     assert isinstance(ask(NAME, gpu_case(layers_on_gpu=21, free_gib=5.0)), Absent)
 
 

@@ -37,7 +37,7 @@ def test_a_full_gpu_was_estimated_rightly():
     assert isinstance(ask(NAME, pasted(gpus=["RTX 3090"], runtime=SUMS, gpu_facts=full)), Absent)
 
 
-def test_another_process_that_has_left_since():
+def test_near_miss_another_process_that_has_left_since():
     case = with_facts(fires(), {"runtime.available_bytes": 12 * GIB})
     assert isinstance(ask(NAME, case), Absent)
 

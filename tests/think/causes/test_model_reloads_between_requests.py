@@ -1,5 +1,6 @@
 from answers import ask
 from cases import r, with_facts
+from made_up_telemetry import traffic
 from under_load import saying
 
 from unslow.facts.account import Topic
@@ -30,7 +31,7 @@ def test_two_contexts_in_turn():
     assert report.findings[0].evidence[0].source == "log:0"
 
 
-def test_the_first_request_loads():
+def test_near_miss_the_first_request_loads():
     assert isinstance(ask(NAME, loaded(8192)), Absent)
     assert isinstance(ask(NAME, loaded(8192, 8192)), Absent)
 
@@ -57,3 +58,38 @@ def test_what_somebody_saw():
     helped = ask(NAME, saying(Topic.RELOADS, "after the server is restarted it is fast", slow="decode"))
     assert isinstance(helped, CannotTell)
     assert helped.suspected
+
+
+def watched(loads: int, **facts):
+    return with_facts(Case(), {"run.traffic": traffic(1.0, 0.0, loads=r(loads)), **facts})
+
+
+def test_models_that_came_while_it_was_watched():
+    answer = ask(NAME, watched(3, **{"run.load_s": 12.0}))
+    assert isinstance(answer, Found)
+    assert answer.lost.seconds == 12.0
+    once = ask(NAME, watched(1))
+    assert isinstance(once, CannotTell)
+    assert once.suspected
+    assert isinstance(ask(NAME, watched(1, **{"runtime.keep_alive_s": 0.0})), Found)
+
+
+def test_near_miss_nothing_was_loaded_while_it_was_watched():
+    assert not isinstance(ask(NAME, watched(0)), Found)
+
+
+def test_a_live_server_that_keeps_nothing_and_was_seen_to_load():
+    unkept = {"runtime.keep_alive_s": 0.0, "runtime.url": "http://127.0.0.1:11434", "run.load_s": 9.0}
+    assert isinstance(ask(NAME, with_facts(Case(), unkept)), Found)
+
+
+def started(*words: str, **facts):
+    own = {"runtime.name": "llama.cpp", "runtime.command": ["llama-server", *words], "runtime.environment": {}}
+    return with_facts(Case(), own | facts)
+
+
+def test_near_miss_a_server_with_one_model_that_it_keeps():
+    assert isinstance(ask(NAME, started("-m", "m.gguf")), Absent)
+    assert isinstance(ask(NAME, started("-m", "m.gguf", "--sleep-idle-seconds", "5")), CannotTell)
+    assert isinstance(ask(NAME, started("--models-dir", "models")), CannotTell)
+    assert isinstance(ask(NAME, started("-m", "m.gguf", **{"runtime.front": "llama-swap http://x:1"})), CannotTell)

@@ -1,9 +1,10 @@
 from answers import ask
 from cases import cpu_case, gpu_case, with_facts
+from seen_live import watched
 from told import compares, pasted, says
 
 from unslow.facts.account import Topic
-from unslow.think.causes._cause import Absent, CannotTell
+from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
 NAME = "numa_remote_memory"
@@ -32,7 +33,7 @@ def test_two_nodes_without_a_setting_are_a_suspicion_where_it_is_slow():
     assert "numastat" in answer.how_to_get
 
 
-def test_one_node_has_no_far_side_and_a_gpu_no_need():
+def test_near_miss_one_node_has_no_far_side():
     assert isinstance(ask(NAME, with_facts(fires(), {"machine.memory.numa_nodes": 1})), Absent)
     assert isinstance(ask(NAME, with_facts(gpu_case(), {"machine.memory.numa_nodes": 2})), Absent)
 
@@ -40,3 +41,29 @@ def test_one_node_has_no_far_side_and_a_gpu_no_need():
 def test_nodes_of_a_cluster_are_no_memory_nodes():
     cluster = says(Topic.NODE_IMBALANCE, "node 1 runs the API, node 2 the workers")
     assert isinstance(ask(NAME, pasted(cluster)), CannotTell)
+
+
+def far(shares: dict[str, float] | None = None, **facts):
+    """Two nodes, 40 GiB on the first, and too slow by far."""
+    two = {"machine.memory.numa_nodes": 2, "machine.cpu.physical_cores": 64, "runtime.threads": 32,
+           "runtime.bytes_by_node": {"0": 40 * 2**30, "1": 2**30}, "run.decode_tokens_per_s": 0.5}  # fmt: skip
+    case = with_facts(cpu_case(), two | {name.replace("__", "."): value for name, value in facts.items()})
+    return watched(case, host={f"own_node{node}_share": share for node, share in (shares or {}).items()})
+
+
+def test_pages_on_one_node_and_threads_on_both():
+    answer = ask(NAME, far({"0": 0.5, "1": 0.5}))
+    assert isinstance(answer, Found)
+    assert "98% of its memory lies on node 0, and 50% of its threads run on other nodes" in answer.because
+    assert answer.evidence[0].fact == "runtime.bytes_by_node"
+
+
+def test_more_threads_than_a_node_has_cores_are_on_both():
+    assert isinstance(ask(NAME, far(runtime__threads=64)), Found)
+    assert isinstance(ask(NAME, far()), CannotTell)
+
+
+def test_near_miss_threads_where_the_memory_is_or_memory_everywhere():
+    assert isinstance(ask(NAME, far({"0": 0.97, "1": 0.03})), Absent)
+    spread = {"0": 20 * 2**30, "1": 21 * 2**30}
+    assert isinstance(ask(NAME, far({"0": 0.5, "1": 0.5}, runtime__bytes_by_node=spread)), Absent)

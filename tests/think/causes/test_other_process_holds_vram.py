@@ -23,7 +23,7 @@ def test_the_stranger_is_named_and_explains_the_spill():
     assert report.findings[0].explains == ("weights_spill_to_ram",)
 
 
-def test_not_where_it_holds_less_than_is_lacking():
+def test_near_miss_it_holds_less_than_is_lacking():
     assert isinstance(ask(NAME, stranger(held_gib=0.1)), Absent)
 
 

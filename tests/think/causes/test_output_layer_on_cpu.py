@@ -30,5 +30,14 @@ def test_old_builds_place_it_last_and_new_ones_first():
     assert isinstance(ask(NAME, with_facts(gpu_case(32, 5.0), {"runtime.version": "b9999"})), CannotTell)
 
 
-def test_several_layers_short_is_a_plain_spill():
+def test_near_miss_several_layers_short():
     assert isinstance(ask(NAME, gpu_case(21, 5.0)), Absent)
+
+
+def test_an_override_is_taken_back_and_priced():
+    case = with_facts(gpu_case(), {"runtime.tensor_overrides": ["output.weight=CPU"], "run.decode_tokens_per_s": 40.0})
+    finding = judge(case).findings[0]
+    assert finding.cause == NAME
+    assert finding.cost.seconds > 0.01
+    assert finding.fixes[0].knob == "experts_on_cpu"
+    assert isinstance(ask(NAME, with_facts(case, {"runtime.gpu_layers": 0})), Absent)

@@ -21,7 +21,7 @@ def test_eight_slots_of_eight_thousand_tokens():
     assert report.findings[0].fixes[0].value == 1
 
 
-def test_slots_that_share_one_cache_multiply_nothing():
+def test_near_miss_slots_that_share_one_cache():
     assert isinstance(ask(NAME, with_facts(fires(), {"runtime.kv_unified": True})), Absent)
     assert isinstance(ask(NAME, with_facts(fires(), {"runtime.slots": 1})), Absent)
 
@@ -34,3 +34,10 @@ def test_by_the_runtimes_own_sums():
     sums = {"slots": 4, "gpu_layers": 20, "layers": 33, "asked_bytes": 14 * GIB, "available_bytes": 10 * GIB}
     assert isinstance(ask(NAME, pasted(gpus=["RTX 3080"], runtime=sums | {"kv_bytes": 8 * GIB})), Found)
     assert isinstance(ask(NAME, pasted(gpus=["RTX 3080"], runtime=sums | {"kv_bytes": 2 * GIB})), CannotTell)
+
+
+def test_slots_that_would_free_a_layer_of_many():
+    slots = {"runtime.slots": 2, "runtime.kv_unified": False, "runtime.busy_slots": 0}
+    answer = ask(NAME, with_facts(gpu_case(layers_on_gpu=18, free_gib=4.2, context=8192), slots))
+    assert isinstance(answer, Absent)
+    assert "even with one slot" in answer.because

@@ -4,9 +4,13 @@ from cases import cpu_case, gpu_case, with_facts, without
 from under_load import saying, tried
 
 from unslow.facts.account import Topic
+from unslow.facts.run import LongPrompt
 from unslow.facts.snapshot import Case
+from unslow.facts.values import measured
+from unslow.think.adapt.cure import Cure, with_settings
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
+from unslow.think.predict_prefill import micro_batch
 
 NAME = "prefill_batch_too_small"
 
@@ -24,11 +28,11 @@ def test_sixteen_tokens_at_once():
     assert finding.fixes[0].value == 512
 
 
-def test_the_usual_size_is_no_cause():
+def test_near_miss_the_usual_size_is_no_cause():
     assert isinstance(ask(NAME, fires(ubatch=512)), Absent)
 
 
-def test_prompts_that_are_far_slower_than_the_reads_wait_for_something_else():
+def test_near_miss_prompts_that_are_far_slower_than_the_reads_wait_for_something_else():
     assert isinstance(ask(NAME, fires(ubatch=256, speed=500.0)), Absent)
 
 
@@ -51,7 +55,34 @@ def test_a_tiny_size_and_a_complaint_about_prompts(ubatch, slow, kind):
     assert isinstance(ask(NAME, with_facts(saying(slow=slow), {"runtime.ubatch": ubatch})), kind)
 
 
-def test_a_cpu_is_another_matter():
-    case = with_facts(cpu_case(), {"runtime.ubatch": 16, "run.prefill_tokens_per_s": 20.0})
-    assert isinstance(ask(NAME, case), CannotTell)
+def test_near_miss_a_cpu_computes_as_fast_with_a_few_tokens():
+    case = with_facts(cpu_case(), {"runtime.ubatch": 64, "run.prefill_tokens_per_s": 9.0})
+    assert isinstance(ask(NAME, case), Absent)
     assert isinstance(ask(NAME, with_facts(Case(), {"runtime.ubatch": 2048})), Absent)
+
+
+def test_a_long_prompt_that_was_just_tried_decides_and_is_the_price():
+    prompt = measured(LongPrompt(tokens=2048, seconds=1.0), "a long prompt")
+    answer = ask(NAME, with_facts(without(fires(), "run.prefill_tokens_per_s"), {"run.long_prompt": prompt}))
+    assert isinstance(answer, Found)
+    assert answer.speedup > 2
+    assert answer.lost.per == "prompt_token"
+    assert answer.cure.ubatch == 512
+
+
+def test_without_a_long_prompt_it_asks_for_one():
+    answer = ask(NAME, without(fires(), "run.prefill_tokens_per_s"))
+    assert isinstance(answer, CannotTell)
+    assert answer.missing == "run.long_prompt"
+    assert "llama-bench" in answer.how_to_get
+
+
+def test_a_tiny_size_counts_beside_whatever_else_prompts_wait_for():
+    assert isinstance(ask(NAME, fires(ubatch=8, speed=100.0)), Found)
+    assert isinstance(ask(NAME, fires(ubatch=256, speed=100.0)), Absent)
+
+
+def test_a_batch_below_the_micro_batch_cuts_it_and_the_cure_raises_both():
+    cut = with_facts(gpu_case(), {"runtime.ubatch": 512, "runtime.batch": 4})
+    assert micro_batch(cut) == 4
+    assert micro_batch(with_settings(cut, Cure(ubatch=512))) == 512

@@ -6,10 +6,11 @@ from under_load import saying
 from unslow.facts.account import Topic
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.model import Model
+from unslow.facts.run import LongPrompt
 from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import not_found
+from unslow.facts.values import measured, not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -44,7 +45,7 @@ def test_a_hundred_gib_for_every_micro_batch():
 
 
 @pytest.mark.parametrize("prefill", [500.0, 5.0])
-def test_not_where_prompts_are_much_faster_or_slower_than_copying_allows(prefill):
+def test_near_miss_prompts_much_faster_or_slower_than_copying_allows(prefill):
     assert isinstance(ask(NAME, fires(prefill)), Absent)
 
 
@@ -75,3 +76,19 @@ def test_a_complaint_about_another_phase_leaves_it_a_suspicion():
 
 def test_a_small_model_needs_its_speed():
     assert isinstance(ask(NAME, told(size=5e9)), CannotTell)
+
+
+def test_a_long_prompt_that_was_just_tried_decides_and_is_the_price():
+    prompt = LongPrompt(tokens=2048, seconds=2048 / 45.0)
+    case = with_facts(without(fires(), "run.prefill_tokens_per_s"), {"run.long_prompt": measured(prompt, "tried")})
+    answer = ask(NAME, case)
+    assert isinstance(answer, Found)
+    assert 2.5 < answer.speedup < 4
+    assert answer.lost.per == "prompt_token"
+    assert answer.remedies[0].cure.ubatch == 4096
+
+
+def test_near_miss_a_micro_batch_that_is_large_already():
+    large = with_facts(fires(900.0), {"runtime.ubatch": 8192})
+    assert isinstance(ask(NAME, large), Found | Absent)
+    assert isinstance(ask(NAME, with_facts(fires(9000.0), {"runtime.ubatch": 8192})), Absent)

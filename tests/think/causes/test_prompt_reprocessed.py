@@ -3,7 +3,9 @@ from cases import gpu_case, with_facts
 from under_load import saying, tried
 
 from unslow.facts.account import Topic
+from unslow.facts.run import SeenPrompt, Traffic, Turn
 from unslow.facts.snapshot import Case
+from unslow.facts.values import measured
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -21,7 +23,7 @@ def test_what_the_log_counts_stands_beside_a_good_speed_of_decoding():
     assert "7 times" in report.findings[0].because
 
 
-def test_the_first_turn_reads_everything():
+def test_near_miss_the_first_turn_reads_everything():
     assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.prompts_reprocessed": 0})), Absent)
     answer = ask(NAME, with_facts(gpu_case(), {"runtime.prompts_reprocessed": 1}))
     assert isinstance(answer, CannotTell)
@@ -53,3 +55,54 @@ def test_a_cache_that_is_off_and_slow_first_tokens():
     off = with_facts(Case(), {"runtime.prompt_cache": False})
     assert isinstance(ask(NAME, saying(slow="first_token", case=off)), Found)
     assert isinstance(ask(NAME, saying(slow="decode", case=off)), CannotTell)
+
+
+def conversation(*computed: int, first_s: float | None = None):
+    turns = tuple(
+        Turn(prompt_tokens=1024 + 160 * i, new_tokens=160 if i else 1024, computed_tokens=c, first_token_s=first_s)
+        for i, c in enumerate(computed)
+    )
+    return with_facts(gpu_case(), {"run.turns": measured(turns, "three turns")})
+
+
+def test_a_conversation_that_was_just_held_decides_and_is_priced():
+    answer = ask(NAME, conversation(1024, 1184, 1344, first_s=2.0))
+    assert isinstance(answer, Found)
+    assert answer.lost.per == "request"
+    assert 1.7 < answer.lost.seconds < 1.8
+    assert judge(conversation(1024, 1184, 1344)).findings[0].cause == NAME
+
+
+def test_near_miss_only_what_is_new_is_computed():
+    assert isinstance(ask(NAME, conversation(1024, 161, 175)), Absent)
+    assert isinstance(ask(NAME, conversation(1024)), CannotTell)
+
+
+def test_a_conversation_that_is_kept_does_not_outweigh_what_the_log_counts():
+    case = with_facts(conversation(1024, 161, 175), {"runtime.prompts_reprocessed": 7})
+    assert isinstance(ask(NAME, case), Found)
+
+
+def test_a_cache_that_is_off_without_a_trial_is_a_suspicion():
+    off = with_facts(gpu_case(), {"runtime.prompt_cache": False, "runtime.prompts_reprocessed": 0})
+    answer = ask(NAME, off)
+    assert isinstance(answer, CannotTell)
+    assert answer.missing == "run.turns"
+
+
+def watched(*prompts, logged=()):
+    seen = tuple(SeenPrompt(slot=0, tokens=tokens, cached_tokens=cached) for tokens, cached in prompts)
+    traffic = Traffic(seconds=6, looks=12, running=1, waiting=0, prompts=measured(seen, "/slots"))
+    return with_facts(gpu_case(), {"run.traffic": traffic, "run.logged_prompts": logged})
+
+
+def test_long_prompts_of_others_of_which_nothing_is_kept():
+    assert isinstance(ask(NAME, watched((552, 0), (568, 2), (536, 0))), Found)
+    assert isinstance(ask(NAME, watched((552, 0), logged=(40, 536, 544))), Found)
+
+
+def test_near_miss_prompts_of_others_that_are_kept_or_unlike():
+    assert isinstance(ask(NAME, watched((552, 540), (568, 550), (900, 0))), Absent)
+    assert ask(NAME, watched((552, 0), (4000, 0), (900, 0))).suspected, "texts of all kinds are no conversation"
+    assert ask(NAME, watched((552, 0), logged=(536, 544, 12))).suspected, "the last request before had kept its prompt"
+    assert not ask(NAME, watched((40, 0), (50, 0), (60, 0))).suspected

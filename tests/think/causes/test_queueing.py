@@ -1,9 +1,13 @@
+import pytest
 from answers import ask
 from cases import gpu_case, with_facts
+from made_up_telemetry import traffic
 from under_load import saying
 
 from unslow.facts.account import Topic
+from unslow.facts.run import AtOnce, Completion
 from unslow.facts.snapshot import Case
+from unslow.facts.values import measured
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -20,7 +24,7 @@ def test_eight_of_eight_seconds_in_the_queue():
     assert report.verdict == "slow"
 
 
-def test_a_wait_beside_a_long_prompt_is_not_most_of_it():
+def test_near_miss_a_wait_beside_a_long_prompt_is_not_most_of_it():
     assert isinstance(ask(NAME, with_facts(fires(), {"run.time_to_first_token_s": 40.0})), Absent)
     assert isinstance(ask(NAME, with_facts(fires(), {"run.queue_s": 0.01})), Absent)
 
@@ -37,3 +41,57 @@ def test_those_who_wait_are_counted():
 def test_what_somebody_saw():
     assert isinstance(ask(NAME, saying(Topic.QUEUED, "requests pile up", slow="first_token")), Found)
     assert not isinstance(ask(NAME, saying(Topic.QUEUED, "requests pile up", slow="load")), Found)
+
+
+def watched(running: float, waiting: float, **facts):
+    return with_facts(gpu_case(), {"run.traffic": traffic(running, waiting, **facts)})
+
+
+def test_those_who_waited_while_it_was_watched():
+    answer = ask(NAME, with_facts(watched(2.0, 6.0), {"run.request_s": (38.0, 40.0, 44.0)}))
+    assert isinstance(answer, Found)
+    assert answer.lost.seconds == 30.0
+    assert judge(watched(2.0, 6.0)).findings[0].cause == NAME
+
+
+def test_near_miss_a_batch_that_is_answered_all_at_once():
+    assert isinstance(ask(NAME, watched(8.0, 0.1)), Absent)
+    unknown = ask(NAME, watched(8.0, 0.0, counts_waiting=False))
+    assert isinstance(unknown, CannotTell)
+
+
+def several(last_s: float):
+    levels = (
+        AtOnce(requests=1, tokens_per_s=50.0, first_token_s=0.2),
+        AtOnce(requests=4, tokens_per_s=80.0, first_token_s=last_s),
+    )
+    return with_facts(gpu_case(), {"run.at_once": measured(levels, "at once"), "runtime.slots": 4})
+
+
+def test_requests_that_do_not_start_together_though_there_is_a_place_for_each():
+    answer = ask(NAME, several(6.0))
+    assert isinstance(answer, Found)
+    assert answer.lost.seconds == pytest.approx(5.2)
+
+
+def test_near_miss_prompts_that_are_read_one_after_the_other():
+    assert not isinstance(ask(NAME, several(0.9)), Found)
+    assert not isinstance(ask(NAME, with_facts(several(6.0), {"runtime.slots": 1})), Found)
+
+
+def test_one_slot_for_several_is_the_root_of_a_queue():
+    report = judge(with_facts(watched(1.0, 5.0), {"runtime.slots": 1}))
+    assert report.findings[0].cause == "gpu_underused_by_one_stream"
+    assert report.findings[0].explains == (NAME,)
+
+
+def test_near_miss_an_idle_server_that_was_measured_has_no_queue():
+    done = (Completion(prompt_tokens=40, generated_tokens=100, prefill_s=0.1, decode_s=1.0),)
+    idle = {"runtime.url": "http://127.0.0.1:8080", "runtime.busy_slots": 0, "run.completions": done}
+    for name in (NAME, "gpu_underused_by_one_stream"):
+        answer = ask(name, with_facts(gpu_case(), idle | {"runtime.slots": 1}))
+        assert isinstance(answer, Absent), answer
+        assert "nobody else" in answer.because
+        assert isinstance(
+            ask(name, with_facts(gpu_case(), idle | {"runtime.slots": 1, "runtime.busy_slots": 1})), CannotTell
+        )

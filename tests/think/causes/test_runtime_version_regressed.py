@@ -1,4 +1,5 @@
 from answers import ask
+from cases import gpu_case
 from told import compares, pasted, says
 
 from unslow.facts.account import Topic
@@ -77,7 +78,7 @@ def test_both_versions_were_measured_here():
     assert judge(measured_before()).findings[0].cause == NAME
 
 
-def test_more_than_the_version_changed_since():
+def test_near_miss_settings_changed_too():
     answer = ask(NAME, measured_before(also_changed=("GPU driver",)))
     assert isinstance(answer, CannotTell)
     assert "GPU driver" in answer.suspected
@@ -87,3 +88,7 @@ def test_as_fast_as_with_the_earlier_version():
     for other in ({"slower": False}, {"version": "b8323"}, {"now_tokens_per_s": 0.0}):
         assert isinstance(ask(NAME, measured_before(**other)), Absent)
     assert isinstance(ask(NAME, measured_before(version="")), CannotTell)
+
+
+def test_nothing_is_lost_where_the_speed_is_what_the_hardware_gives():
+    assert isinstance(ask(NAME, gpu_case()), Absent)

@@ -22,7 +22,7 @@ def test_plain_awq_where_marlin_reads_the_same_file():
     assert report.findings[0].fixes[0].value == "awq_marlin"
 
 
-def test_not_where_marlin_is_used_or_cannot_be():
+def test_near_miss_marlin_is_used_or_cannot_be():
     assert isinstance(ask(NAME, pasted(gpus=["RTX 4090"], runtime=AWQ | {"kernel": "awq_marlin"})), Absent)
     turing = {"compute_capability": told("7.0", "paste:2")}
     assert isinstance(ask(NAME, pasted(gpus=["Tesla V100"], runtime=AWQ, gpu_facts=turing)), Absent)

@@ -23,10 +23,12 @@ def test_five_gigabytes_from_a_hard_disk():
     assert report.findings[0].cause == NAME
     assert "0.12 GB/s" in report.findings[0].because
     assert "hdd" in report.findings[0].because
+    assert report.findings[0].cost.per == "request"
+    assert 35 < report.findings[0].cost.seconds < 40
 
 
 @pytest.mark.parametrize(("kind", "seconds"), [("hdd", 5.0), ("nvme", 40.0), ("memory", 40.0)])
-def test_a_quick_load_or_a_disk_that_could_do_more(kind, seconds):
+def test_near_miss_a_quick_load_or_a_disk_that_could_do_more(kind, seconds):
     assert isinstance(ask(NAME, fires(kind, seconds)), Absent)
 
 
@@ -45,3 +47,25 @@ def test_a_trial_from_another_disk():
 
 def test_a_long_load_alone_is_no_proof():
     assert isinstance(ask(NAME, with_facts(saying(slow="load"), {"run.load_s": 1175.0})), CannotTell)
+
+
+def from_disk(kind: str, read_bytes: float, seconds: float = 200.0):
+    return with_facts(fires(kind, seconds), {"runtime.disk_read_bytes": int(read_bytes)})
+
+
+def test_a_disk_that_is_held_back_below_a_hard_disk():
+    answer = ask(NAME, from_disk("virtual", 5e9))
+    assert isinstance(answer, Found)
+    assert "slower than from a hard disk" in answer.because
+    assert isinstance(ask(NAME, fires("virtual", 200.0)), CannotTell)
+
+
+def test_a_disk_that_nobody_could_name_and_that_gave_every_byte_slowly():
+    case = from_disk("other", 5e9)
+    bare = msgspec.structs.replace(case, machine=msgspec.structs.replace(case.machine, disks=()))
+    assert isinstance(ask(NAME, bare), Found)
+
+
+def test_near_miss_a_file_that_lay_in_memory():
+    assert isinstance(ask(NAME, from_disk("virtual", 1e6)), Absent)
+    assert isinstance(ask(NAME, from_disk("hdd", 1e6, 40.0)), Absent)

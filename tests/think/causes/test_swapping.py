@@ -1,9 +1,10 @@
 from answers import ask
 from cases import cpu_case, with_facts
+from seen_live import watched
 from told import pasted, says
 
 from unslow.facts.account import Topic
-from unslow.facts.units import GIB
+from unslow.facts.units import GIB, MIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -20,7 +21,7 @@ def test_nine_gib_swapped_and_programs_that_wait_for_it():
     assert "9.0 GiB are swapped out, and 40% of the time" in finding.because
 
 
-def test_old_pages_that_nobody_waits_for_do_no_harm():
+def test_near_miss_old_pages_that_nobody_waits_for():
     assert isinstance(ask(NAME, with_facts(fires(), {"machine.load.memory_pressure": 0.0})), Absent)
     assert isinstance(ask(NAME, with_facts(fires(), {"machine.memory.swap_used_bytes": 0})), Absent)
 
@@ -38,3 +39,15 @@ def test_words_decide_with_an_amount_only():
     assert isinstance(ask(NAME, pasted(seen, system="Linux")), Found)
     assert isinstance(ask(NAME, pasted(vague, system="Linux")), CannotTell)
     assert isinstance(ask(NAME, pasted(seen, gpus=["Apple M2 Max"])), Absent)
+
+
+def test_pages_that_came_back_while_tokens_were_generated():
+    case = watched(with_facts(cpu_case(), {"run.decode_tokens_per_s": 0.3}), host={"swap_in_bytes_per_s": 90 * MIB})
+    finding = judge(case).findings[0]
+    assert finding.cause == NAME
+    assert "90.0 MiB a second" in finding.because
+    assert finding.cost.seconds > 2
+
+
+def test_near_miss_swap_that_is_full_and_at_rest():
+    assert isinstance(ask(NAME, watched(fires(), host={"swap_in_bytes_per_s": 0.0})), Absent)

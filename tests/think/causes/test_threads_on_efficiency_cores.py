@@ -1,5 +1,6 @@
 from answers import ask
 from cases import cpu_case, gpu_case, with_facts
+from seen_live import watched
 from under_load import saying, tried
 
 from unslow.facts.account import Topic
@@ -33,7 +34,7 @@ def test_fewer_threads_were_three_times_as_fast():
     assert finding.speedup == 3.0
 
 
-def test_threads_that_fit_on_the_fast_cores():
+def test_near_miss_threads_that_fit_on_the_fast_cores():
     assert isinstance(ask(NAME, hybrid(threads=8)), Absent)
 
 
@@ -48,7 +49,7 @@ def test_without_a_trial_it_is_a_suspicion_with_the_command_that_settles_it():
     assert "-t 8,20" in answer.how_to_get
 
 
-def test_not_at_the_speed_that_is_expected():
+def test_near_miss_the_speed_that_is_expected():
     assert isinstance(ask(NAME, hybrid(speed=9.0)), Absent)
     assert isinstance(ask(NAME, tried(9.0, 9.2, Topic.THREADS, case=hybrid())), Absent)
 
@@ -63,3 +64,21 @@ def test_whoever_sees_the_work_on_the_slow_cores_tells_the_cause():
     said = saying(Topic.EFFICIENCY_CORES_BUSY, "only the E-cores are at 100%", slow="decode")
     assert isinstance(ask(NAME, said), Found)
     assert isinstance(ask(NAME, saying(Topic.EFFICIENCY_CORES_BUSY, "E-cores", slow="load")), CannotTell)
+
+
+def on_slow_cores(share: float, others: float = 0.05, **facts):
+    return watched(with_facts(hybrid(**facts), {"run.others_cpus": others}), host={"own_slow_core_share": share})
+
+
+def test_threads_that_were_seen_on_slow_cores():
+    answer = ask(NAME, on_slow_cores(0.6))
+    assert isinstance(answer, Found)
+    assert "60% of the running threads were on efficiency cores" in answer.because
+    assert answer.remedies[0].change.value == 8
+    assert isinstance(ask(NAME, on_slow_cores(1.0, threads=4)), Found)
+
+
+def test_near_miss_seen_on_fast_cores_or_beside_others_or_as_fast_as_can_be():
+    assert isinstance(ask(NAME, on_slow_cores(0.02)), Absent)
+    assert isinstance(ask(NAME, on_slow_cores(0.6, others=6.0)), CannotTell)
+    assert isinstance(ask(NAME, on_slow_cores(0.6, speed=9.0)), Absent)

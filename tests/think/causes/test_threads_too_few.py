@@ -26,11 +26,11 @@ def test_two_of_eight_cores():
     finding = judge(fires()).findings[0]
     assert finding.cause == NAME
     assert finding.fixes[0].value == 8
-    assert 2 < finding.speedup < 3.5
+    assert 1.5 < finding.speedup < 4
 
 
-def test_a_bandwidth_that_two_cores_use_up():
-    case = with_facts(fires(), {"machine.memory.read_bytes_per_s": 17e9})
+def test_near_miss_a_bandwidth_that_six_of_eight_cores_use_up():
+    case = with_facts(fires(threads=6), {"machine.memory.read_bytes_per_s": 8e9})
     assert isinstance(ask(NAME, case), Absent)
 
 
@@ -64,3 +64,15 @@ def test_a_trial_decides_either_way():
     assert other.remedies[0].change.value == 8
     said = saying(Topic.SATURATED, "more than 4 threads give nothing", case=fires())
     assert isinstance(ask(NAME, said), Absent)
+
+
+def test_near_miss_the_fast_cores_of_a_hybrid_cpu_all_work():
+    hybrid = {"machine.cpu.performance_cores": 2, "machine.cpu.efficiency_cores": 6}
+    assert isinstance(ask(NAME, with_facts(fires(), hybrid)), Absent)
+
+
+def test_near_miss_other_programs_use_the_rest():
+    answer = ask(NAME, with_facts(fires(), {"run.others_cpus": 6.0}))
+    assert isinstance(answer, Absent)
+    assert "others use 6.0" in answer.because
+    assert isinstance(ask(NAME, with_facts(fires(), {"run.others_cpus": 0.2})), Found)

@@ -1,8 +1,10 @@
 from answers import ask
 from cases import gpu_case, with_facts
+from seen_live import at_depths
 from told import compares, pasted
 
 from unslow.facts.account import Topic
+from unslow.facts.run import LongPrompt
 from unslow.facts.runtime import Buffer
 from unslow.facts.units import GIB, MIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
@@ -22,7 +24,7 @@ def test_work_that_leaves_the_gpu_in_every_layer():
     assert "66 times" in report.findings[0].because
 
 
-def test_two_splits_are_how_it_should_be():
+def test_near_miss_two_splits():
     facts = {"runtime.graph_splits": 2, "runtime.kv_type_k": "q8_0", "runtime.kv_type_v": "q8_0"}
     assert isinstance(ask(NAME, with_facts(gpu_case(), facts)), Absent)
 
@@ -73,3 +75,56 @@ def test_an_experiment_with_types_gives_the_price():
 def test_a_larger_type_that_is_a_little_slower_is_its_bytes():
     trial = compares(Topic.QUANT_TYPE, 60.0, 100.0, "q8_0 60 tok/s, q4_0 100 tok/s")
     assert isinstance(ask(NAME, pasted(trial, gpus=["RTX 3090"])), CannotTell)
+
+
+def rare(*speeds):
+    live = with_facts(gpu_case(), {f"runtime.{k}": v for k, v in Q5_1.items()})
+    return at_depths(live, *speeds) if speeds else live
+
+
+def test_a_rare_cache_that_falls_off_with_depth():
+    answer = ask(NAME, rare((100, 120.0), (7000, 15.0)))
+    assert isinstance(answer, Found)
+    assert answer.speedup > 4
+
+
+def test_near_miss_a_rare_cache_that_this_build_has_kernels_for():
+    assert isinstance(ask(NAME, rare((100, 130.0), (7000, 115.0))), Absent)
+
+
+def test_a_good_speed_at_the_start_of_a_chat_proves_nothing():
+    answer = ask(NAME, rare())
+    assert isinstance(answer, CannotTell)
+    assert answer.missing == "run.depths"
+
+
+def test_a_type_is_no_proof_where_it_was_tried_and_something_else_is_slow():
+    slow = with_facts(rare((100, 40.0), (7000, 36.0)), {"run.decode_tokens_per_s": 40.0, "runtime.version": "b9999"})
+    answer = ask(NAME, slow)
+    assert isinstance(answer, Absent)
+    assert "falls no more" in answer.because
+
+
+def test_a_prompt_that_is_read_many_times_too_slowly():
+    answer = ask(NAME, with_facts(rare(), {"run.long_prompt": LongPrompt(tokens=2048, seconds=10.0)}))
+    assert isinstance(answer, Found)
+    assert "205 tokens of a prompt per second" in answer.because
+    assert not isinstance(
+        ask(NAME, with_facts(rare(), {"run.long_prompt": LongPrompt(tokens=2048, seconds=0.4)})), Found
+    )
+
+
+def test_newer_builds_convert_the_cache_on_the_gpu_but_for_one_type():
+    new = with_facts(rare(), {"runtime.version": "b11200", "run.decode_tokens_per_s": 30.0})
+    assert isinstance(ask(NAME, new), CannotTell)
+    assert isinstance(ask(NAME, with_facts(new, {"runtime.build_features": ["ARCHS", "FA_QUANTS"]})), Absent)
+    warned = ["no FlashAttention vector kernel compiled for K/V types q5_1-q5_1, converting K and V to f16 instead"]
+    assert isinstance(ask(NAME, with_facts(new, {"runtime.warnings": warned})), Absent)
+    without = {"runtime.kv_type_k": "iq4_nl", "runtime.kv_type_v": "iq4_nl", "runtime.build_features": ["FA_QUANTS"]}
+    assert isinstance(ask(NAME, with_facts(new, without)), Found)
+
+
+def test_an_old_build_that_is_slow():
+    assert isinstance(
+        ask(NAME, with_facts(rare(), {"runtime.version": "b8000", "run.decode_tokens_per_s": 30.0})), Found
+    )

@@ -44,7 +44,7 @@ def test_pressure_beside_a_large_model():
     assert isinstance(ask(NAME, mac(48, 30 * GIB, pressure=r("normal"))), Absent)
 
 
-def test_pressure_beside_a_small_model_is_somebody_elses():
+def test_near_miss_pressure_beside_a_small_model():
     assert not isinstance(ask(NAME, mac(48, 4 * GIB, pressure=r("warn"))), Found)
 
 

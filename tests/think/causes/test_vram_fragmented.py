@@ -52,6 +52,16 @@ def test_the_same_load_with_as_much_free_and_fewer_layers_is_a_suspicion():
     assert isinstance(ask(NAME, pasted(runtime={"loads": [load(33, 20.0), load(33, 20.0)]})), Absent)
 
 
-def test_less_free_memory_or_a_longer_context_are_other_causes():
+def test_near_miss_another_process_or_a_longer_context():
     assert isinstance(ask(NAME, pasted(runtime={"loads": [load(33, 20.0), load(25, 16.0)]})), CannotTell)
     assert isinstance(ask(NAME, pasted(runtime={"loads": [load(33, 20.0), load(25, 20.0, 65536)]})), CannotTell)
+
+
+def test_a_model_that_found_all_the_room_it_asked_for():
+    assert isinstance(ask(NAME, gpu_case()), Absent)
+
+
+def test_a_process_that_loaded_once_has_nothing_in_pieces():
+    spilled = with_facts(gpu_case(21, 5.0), {"runtime.loads": [load(21, 5.0)]})
+    assert isinstance(ask(NAME, spilled), Absent)
+    assert isinstance(ask(NAME, gpu_case(21, 5.0)), CannotTell)

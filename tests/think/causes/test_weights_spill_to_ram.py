@@ -5,6 +5,7 @@ from firing import clamped, spilled
 from told import pasted
 
 from unslow.facts.snapshot import Contradiction, Statement
+from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -25,11 +26,11 @@ def test_a_well_predicted_spill_is_not_normal():
     assert judge(with_facts(spilled(), {"run.decode_tokens_per_s": as_configured})).verdict == "slow"
 
 
-def test_layers_low_by_choice_are_another_cause():
+def test_near_miss_layers_low_by_choice():
     assert isinstance(ask(NAME, clamped()), Absent)
 
 
-def test_experts_placed_on_the_cpu_on_purpose_are_no_spill():
+def test_near_miss_experts_on_the_cpu_on_purpose():
     assert isinstance(ask(NAME, with_facts(spilled(), {"runtime.tensor_overrides": ["exps=CPU"]})), Absent)
 
 
@@ -42,8 +43,9 @@ def test_layers_on_the_cpu_with_room_on_the_gpu_are_no_spill():
 def test_a_smaller_cache_is_offered_with_its_speed():
     answer = ask(NAME, spilled())
     assert isinstance(answer, Found)
-    fix = judge(spilled()).findings[0].fixes[0]
-    assert fix.knob == "kv_cache_type"
+    fixes = {fix.knob: fix for fix in judge(spilled()).findings[0].fixes}
+    assert fixes["quant"].predicted["decode_tokens_per_s"] > 100
+    fix = fixes["kv_cache_type"]
     assert fix.predicted["decode_tokens_per_s"] > 0
 
 
@@ -70,3 +72,8 @@ def test_a_screen_that_says_all_is_cited_beside_the_log():
     case = pasted(gpus=["RTX 3090"], runtime={"gpu_layers": 54, "layers": 65})
     case = msgspec.structs.replace(case, contradictions=(Contradiction(about="gpu_layers", statements=says),))
     assert [e.source for e in judge(case).findings[0].evidence][1:] == ["paste:2", "paste:9"]
+
+
+def test_a_live_spill_explains_copies_of_weights_for_prompts():
+    assert ask(NAME, spilled()).explains is None
+    assert "prefill_pcie_bound" in all_causes()[NAME].explains

@@ -1,9 +1,10 @@
 from answers import ask
 from cases import cpu_case, with_facts
+from seen_live import watched
 from told import pasted, says
 
 from unslow.facts.account import Topic
-from unslow.facts.units import GB, GIB
+from unslow.facts.units import GB, GIB, MIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -20,7 +21,7 @@ def test_sixty_gib_of_weights_on_twenty_four_of_ram():
     assert "60 GiB of weights on the host, 24 GiB of RAM" in report.findings[0].because
 
 
-def test_not_where_they_fit():
+def test_near_miss_they_fit():
     assert isinstance(ask(NAME, cpu_case()), Absent)
 
 
@@ -57,3 +58,47 @@ def test_a_disk_that_was_watched_while_tokens_came():
 def test_a_gpu_of_unknown_size_may_hold_them():
     case = with_facts(pasted(model={"weights_bytes": 60 * GIB}), {"machine.memory.total_bytes": 32 * GIB})
     assert isinstance(ask(NAME, case), CannotTell)
+
+
+def streaming(read: float, swapped: float = 0.0, faults: float = 4000.0):
+    slow = with_facts(cpu_case(), {"run.decode_tokens_per_s": 0.5, "machine.memory.limit_bytes": 3 * GIB})
+    seen = {"disk_read_bytes_per_s": read, "swap_in_bytes_per_s": swapped, "major_faults_per_s": faults}
+    return watched(slow, host=seen)
+
+
+def test_a_disk_that_is_read_for_every_token():
+    finding = judge(streaming(800 * MIB)).findings[0]
+    assert finding.cause == NAME
+    assert "1600.0 MiB were read from disk for each token" in finding.because
+    assert finding.cost is not None
+
+
+def test_near_miss_a_disk_at_rest_once_it_is_loaded():
+    assert isinstance(ask(NAME, streaming(0.2 * MIB)), Absent)
+
+
+def test_what_comes_back_from_swap_is_another_cause():
+    assert isinstance(ask(NAME, streaming(800 * MIB, swapped=795 * MIB)), Absent)
+
+
+def test_a_mapped_model_that_is_only_partly_in_memory_is_not_ruled_out():
+    partly = with_facts(cpu_case(), {"runtime.load_mode": "mmap", "runtime.resident_bytes": 2 * GIB})
+    assert isinstance(ask(NAME, partly), CannotTell)
+    assert isinstance(ask(NAME, with_facts(partly, {"runtime.load_mode": "none"})), Absent)
+
+
+def test_what_others_read_is_not_the_models_doing():
+    assert isinstance(ask(NAME, streaming(800 * MIB, faults=0.0)), Absent)
+
+
+def test_requests_that_never_ended_were_watched_all_the_same():
+    slow = with_facts(cpu_case(), {"run.decode_tokens_per_s": 0.5})
+    cut = watched(slow, phase="idle", host={"disk_read_bytes_per_s": 800 * MIB, "major_faults_per_s": 3.0})
+    assert isinstance(ask(NAME, cut), Found)
+
+
+def test_what_the_control_group_of_the_server_may_use():
+    boxed = with_facts(cpu_case(), {"runtime.memory_limit_bytes": 500 * MIB, "run.decode_tokens_per_s": 0.1})
+    answer = ask(NAME, boxed)
+    assert isinstance(answer, Found)
+    assert "runtime.memory_limit_bytes" in {e.fact for e in answer.evidence}

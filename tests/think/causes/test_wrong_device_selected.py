@@ -27,7 +27,7 @@ def test_the_integrated_gpu_computes_and_the_card_is_idle():
     )
 
 
-def test_not_where_the_card_computes():
+def test_near_miss_the_better_card_computes():
     assert isinstance(ask(NAME, fires("CUDA0")), Absent)
     assert isinstance(ask(NAME, gpu_case()), Absent)
 

@@ -1,24 +1,22 @@
 """Physics by properties: what must hold for any numbers."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.decode import Backend, Device, Side, Work, ceiling_tokens_per_s, decode_parts, total_seconds
+from unslow.think.physics.decode import Side, Work, ceiling_tokens_per_s, decode_parts, total_seconds
 from unslow.think.physics.interval import around, inverse
-from unslow.think.physics.placement import Placement, Shape, fitted, reads_per_token
+from unslow.think.physics.placement import Placement, Shape, fitted, without_experts
 
-BACKEND = Backend(0.9, 1e-4, 1.25)
 sizes = st.floats(1e8, 1e11)
 rates = st.floats(1e10, 5e12)
 
 
 def work(device_bytes=0.0, host_bytes=0.0, device_rate=1e12, host_rate=5e10, **more):
-    reads = device_bytes / device_rate
-    device = (
-        Device({"device memory reads": reads * 1.1, "kernel launches": 1e-3}, reads, 1.15) if device_bytes else None
-    )
-    host = Side(host_bytes, host_rate, 32, BACKEND, 1.2) if host_bytes else None
-    return Work(device, host, 4096, 128_000, 5e-9, **more)
+    reads, host_reads = device_bytes / device_rate, host_bytes / host_rate
+    device = Side({"device memory reads": reads * 1.1, "kernel launches": 1e-3}, reads, 1.15) if device_bytes else None
+    host = Side({"host memory reads": host_reads * 1.1}, host_reads, 1.2) if host_bytes else None
+    return Work(device, host, 128_000, 5e-9, **more)
 
 
 def seconds(w):
@@ -41,9 +39,17 @@ def test_a_byte_on_the_host_costs_more_than_one_on_the_device(size):
     assert seconds(work(size / 2, size / 2)) > seconds(work(size))
 
 
-@given(sizes, st.floats(1.5, 64))
-def test_more_threads_than_cores_are_never_faster(size, crowd):
-    assert seconds(work(host_bytes=size, threads_per_core=crowd)) > seconds(work(host_bytes=size))
+@given(sizes, st.floats(1e-3, 1), st.floats(1.01, 64))
+def test_a_crowd_and_a_quota_are_never_faster_and_the_quota_holds_the_crowd_up_too(size, crowd, times):
+    free, crowded = seconds(work(host_bytes=size)), seconds(work(host_bytes=size, crowding_s=crowd))
+    throttled = seconds(work(host_bytes=size, crowding_s=crowd, throttling=times))
+    assert free < crowded < throttled
+    assert throttled <= crowded * times
+    assert work(host_bytes=size, throttling=times).is_hindered
+
+
+def test_what_hinders_the_host_does_not_matter_where_it_has_nothing_to_do():
+    assert seconds(work(1e9, crowding_s=1.0, throttling=4.0)) == seconds(work(1e9))
 
 
 def test_an_interval_survives_being_turned_over():
@@ -60,15 +66,18 @@ def test_more_memory_never_fits_fewer_layers(a, b, context):
     assert few.gpu_layers <= many.gpu_layers
 
 
-@given(st.integers(0, 32), st.integers(0, 131072))
-def test_reads_are_conserved_wherever_they_lie(layers, depth):
-    split = reads_per_token(SHAPE, Placement(layers, output_on_gpu=True), depth)
-    whole = reads_per_token(SHAPE, Placement(32, output_on_gpu=True), depth)
-    assert abs(split.device + split.host - whole.device) < 1
-    assert whole.host == 0
+MIXTURE = SHAPE._replace(active_share=0.1, expert_share=0.95)
 
 
-def test_only_active_experts_are_read():
-    half = SHAPE._replace(active_share=0.5)
-    everything = reads_per_token(SHAPE, Placement(32, output_on_gpu=True), 0).device
-    assert reads_per_token(half, Placement(32, output_on_gpu=True), 0).device < everything
+@given(st.integers(1, 32), st.floats(0, 32 * 131e6))
+def test_experts_leave_before_whole_layers_do_and_no_byte_is_lost(layers, missing):
+    missing = min(missing, layers * SHAPE.layer_bytes)
+    placed = without_experts(MIXTURE, layers, missing, output_on_gpu=True)
+    assert 0 <= placed.with_experts <= placed.attending <= layers
+    assert placed.gpu_layers * SHAPE.layer_bytes == pytest.approx(layers * SHAPE.layer_bytes - missing, abs=1)
+    if missing <= 0.95 * layers * SHAPE.layer_bytes:
+        assert placed.attending == pytest.approx(layers)
+
+
+def test_a_whole_layer_has_its_experts_with_it():
+    assert Placement(7, output_on_gpu=True).attending == Placement(7, output_on_gpu=True).with_experts == 7

@@ -111,3 +111,13 @@ def test_lent_weights_are_copied_once_for_each_micro_batch():
     assert lent(256.0) == pytest.approx(2 * lent(512.0))
     assert lent(512.0, 24e9) == pytest.approx(lent(512.0) / 2)
     assert total(lent_weights_terms(prompt(amounts=Amounts()), 12e9, Setting("cuda")), FACTORS) == 0
+
+
+def test_a_type_without_a_kernel_for_matrices_takes_longer_on_a_cpu():
+    chip, setting = Chip(5e10, 1e11, 1e11, threads=2.0), Setting("cpu", types="q4")
+    plain, row_by_row, half = (
+        total(host_prefill_terms(prompt(amounts=AMOUNTS._replace(kinds=kinds)), chip, setting), FACTORS)
+        for kinds in ({"q4_0": 7.5e9}, {"q4_1": 7.5e9}, {"q4_0": 3.75e9, "q4_1": 3.75e9})
+    )
+    assert 2 * plain < row_by_row < 3 * plain
+    assert plain < half < row_by_row

@@ -1,0 +1,266 @@
+"""The lab of faults: every fault is well formed, a stage is played and ended, rows add up, recordings are clean."""
+
+import os
+import sys
+import time
+import tomllib
+from contextlib import contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from lab.faults.asking import ask, tokens
+from lab.faults.control_groups import cpu_quota, cpuset, disk, memory
+from lab.faults.diagnosing import Diagnosis
+from lab.faults.every import every_fault, faults_of
+from lab.faults.fault import Fault, Heard, Playing, SkippedError, Stage
+from lab.faults.measuring import decode, measured
+from lab.faults.models import MODELS
+from lab.faults.neighbours import clients, clocked, slow_proxy, steady
+from lab.faults.playing import Place, played
+from lab.faults.recordings import cleaned, expectation, family, without_strangers
+from lab.faults.rows import Row, append, predicted, read_rows, row_of, table, totals, unexplained
+from lab.replay import serve
+
+from unslow.think.causes import all_causes
+
+ROOT = Path(__file__).parents[2]
+FAULTS = every_fault()
+SLOW = Fault("slow", "made slow", ("cpu",), "m", Stage(), "cpu_contended", ("swapping",), cure=Stage())
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda f: f"{f.where[0]}_{f.name}")
+def test_every_fault_names_causes_that_there_are(fault):
+    assert {fault.cause, *fault.also} - {""} <= set(all_causes())
+    assert bool(fault.cause) == (fault.verdict != "normal")
+    assert (fault.cure is not None) == (fault.verdict == "slow") or fault.verdict == "failed"
+    assert fault.what
+
+
+def test_there_are_enough_faults_and_healthy_controls_and_no_name_twice():
+    for where in ("cpu", "gpu"):
+        assert len(faults_of(where)) == sum(where in fault.where for fault in FAULTS)
+    healthy = [fault for fault in FAULTS if not fault.cause]
+    assert len(FAULTS) - len(healthy) >= 30
+    assert len(healthy) >= 10
+
+
+def test_the_models_of_the_cpu_faults_can_be_made():
+    named = {stage.model or fault.model for fault in FAULTS if "cpu" in fault.where for stage in (fault.stage,)}
+    assert named <= set(MODELS)
+    assert MODELS["draft"].form.vocabulary == MODELS["small"].form.vocabulary
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A server that replays recorded answers stands for llama-server; how it is started and ended is what is tested."""
+    program = tmp_path / "bin" / "llama-server"
+    program.parent.mkdir()
+    program.write_text(
+        f'#!/bin/sh\nwhile [ $# -gt 0 ]; do [ "$1" = --port ] && port=$2; shift; done\ncd {ROOT}\n'
+        f'exec {sys.executable} -m lab.replay llama_cpp --port "$port"\n'
+    )
+    program.chmod(0o755)
+    (tmp_path / "m.gguf").write_bytes(b"GGUF")
+    return Place(program.parent, tmp_path, 8659, tmp_path)
+
+
+def test_what_surrounds_a_server_is_undone_in_the_opposite_order(place):
+    done = []
+
+    def step(name):
+        @contextmanager
+        def around(playing):
+            done.append(f"{name} {'while it runs' if playing.pid else 'before'}")
+            try:
+                yield
+            finally:
+                done.append(f"{name} undone, server {'alive' if _alive(playing.pid) else 'ended'}")
+
+        return around
+
+    stage = Stage(around=(step("around"),), beside=(step("beside"),))
+    with suppress(KeyboardInterrupt), played(SLOW, stage, place) as playing:
+        assert playing.load_s is not None
+        assert Path(playing.log).exists()
+        raise KeyboardInterrupt
+    assert done[:2] == ["around before", "beside while it runs"]
+    assert done[2:] == ["beside undone, server alive", "around undone, server ended"]
+    assert not _alive(playing.pid)
+    assert not Path(playing.scratch).exists()
+
+
+def _alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_a_server_that_does_not_load_is_played_too_and_nobody_asks_it(place):
+    (place.servers / "llama-server").write_text("#!/bin/sh\necho out of memory; exit 1\n")
+
+    def beside(_playing):
+        raise AssertionError("nobody is there to be asked")
+
+    with played(SLOW, Stage(beside=(beside,)), place) as playing:
+        assert playing.load_s is None
+        assert Path(playing.log).read_text() == "out of memory\n"
+        assert measured("decode", playing) is None
+
+
+def test_what_is_not_there_is_skipped_with_a_reason(place):
+    with pytest.raises(SkippedError, match="no program llama-server-generic"):
+        place.program("llama-server-generic")
+    with pytest.raises(SkippedError, match=r"no model other\.gguf; python -m lab\.faults --make-models"):
+        place.model("other")
+    with pytest.raises(SkippedError), played(replace(SLOW, model="other"), Stage(), place):
+        pass
+
+
+def test_an_answer_is_timed_by_the_one_who_asked():
+    with serve("llama_cpp", tokens_per_s=200.0) as url:
+        heard = ask(url, tokens(8), 24)
+        assert heard.tokens == 24
+        assert heard.tokens_per_s > 0
+        assert decode(url) > 0
+
+
+def test_the_slow_proxy_holds_back_pieces_and_questions():
+    with serve("llama_cpp", tokens_per_s=500.0) as url:
+        playing = _playing(url)
+        with slow_proxy(0, 0.02, late_s=0.3)(playing):
+            heard = ask(playing.diagnose_url, tokens(8), 64)
+    assert heard.first_token_s > 0.3
+    assert heard.seconds > 5 * 0.02
+
+
+def test_clients_keep_what_they_hear_and_end():
+    with serve("llama_cpp", tokens_per_s=500.0) as url:
+        playing = _playing(url)
+        with clients(2)(playing):
+            assert playing.clients == 2
+            end = time.monotonic() + 20
+            while len(playing.heard) < 2 and time.monotonic() < end:
+                time.sleep(0.05)
+            assert len(playing.heard) >= 2
+
+
+def _playing(url):
+    return Playing(url, int(url.rpartition(":")[2]), "/scratch/one", ["llama-server"], {}, "/models")
+
+
+def test_a_clock_at_the_start_changes_every_token_and_one_at_the_end_none_before_it():
+    moved, kept = [clocked(0, turn)[0] for turn in (0, 1)], [steady(0, turn)[0] for turn in (0, 1)]
+    assert moved[0][:8] != moved[1][:8]
+    assert kept[0][:512] == kept[1][:512]
+    assert moved[0][8:520] == moved[1][8:520]
+
+
+def test_limits_are_spelled_for_both_versions_of_control_groups(tmp_path):
+    assert cpu_quota(1.5).v1 == {"cpu.cfs_period_us": "100000", "cpu.cfs_quota_us": "150000"}
+    assert cpu_quota(1.5).v2 == {"cpu.max": "150000 100000"}
+    assert cpuset("0").v1["cpuset.mems"] == "0"
+    assert memory(1024).v2 == {"memory.max": "1024"}
+    device = tmp_path.stat().st_dev
+    assert disk(5, str(tmp_path)).v2 == {"io.max": f"{os.major(device)}:{os.minor(device)} rbps=5"}
+
+
+REPORT = {
+    "verdict": "slow",
+    "phase": "decode",
+    "measured": {"decode_tokens_per_s": 20.0},
+    "expected": {"achievable": {"decode_tokens_per_s": {"low": 30, "mid": 40, "high": 50}}},
+    "budget": [
+        {"phase": "decode", "part": "weights", "seconds": 0.04},
+        {"phase": "decode", "part": "unexplained", "seconds": 0.01},
+        {"phase": "prefill", "part": "unexplained", "seconds": 9.0},
+    ],
+    "findings": [
+        {"cause": "cpu_contended", "fixes": [{"predicted": {"prefill_tokens_per_s": 300.0}}]},
+        {"cause": "swapping", "fixes": []},
+    ],
+    "cannot_tell": [{"cause": "queueing"}],
+}
+
+
+def test_a_row_says_whether_the_first_cause_is_right():
+    row = row_of(SLOW, "cpu", Diagnosis(REPORT, 12.34))
+    assert (row.right, row.strays, row.diagnosed) == (True, [], ["cpu_contended", "swapping"])
+    assert (row.predicted_after, row.reported_before, row.cannot_tell) == (40.0, 20.0, ["queueing"])
+    other = row_of(replace(SLOW, cause="swapping", also=()), "cpu", Diagnosis(REPORT, 1.0))
+    assert (other.right, other.strays) == (False, ["cpu_contended"])
+    assert not row_of(replace(SLOW, verdict="failed"), "cpu", Diagnosis(REPORT, 1.0)).right
+
+
+def test_a_diagnosis_that_never_came_is_wrong_and_says_why():
+    row = row_of(SLOW, "cpu", Diagnosis({}, 3.0, "it said nothing"))
+    assert (row.right, row.verdict, row.trouble) == (False, "", "it said nothing")
+    assert not row_of(replace(SLOW, cause="", verdict="normal"), "cpu", Diagnosis({}, 3.0, "x")).right
+
+
+def test_the_prediction_is_what_is_achievable_or_what_the_first_fix_promises():
+    assert predicted(REPORT, "prefill") == 300.0
+    assert predicted(REPORT, "load") is None
+    assert unexplained(REPORT) == pytest.approx(0.2)
+    assert unexplained({}) is None
+
+
+def test_rows_are_written_read_and_counted(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    good = row_of(SLOW, "cpu", Diagnosis(REPORT, 1.0))
+    good.measured_before, good.measured_after, good.error = 20.0, 50.0, -0.2
+    append(replace_row(good, right=False), path)
+    append(good, path)
+    append(Row(name="h", where="cpu", what="nothing", cause="", verdict="normal", right=True), path)
+    append(Row(name="s", where="cpu", what="-", cause="swapping", skipped="not root"), path)
+    rows = read_rows(path)
+    assert [row.name for row in rows] == ["slow", "h", "s"]
+    assert totals(rows) == [
+        "right cause first: 1 of 1",
+        "healthy, without findings: 1 of 1",
+        "predicted speed after the cure, median error: 20% of 1",
+        "unexplained, median: 20% of 1",
+        "skipped: 1",
+    ]
+    assert "skipped, because not root" in table(rows)
+
+
+def replace_row(row, **changes):
+    return Row(**{**{name: getattr(row, name) for name in Row.__struct_fields__}, **changes})
+
+
+def test_what_a_recording_should_give_is_written_as_the_machines_have_it():
+    assert tomllib.loads(expectation(SLOW)) == {
+        "verdict": "slow",
+        "first_cause": "cpu_contended",
+        "also": ["swapping"],
+        "what": "made slow",
+    }
+
+
+def test_paths_of_the_place_are_replaced_wherever_they_stand():
+    names = {"/var/scratch/one": "/srv/lab", "/root": "/home/user"}
+    assert cleaned("-m /var/scratch/one/m.gguf /root/b", names) == "-m /srv/lab/m.gguf /home/user/b"
+    assert cleaned("/proc/12/root/var/scratch/one/a", names) == "/proc/12/root/srv/lab/a"
+    assert cleaned("/proc/12/root/root/.cache /proc/self/root/etc", names) == (
+        "/proc/12/root/home/user/.cache /proc/self/root/etc"
+    )
+    assert cleaned("/rooted", names) == "/rooted"
+    assert cleaned("-m\\u0000/root/m.gguf", names) == "-m\\u0000/home/user/m.gguf"
+
+
+def test_the_logs_of_other_servers_are_left_out():
+    lines = [
+        '{"question": "head /proc/12/root/a.log"}\n',
+        '{"question": "head /proc/13/root/b.log"}\n',
+        '{"question": "file /proc/13/stat"}\n',
+    ]
+    assert without_strangers("".join(lines), {12}) == lines[0] + lines[2]
+    assert family(os.getpgid(0)) >= {os.getpid()}
+
+
+def test_the_speed_of_an_answer_does_not_count_its_first_token():
+    assert Heard(0.0, 0.1, 11, 1.0).tokens_per_s == 10.0
+    assert Heard(0.0, 0.1, 1, 0.0).tokens_per_s == 0.0

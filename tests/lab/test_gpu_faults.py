@@ -1,0 +1,47 @@
+"""The faults on a GPU: whole rows, causes that exist, strangers that say why they can't be, models that can be read."""
+
+from pathlib import Path
+
+import pytest
+from lab.faults.every import faults_of
+from lab.faults.fault import Fault, Playing, SkippedError
+from lab.faults.large_models import SHAPES, SMOL_135M, make_large_models
+from lab.faults.strangers import holds
+
+from unslow.catalog.models import model_at
+from unslow.look.models.gguf.model import blueprint, shortfall
+from unslow.look.models.gguf.read import read_gguf
+from unslow.look.system.live import LiveSystem
+from unslow.think.blueprints.made_up import made_up
+from unslow.think.causes import cause_ids
+
+FAULTS = faults_of("gpu")
+MANY, CONTROLS = 30, 10
+
+
+def test_enough_of_both():
+    assert sum(bool(fault.cause) for fault in FAULTS.values()) >= MANY
+    assert sum(not fault.cause for fault in FAULTS.values()) >= CONTROLS
+
+
+@pytest.mark.parametrize("fault", FAULTS.values(), ids=FAULTS)
+def test_a_row_is_whole(fault: Fault):
+    known = set(cause_ids())
+    assert {cause for cause in (fault.cause, *fault.also) if cause} <= known
+    assert (fault.verdict == "normal") == (not fault.cause) == fault.name.startswith("healthy_")
+    assert (fault.cure is not None) == (fault.verdict == "slow")
+    assert fault.cure != fault.stage
+    assert fault.model in SHAPES
+
+
+def test_a_stranger_that_finds_no_gpu_says_so():
+    with pytest.raises(SkippedError, match="no stranger on the GPU"), holds(10**6)(Playing("", 0, "", [], {})):
+        pass
+
+
+def test_a_made_up_model_reads_as_its_shape(tmp_path: Path):
+    make_large_models(tmp_path, [SMOL_135M])
+    read = read_gguf(LiveSystem(), str(tmp_path / f"{SMOL_135M}.gguf"))
+    stem, quant = SHAPES[SMOL_135M]
+    assert not shortfall(read)
+    assert blueprint(read).tensors == made_up(model_at(stem), quant).tensors

@@ -1,0 +1,28 @@
+from doubles import FakeSystem
+
+from unslow.facts.values import Known
+from unslow.look.bench.guest import Plan, Target
+from unslow.look.bench.trials.routes import hosts_of, perform
+from unslow.look.system import Answer
+
+
+def test_only_this_machine_has_other_names():
+    assert hosts_of("http://127.0.0.1:8080") == ["127.0.0.1", "localhost", "::1"]
+    assert hosts_of("http://localhost:8080") == ["localhost", "127.0.0.1", "::1"]
+    assert hosts_of("http://[::1]:8080") == ["::1", "localhost", "127.0.0.1"]
+    assert hosts_of("http://192.0.2.7:8080") == ["192.0.2.7"]
+    assert hosts_of("https://localhost:8080") == ["localhost"]
+
+
+def test_each_way_is_asked_for_its_shortest_answer():
+    door = FakeSystem(
+        http={f"GET http://{host}:8080/v1/health": Answer(200, b"") for host in ("localhost", "127.0.0.1")}
+    )
+    run = perform(door, Target("http://localhost:8080/v1"), Plan(), lambda *_: None)
+    assert isinstance(run.routes, Known)
+    assert [(route.host, route.seconds is not None) for route in run.routes.value] == [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("::1", False),
+    ]
+    assert ("GET http://[::1]:8080/v1/health", None) in door.sent

@@ -1,0 +1,174 @@
+import json
+
+import pytest
+from doubles import FakeSystem
+
+from unslow.facts.values import Absence, Known, Unknown
+from unslow.look.bench.guest import Plan, Target
+from unslow.look.bench.observe import Decoding
+from unslow.look.bench.trials._work import Asked, TaskPrompt, Work, parse_asked, parse_prompts, read_work
+from unslow.look.bench.trials.traffic import Look, perform, speed_alone, traffic_of
+from unslow.look.system import Answer, LookError
+
+URL = "http://127.0.0.1:8080"
+S = f"{URL}/slots"
+
+
+def decoding(**slots: tuple[int, int]) -> dict[int, Decoding]:
+    return {int(name[1:]): Decoding(*values) for name, values in slots.items()}
+
+
+def looks(*works: Work) -> list[Look]:
+    return [Look(float(second), work) for second, work in enumerate(works)]
+
+
+def at_work(slots: dict[int, Decoding], **more) -> Work:
+    return Work(S, len(slots), 0.0, decoding=slots, **more)
+
+
+def test_means_over_the_looks():
+    seen = traffic_of(looks(Work(S, 4, 2), Work(S, 4, 3), Work(S, 1, 0)))
+    assert (seen.running, seen.looks, seen.seconds) == (3, 3, 2)
+    assert seen.waiting == pytest.approx(5 / 3)
+    assert seen.counts_waiting
+    assert isinstance(seen.preemptions, Unknown)
+
+
+def test_a_server_that_does_not_count_those_who_wait():
+    seen = traffic_of(looks(Work(S, 4, None), Work(S, 4, None)))
+    assert (seen.waiting, seen.counts_waiting) == (0, False)
+
+
+def test_the_tokens_of_all_answers_together():
+    seen = traffic_of(
+        looks(
+            at_work(decoding(s0=(7, 10), s1=(8, 100))),
+            at_work(decoding(s0=(7, 30), s1=(9, 5))),
+            at_work(decoding(s0=(7, 50))),
+        )
+    )
+    assert seen.tokens_per_s.need() == (20 + 5 + 20) / 2
+
+
+def test_counters_grow_and_gauges_have_their_largest():
+    first = Work(S, 8, 4, tokens=100, preemptions=3, cache_used=0.5)
+    seen = traffic_of(
+        looks(
+            first, first._replace(tokens=300, preemptions=5, cache_used=0.9), first._replace(tokens=500, preemptions=5)
+        )
+    )
+    assert (seen.tokens_per_s.need(), seen.preemptions.need(), seen.cache_used.need()) == (200, 2, 0.9)
+
+
+def test_what_is_loaded_meanwhile_is_counted():
+    one, two = frozenset({"a 4096"}), frozenset({"a 8192"})
+    seen = traffic_of(looks(*(Work(S, 1, 0, loaded=loaded) for loaded in (one, one, two, one))))
+    assert seen.loads.need() == 2
+
+
+def test_what_most_requests_ask_for():
+    asked = (Asked(0, None, 3), Asked(40, None, 0), Asked(0, None, 3))
+    seen = traffic_of(looks(Work(S, 3, 0, asked=asked), Work(S, 0, 0)))
+    assert (seen.top_k.need(), seen.logprobs.need()) == (0, 3)
+    assert isinstance(seen.grammar, Unknown)
+
+
+def test_the_speed_of_one_alone_leaves_out_its_prompt_and_its_company():
+    alone = looks(
+        at_work(decoding(s0=(7, 0))),  # the prompt is still being read
+        at_work(decoding(s0=(7, 10))),
+        at_work(decoding(s0=(7, 40))),
+        at_work(decoding(s0=(7, 70))),
+        at_work(decoding(s0=(7, 80), s1=(8, 1))),
+    )
+    assert speed_alone(alone, S).need() == 30
+    assert "several" in speed_alone(alone[-1:] * 3, S).why
+    assert isinstance(speed_alone(looks(Work(S, 1, 0), Work(S, 1, 0)), S), Unknown)
+
+
+@pytest.mark.parametrize("params", [None, 3, [], {}, {"top_k": "x", "grammar": 3, "n_probs": -1}, {"top_k": 2**70}])
+def test_parameters_that_say_nothing(params):
+    assert parse_asked(params) == Asked()
+
+
+def server(slots, metrics=None) -> FakeSystem:
+    http = {f"GET {S}": Answer(200, json.dumps(slots).encode())}
+    if metrics is not None:
+        http[f"GET {URL}/metrics"] = Answer(200, metrics.encode())
+    return FakeSystem(http=http)
+
+
+BUSY = {
+    "id": 0,
+    "is_processing": True,
+    "id_task": 7,
+    "params": {"top_k": 0, "n_probs": 5},
+    "next_token": [{"n_decoded": 9}],
+}
+IDLE = {"id": 1, "is_processing": False}
+
+
+def test_a_llama_server_with_a_free_slot_makes_nobody_wait():
+    door = server([BUSY, IDLE])
+    work = read_work(door, Target(URL))
+    assert (work.running, work.waiting, work.asked) == (1, 0, (Asked(0, None, 5),))
+    assert [asked for asked, _ in door.sent] == [f"GET {S}"]
+
+
+def test_with_all_slots_taken_its_metrics_tell_who_waits():
+    assert read_work(server([BUSY], "llamacpp:requests_deferred 3\n"), Target(URL)).waiting == 3
+    assert read_work(server([BUSY]), Target(URL)).waiting is None
+
+
+def test_a_llama_server_that_hides_its_slots_may_count():
+    text = "llamacpp:requests_processing 2\nllamacpp:requests_deferred 1\n"
+    door = FakeSystem(http={f"GET {S}": Answer(501, b"{}"), f"GET {URL}/metrics": Answer(200, text.encode())})
+    assert read_work(door, Target(URL))[1:3] == (2, 1)
+
+
+def test_ollama_is_known_by_its_llama_server():
+    ps = {"models": [{"name": "a", "digest": "d" * 64, "context_length": 4096}]}
+    door = FakeSystem(
+        http={
+            f"GET {URL}/api/ps": Answer(200, json.dumps(ps).encode()),
+            "GET http://127.0.0.1:40123/slots": Answer(200, json.dumps([BUSY]).encode()),
+        },
+        files={"/proc/7/cmdline": "/usr/lib/ollama/llama-server\0--model\0x\0--port\0" + "40123\0"},
+    )
+    work = read_work(door, Target(URL, pid=7, runtime="Ollama"))
+    assert (work.running, len(work.loaded)) == (1, 1)
+    assert read_work(door, Target(URL, runtime="Ollama")).running is None
+
+
+def test_who_shows_nothing_says_so():
+    run = perform(FakeSystem(), Target(URL, runtime="LM Studio"), Plan(), lambda *_: None)
+    assert run.traffic.absence is Absence.NOT_SUPPORTED
+
+
+def test_a_server_that_dies_meanwhile_has_shown_what_it_has_shown():
+    class Mortal(FakeSystem):
+        def request(self, method, url, body=None, headers=None, timeout_s=0):
+            if len(self.sent) > 3:
+                raise LookError("gone")
+            return super().request(method, url, body, headers, timeout_s)
+
+    run = perform(Mortal(http=server([BUSY, IDLE]).http), Target(URL), Plan(watch_s=60.0), lambda *_: None)
+    assert isinstance(run.traffic, Known)
+    assert run.traffic.need().looks == 4
+
+
+def test_what_was_kept_of_the_prompts_of_others():
+    one = TaskPrompt(slot=0, task=7, tokens=300, cached_tokens=0)
+    grown, brief = one._replace(tokens=552), TaskPrompt(slot=1, task=8, tokens=900, cached_tokens=0)
+    works = [at_work({}, prompts=prompts) for prompts in ((one,), (grown,), (brief,))]
+    seen = traffic_of(looks(*works)).prompts.need()
+    assert [(p.tokens, p.cached_tokens) for p in seen] == [(552, 0)], "one look alone may show the prompt before"
+    assert isinstance(traffic_of(looks(Work(S, 1), Work(S, 1))).prompts, Unknown)
+
+
+@pytest.mark.parametrize("bad", [{"id_task": None}, {"n_prompt_tokens": -1}, {"n_prompt_tokens_cache": True}])
+def test_the_prompt_of_a_slot_without_its_answer(bad):
+    counts = {"id": 1, "id_task": 7, "n_prompt_tokens": 560, "n_prompt_tokens_cache": 12}
+    slot = counts | {"next_token": [{"n_decoded": 8}]}
+    assert parse_prompts([slot]) == (TaskPrompt(slot=1, task=7, tokens=552, cached_tokens=12),)
+    assert parse_prompts([slot | bad]) == ()

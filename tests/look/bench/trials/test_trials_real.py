@@ -1,0 +1,113 @@
+"""Every trial on a real llama-server that holds somebody's conversation: it is measured, and the conversation stays."""
+
+import os
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Timer
+
+import pytest
+
+from unslow.facts.run import Run
+from unslow.facts.values import Known, Unknown
+from unslow.look.bench.asking import ask
+from unslow.look.bench.guest import Plan, Question, Target
+from unslow.look.bench.trials import trials
+from unslow.look.engine.cache import ModelCache
+from unslow.look.llama_server.measuring import read_free_slots
+from unslow.look.system import LookError
+from unslow.look.system.live import LiveSystem
+
+SERVER = os.environ.get("UNSLOW_LLAMA_SERVER", "")
+pytestmark = [pytest.mark.real, pytest.mark.skipif(not SERVER, reason="UNSLOW_LLAMA_SERVER names no llama-server")]
+SYSTEM = LiveSystem()
+TALK = "A long talk about cheese and other things. " * 12
+PLAN = Plan(1.0, seconds=10.0, watch_s=1.0)
+FACTS = {"depth": "depths", "speed": "decode_tokens_per_s", "host": "others_cpus"}
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory) -> str:
+    return os.environ.get("UNSLOW_MODEL") or str(ModelCache(tmp_path_factory.mktemp("cache")).model("tiny"))
+
+
+@contextmanager
+def served(model: str, *arguments: str, key: str = "") -> Iterator[tuple[Target, subprocess.Popen]]:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    command = [SERVER, "-m", model, "--port", str(port), "-t", "1", *arguments, *(("--api-key", key) if key else ())]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
+        url = f"http://127.0.0.1:{port}"
+        try:
+            wait_for(url)
+            yield Target(url, key, server.pid), server
+        finally:
+            server.kill()
+
+
+def wait_for(url: str) -> None:
+    for _ in range(600):
+        try:
+            if SYSTEM.request("GET", f"{url}/health").status == 200:
+                return
+        except LookError:
+            pass
+        time.sleep(0.1)
+    pytest.fail("the server did not come up")
+
+
+def perform(name: str, target: Target, **plan) -> Run:
+    free = read_free_slots(target.server(SYSTEM)).unused
+    return trials()[name](SYSTEM, target, PLAN._replace(slot=free[-1], slots=free, **plan), lambda *_: None)
+
+
+def fact_of(name: str, run: Run):
+    return getattr(run, FACTS.get(name, name))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shared"),
+    [
+        (("-np", "4", "-c", "16384"), False),
+        (("-c", "8192"), True),
+        (("-c", "8192", "--no-cache-idle-slots"), True),
+        (("-np", "4", "-c", "4096", "--cache-ram", "0", "-kvu"), True),
+        (("-np", "2", "-c", "2048", "--cache-ram", "0"), False),
+    ],
+    ids=["apart", "as it comes", "idle slots stay", "shared, no cache in RAM", "small"],
+)
+def test_a_conversation_is_still_in_the_cache_afterwards(model, arguments, shared):
+    with served(model, *arguments) as (target, _):
+        first = ask(SYSTEM, target, Question(TALK, 16, keep=True))
+        SYSTEM.request("POST", f"{target.url}/completion", {"prompt": TALK, "n_predict": 16}, timeout_s=60.0)
+        runs = {name: perform(name, target, shared=shared) for name in trials()}
+        again = ask(SYSTEM, target, Question(TALK + "And now?", 2, keep=True))
+    assert again.cached_tokens > 0.9 * (first.prompt_tokens + first.cached_tokens), again
+    told = [name for name, run in runs.items() if isinstance(fact_of(name, run), Known)]
+    assert {"speed", "long_prompt", "plain_sampling", "routes", "traffic", "host"} <= set(told), runs
+
+
+def test_a_key_is_sent_and_a_wrong_one_is_a_reason(model):
+    with served(model, "-c", "4096", key="sk-unslow-test-0123456789") as (target, _):
+        assert isinstance(perform("long_prompt", target).long_prompt, Known)
+        wrong = trials()["long_prompt"](SYSTEM, target._replace(api_key="sk-wrong"), PLAN, lambda *_: None)
+    assert "401" in wrong.long_prompt.why
+
+
+@pytest.mark.parametrize(("arguments", "is_kept"), [((), True), (("--no-cache-prompt",), False)])
+def test_turns_are_answered_by_the_cache_only_where_there_is_one(model, arguments, is_kept):
+    with served(model, "-c", "4096", "-np", "1", *arguments) as (target, _):
+        _, second, third = perform("turns", target).turns.need()
+    assert (second.computed_tokens < second.prompt_tokens / 2) == is_kept
+    assert (third.computed_tokens < third.prompt_tokens / 2) == is_kept
+
+
+@pytest.mark.parametrize("name", ["speed", "long_prompt", "at_once", "turns", "traffic"])
+def test_a_server_that_dies_leaves_what_there_was_or_a_reason(model, name):
+    with served(model, "-c", "8192", "-np", "4") as (target, server):
+        Timer(0.3, server.kill).start()
+        run = perform(name, target, seconds_per_completion=20.0, watch_s=2.0)
+    fact = fact_of(name, run)
+    assert isinstance(fact, Known) or (isinstance(fact, Unknown) and fact.why)

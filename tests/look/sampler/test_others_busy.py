@@ -1,0 +1,83 @@
+from math import isnan
+from types import SimpleNamespace
+
+import pytest
+
+from unslow.look.sampler.others_busy import OthersBusy
+
+OURS, THEIRS = 4242, 4300
+
+
+class Answer(Exception):  # noqa: N818 (what pynvml raises, with its number)
+    def __init__(self, value: int) -> None:
+        super().__init__(f"number {value}")
+        self.value = value
+
+
+class Counting:
+    """A driver that hands out what it sampled after a moment, as nvml.h says."""
+
+    def __init__(self) -> None:
+        self.rows: list[SimpleNamespace] = []
+        self.error = 6
+
+    def work(self, when_us: int, **percents: int) -> None:
+        pids = {"ours": OURS, "theirs": THEIRS}
+        self.rows += [SimpleNamespace(pid=pids[who], timeStamp=when_us, smUtil=p) for who, p in percents.items()]
+
+    def nvmlDeviceGetProcessUtilization(self, gpu: object, since_us: int) -> list[SimpleNamespace]:  # noqa: N802
+        new = [row for row in self.rows if row.timeStamp > since_us]
+        if not new:
+            raise Answer(self.error)
+        return new
+
+
+def share(reading: OthersBusy) -> float:
+    return reading.read(0.0)[0]
+
+
+def test_the_work_of_a_stranger_beside_ours():
+    nvml = Counting()
+    reading = OthersBusy(nvml, "gpu", [OURS])
+    nvml.work(1_000, ours=50, theirs=99)
+    assert isnan(share(reading))
+    nvml.work(2_000, ours=55, theirs=40)
+    nvml.work(3_000, ours=45, theirs=44)
+    assert share(reading) == pytest.approx(0.42)
+    nvml.work(4_000, ours=97)
+    assert share(reading) == 0.0
+
+
+def test_nothing_new_is_no_share():
+    nvml = Counting()
+    reading = OthersBusy(nvml, "gpu", [OURS])
+    assert isnan(share(reading))
+    nvml.work(1_000, ours=50)
+    assert isnan(share(reading))
+    assert isnan(share(reading))
+    nvml.error = 0
+    assert isnan(share(reading))
+
+
+def test_in_a_container_with_other_numbers_nobody_is_blamed():
+    nvml = Counting()
+    reading = OthersBusy(nvml, "gpu", [7])
+    for when in range(1, 5):
+        nvml.work(when, ours=99)
+        assert isnan(share(reading))
+
+
+def test_rows_of_noise_are_passed_over():
+    nvml = Counting()
+    reading = OthersBusy(nvml, "gpu", [OURS])
+    nvml.work(1, ours=50)
+    share(reading)
+    nvml.work(2, ours=50, theirs=4_000_000_000)
+    assert share(reading) == 0.0
+
+
+def test_a_driver_that_can_not_say():
+    nvml = Counting()
+    nvml.error = 3
+    with pytest.raises(Answer):
+        share(OthersBusy(nvml, "gpu", [OURS]))

@@ -1,0 +1,88 @@
+"""A door that closes when the time is up, or when somebody has seen enough."""
+
+import threading
+
+import pytest
+from lab.replay import serve
+
+from unslow.look.system import LookError
+from unslow.look.system.closing import LATE, STOPPED, ClosingSystem, was_closed
+
+BODY = {"prompt": "x", "n_predict": 50, "stream": True}
+
+
+def test_until_then_it_is_a_door_like_any_other():
+    with serve("llama_cpp", tokens_per_s=4000.0) as url:
+        door = ClosingSystem()
+        door.close_in(60.0)
+        assert door.request("GET", f"{url}/health").status == 200
+        assert list(door.stream(f"{url}/completion", BODY))
+
+
+def test_a_stream_ends_with_the_time():
+    with serve("llama_cpp", tokens_per_s=10.0) as url:
+        door = ClosingSystem()
+        door.close_in(0.4)
+        with pytest.raises(LookError, match=LATE) as caught:
+            list(door.stream(f"{url}/completion", BODY))
+        assert was_closed(caught.value)
+        assert door.is_late
+        with pytest.raises(LookError, match=LATE):
+            door.request("GET", f"{url}/health")
+
+
+def test_a_server_that_says_nothing_is_not_waited_for():
+    with serve("llama_cpp", tokens_per_s=10.0, latency_s=30.0) as url:
+        door = ClosingSystem()
+        door.close_in(0.3)
+        with pytest.raises(LookError, match=LATE):
+            list(door.stream(f"{url}/completion", BODY))
+
+
+def test_stopped_between_two_lines_the_next_is_the_last():
+    with serve("llama_cpp", tokens_per_s=200.0) as url:
+        door = ClosingSystem()
+        lines = door.stream(f"{url}/completion", BODY)
+        next(lines)
+        door.stop()  # as a handler would, while the line is being read
+        with pytest.raises(LookError, match=STOPPED):
+            list(lines)
+        assert door.is_stopped_once
+
+
+def test_stopped_where_nothing_streams_it_is_an_interrupt():
+    door = ClosingSystem()
+    with pytest.raises(KeyboardInterrupt):
+        door.stop()
+    with pytest.raises(LookError, match=STOPPED):
+        door.request("GET", "http://127.0.0.1:1/")
+
+
+def test_once_all_is_asked_only_the_second_wish_counts():
+    door = ClosingSystem()
+    door.concluding = True
+    door.stop()
+    with pytest.raises(KeyboardInterrupt):
+        door.stop()
+
+
+def test_other_threads_end_with_the_next_line():
+    ends = []
+    with serve("llama_cpp", tokens_per_s=20.0) as url:
+        door = ClosingSystem()
+        begun = threading.Event()
+
+        def listen() -> None:
+            try:
+                for _ in door.stream(f"{url}/completion", BODY):
+                    begun.set()
+            except LookError as error:
+                ends.append(error.why)
+
+        thread = threading.Thread(target=listen)
+        thread.start()
+        begun.wait(10)
+        with pytest.raises(KeyboardInterrupt):
+            door.stop()
+        thread.join(10)
+    assert ends == [STOPPED]

@@ -1,0 +1,47 @@
+from cases import r
+from doubles import FakeSystem
+
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Known, Unknown
+from unslow.look.limits import with_limits
+
+MOUNTS = "31 23 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"
+SERVER = Subject(runtime=Runtime(pid=r(77)))
+
+
+def machine(quota: str) -> FakeSystem:
+    return FakeSystem(
+        files={
+            "/proc/77/cgroup": "0::/box\n",
+            "/proc/77/status": "Name:\tx\nCpus_allowed_list:\t0-3\n",
+            "/proc/self/mountinfo": MOUNTS,
+            "/sys/devices/system/cpu/online": "0-7\n",
+            "/sys/fs/cgroup/box/cpu.max": quota,
+        }
+    )
+
+
+def test_the_quota_and_the_cpuset_of_the_servers_process():
+    runtime = with_limits(machine("150000 100000\n"), SERVER).runtime
+    assert runtime.quota_cpus.value == 1.5
+    assert runtime.allowed_cpus.value == 4
+
+
+def test_without_a_quota_it_may_use_all_that_it_may_run_on():
+    runtime = with_limits(machine("max 100000\n"), SERVER).runtime
+    assert isinstance(runtime.quota_cpus, Known)
+    assert runtime.quota_cpus.value == 4.0
+    assert "no CPU quota" in runtime.quota_cpus.source
+
+
+def test_a_process_that_can_not_be_seen():
+    assert with_limits(FakeSystem(), Subject()) == Subject()
+    assert isinstance(with_limits(FakeSystem(), SERVER).runtime.quota_cpus, Unknown)
+
+
+def test_the_memory_that_its_control_group_may_use():
+    box = machine("max 100000\n")
+    box.files |= {"/sys/fs/cgroup/box/memory.max": "524288000\n"}
+    limit = with_limits(box, SERVER).runtime.memory_limit_bytes
+    assert (limit.value, limit.source) == (524_288_000, "/sys/fs/cgroup/box/memory.max")

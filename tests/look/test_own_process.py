@@ -1,0 +1,56 @@
+from cases import r
+from doubles import FakeSystem
+
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Subject
+from unslow.facts.values import Unknown
+from unslow.look.own_process import with_own_process
+
+NODES = "/sys/devices/system/node"
+FILES = {
+    "/proc/77/maps": "7f00-7f10 r-xp 0 08:01 9 /opt/llama/libggml-cpu-x64.so\n",
+    "/proc/77/numa_maps": "7f0000000000 default file=/m.gguf mapped=30 N0=20 N1=10 kernelpagesize_kB=4\n",
+    f"{NODES}/has_cpu": "0-1\n",
+    f"{NODES}/has_memory": "0-1\n",
+}
+
+
+def seen(runtime: Runtime, **files: str) -> Runtime:
+    return with_own_process(FakeSystem(files=FILES | files), Subject(runtime=runtime)).runtime
+
+
+def test_graphs_that_a_variable_switches_off():
+    off = seen(Runtime(pid=r(77), environment=r({"GGML_CUDA_DISABLE_GRAPHS": "1"})))
+    assert off.eager.value is True
+    assert "GGML_CUDA_DISABLE_GRAPHS" in off.eager.source
+    assert isinstance(seen(Runtime(pid=r(77), environment=r({}))).eager, Unknown)
+    assert seen(Runtime(pid=r(77), eager=r(False), environment=r({}))).eager.value is False
+
+
+def test_the_library_speaks_where_the_log_does_not():
+    assert seen(Runtime(pid=r(77))).build_features.value == []
+    assert seen(Runtime(pid=r(77), build_features=r(["AVX2"]))).build_features.value == ["AVX2"]
+
+
+def test_where_its_memory_lies():
+    assert seen(Runtime(pid=r(77))).bytes_by_node.value == {"0": 81920, "1": 40960}
+    alone = FakeSystem(files=FILES | {f"{NODES}/has_memory": "0\n"})
+    of_one = with_own_process(alone, Subject(runtime=Runtime(pid=r(77)))).runtime.bytes_by_node
+    assert of_one.why == "there is one memory node"
+
+
+def test_what_disks_gave_it():
+    # /proc/PID/io of a server that was started twice: the second time its model lay in memory
+    io = "rchar: 105430318\nwchar: 4096\nsyscr: 377\nsyscw: 12\nread_bytes: 98304\nwrite_bytes: 4096\n"
+    server = Runtime(pid=r(77), name=r("llama.cpp"))
+    assert seen(server, **{"/proc/77/io": io}).disk_read_bytes.value == 98304
+    assert isinstance(seen(server).disk_read_bytes, Unknown)
+    in_a_child = Runtime(pid=r(77), name=r("vLLM"))
+    assert isinstance(seen(in_a_child, **{"/proc/77/io": io}).disk_read_bytes, Unknown)
+
+
+def test_a_process_that_can_not_be_seen():
+    assert with_own_process(FakeSystem(), Subject()) == Subject()
+    hidden = with_own_process(FakeSystem(), Subject(runtime=Runtime(pid=r(77)))).runtime
+    assert isinstance(hidden.build_features, Unknown)
+    assert isinstance(hidden.bytes_by_node, Unknown)

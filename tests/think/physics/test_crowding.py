@@ -1,0 +1,53 @@
+"""Threads in each other's way, and a quota."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from unslow.think.physics.crowding import crowding_s, throttling
+
+counts = st.integers(1, 256)
+
+
+@given(counts, counts, counts)
+def test_more_threads_never_wait_less(threads, more, cpus):
+    assert crowding_s(32, threads + more, cpus) >= crowding_s(32, threads, cpus)
+    assert crowding_s(32, min(threads, cpus), cpus) == 0
+
+
+def test_on_one_processor_nobody_spins_beside_the_one_that_runs():
+    assert 0 < crowding_s(32, 2, 1) < crowding_s(32, 3, 2)
+
+
+@given(counts, counts, st.floats(0.05, 256))
+def test_a_quota_stops_what_would_use_more_than_it(threads, cpus, quota):
+    times = throttling(threads, cpus, quota)
+    assert times >= 1
+    assert times == pytest.approx(max(1, min(threads, cpus) / quota))
+    assert throttling(threads, cpus, 0) == 1, "no quota"
+
+
+@pytest.mark.parametrize(
+    ("threads", "quota", "reached"), [(2, 1.5, 0.79), (2, 1.0, 0.54), (2, 0.5, 0.24), (1, 1.0, 0.97), (1, 0.5, 0.49)]
+)
+def test_as_a_server_did_on_two_cores(threads, quota, reached):
+    assert 1 / throttling(threads, 2, quota) == pytest.approx(reached, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("threads", "cpus", "layer_ms"),
+    [
+        (4, 2, 0.45),
+        (4, 2, 1.0),
+        (8, 2, 0.8),
+        (8, 2, 1.4),
+        (16, 2, 1.9),
+        (16, 2, 3.0),
+        (2, 1, 0.08),
+        (2, 1, 0.13),
+        (64, 16, 2.2),
+        (64, 16, 2.9),
+    ],
+)
+def test_as_servers_lost_to_their_own_threads(threads, cpus, layer_ms):
+    assert 0.5 < crowding_s(1, threads, cpus) * 1e3 / layer_ms < 2

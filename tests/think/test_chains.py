@@ -1,0 +1,70 @@
+"""What follows from what: one chain with its root first, never a circle, no symptom for a cause."""
+
+from all_firing import FIRING
+
+from unslow.think.causes._cause import Absent, Found
+from unslow.think.chains import chains_of, consequences, host_share, settled
+from unslow.think.judge import judge
+from unslow.think.physics.decode import Part
+from unslow.think.physics.interval import around
+from unslow.think.predict import Prediction
+from unslow.think.report import Finding
+
+A, B, C = "context_larger_than_needed", "other_process_holds_vram", "weights_spill_to_ram"
+
+
+def found(*explains: str) -> Found:
+    return Found("so", (), explains=explains)
+
+
+def finding(cause: str, *explains: str) -> Finding:
+    return Finding(cause=cause, title=cause, confidence=0.9, because="so", evidence=(), explains=explains)
+
+
+def test_what_follows_through_another_follows_too():
+    explains = consequences({A: found(B), B: found(C), C: found()}, (A, B, C))
+    assert explains == {A: (B, C), B: (C,), C: ()}
+    assert consequences({A: found(B), B: found(C), C: found()}, (C, B, A)) == explains, "in whatever order"
+
+
+def test_in_a_circle_the_first_is_the_cause():
+    circle = {A: found(B), B: found(C), C: found(A)}
+    assert consequences(circle, (A, B, C)) == {A: (B, C), B: (C,), C: ()}
+    assert consequences(circle, (C, B, A))[C] == (A,)
+    assert all(name not in others for name, others in consequences(circle, (B, A, C)).items())
+
+
+def test_nothing_explains_itself_nor_what_was_not_found():
+    assert consequences({A: found(A, C)}, (A,)) == {A: ()}
+
+
+def test_a_chain_stands_under_its_root_once():
+    chains = chains_of([finding(A, B, C), finding("swapping", C), finding(B, C), finding(C)])
+    assert [(c.root.cause, [f.cause for f in c.after]) for c in chains] == [(A, [B, C]), ("swapping", [])]
+    assert chains_of([]) == []
+
+
+def prediction(host_s: float, device_s: float) -> Prediction:
+    parts = [Part("host memory reads", host_s, 1.5), Part("device memory reads", device_s, 1.2)]
+    return Prediction(around(host_s + device_s, 1.4), parts, 1000.0)
+
+
+def test_low_clocks_of_a_gpu_that_waits_are_no_finding():
+    low = {"gpu_held_at_low_clocks": found(), C: found()}
+    waiting = settled(low, prediction(0.03, 0.002))
+    assert isinstance(waiting["gpu_held_at_low_clocks"], Absent)
+    assert "94%" in waiting["gpu_held_at_low_clocks"].because
+    assert isinstance(waiting[C], Found)
+    assert settled(low, prediction(0.001, 0.02)) == low
+    assert settled(low, None) == low
+    assert host_share(prediction(0.03, 0.01)) == 0.75
+
+
+def test_a_spill_is_one_chain_with_one_price():
+    report = judge(FIRING[B]())
+    chains = chains_of(report.findings)
+    assert len(chains) == 1
+    assert chains[0].root.cost is not None
+    assert chains[0].after
+    assert all(f.cost is None for f in chains[0].after)
+    assert set(chains[0].root.explains) == {f.cause for f in chains[0].after}
