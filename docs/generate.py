@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 from lab.check_triage import REPORTS, answered, read_reports, score
+from lab.faults.rows import read_rows, table, totals
 
 from unslow.app.bench.command import Result
 from unslow.app.explain import pages
@@ -48,6 +49,8 @@ TRIAGE = DOCS / "how_to" / "triage.md"
 EXAMPLE = DOCS / "examples" / "report.txt"
 BENCH = DOCS / "how_to" / "bench.md"
 MEASURING = DOCS / "explanation" / "measuring.md"
+DIAGNOSIS = DOCS / "explanation" / "diagnosis.md"
+FAULTS = DOCS.parent / "lab" / "data" / "faults"
 BENCHED = DOCS.parent / "tests" / "benches" / "h200_standard.json"
 PROVED = DOCS.parent / "lab" / "data" / "bench"
 LOG_SPEED = DOCS.parent / "lab" / "data" / "triage_log.txt"
@@ -94,6 +97,8 @@ def reference() -> Iterator[tuple[Path, str]]:
     )
     yield BENCH, between(BENCH, {"bench": shown_bench()})
     yield MEASURING, between(MEASURING, {name: printed(file) for name, file in PRINTED.items()})
+    tables = {f"lab {where}": shown_faults(where) for where in ("gpu", "cpu")}
+    yield DIAGNOSIS, between(DIAGNOSIS, tables | {"lab first": first_played()})
     yield PHYSICS, between(PHYSICS, {"errors": shown_errors(), "h200": shown_h200()})
 
 
@@ -101,6 +106,17 @@ def shown_bench() -> str:
     """A benchmark that was made on an H200, as a person sees it."""
     bench = parse_bench(BENCHED.read_bytes(), BENCHED.name)
     return render_bench(Result(bench), "terminal", width=100, color=False)
+
+
+def shown_faults(where: str) -> str:
+    """What the lab injected, what was diagnosed, and what the cure gave."""
+    return table(read_rows(FAULTS / f"{where}.jsonl"))
+
+
+def first_played() -> str:
+    """What the lab came to when its faults were played for the first time."""
+    rows = {where: read_rows(FAULTS / f"{where}_first.jsonl") for where in ("gpu", "cpu")}
+    return "\n\n".join("\n".join([f"{where}:", *totals(found)]) for where, found in rows.items())
 
 
 def printed(name: str) -> str:
