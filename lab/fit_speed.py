@@ -3,6 +3,8 @@
 python -m lab.fit_speed                 prints the error of each group, every device predicted without its own rows
 python -m lab.fit_speed --write         also writes src/unslow/catalog/speed/learned.toml
 python -m lab.fit_speed --csv OUT.csv   also writes the table with those predictions, for a scorer
+python -m lab.fit_speed --host          learns only what CPUs take for a token; what GPUs take stays as it is, and so do
+                                        the intervals: devices left out are known by what is held
 """
 
 import argparse
@@ -11,6 +13,7 @@ import csv
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 from lab.h200_speed.questions import DEVICE
 from lab.speed.own import BATCHED, own_rows
@@ -18,7 +21,7 @@ from lab.speed.priors import all_factors, prior_of
 from lab.speed.solver import fitted, predicted
 from lab.speed.table import DATA, Measured, measured, read_rows, terms_of
 
-from unslow.catalog.learned_speed import LearnedSpeed, Spread, as_toml
+from unslow.catalog.learned_speed import LearnedSpeed, Spread, as_toml, learned_speed
 from unslow.facts.values import Unknown
 from unslow.think.physics.terms import total
 from unslow.think.speed.group import CPU, PARTIAL, PREFILL, group_of
@@ -31,13 +34,20 @@ FEWEST = 4
 NEGLIGIBLE = 0.005
 
 
-def logs_without(rows: list[Measured], logs: dict[str, float]) -> dict[str, dict[str, float]]:
+def is_of_host(name: str) -> bool:
+    """Whether a factor is of the time that a CPU takes for a token."""
+    return "/cpu" in name and not name.startswith("prompt")
+
+
+def logs_without(
+    rows: list[Measured], logs: dict[str, float], held: dict[str, float] | None = None
+) -> dict[str, dict[str, float]]:
     """For each device, the factors that were learned without it."""
     devices = sorted({m.device for m in rows})
     found = {}
     for i, device in enumerate(devices):
         print(f"\r{i + 1} of {len(devices)} devices left out in turn ", end="", file=sys.stderr, flush=True)
-        found[device] = fitted([m for m in rows if m.device != device], logs)
+        found[device] = fitted([m for m in rows if m.device != device], logs, held, free=None)
     print(file=sys.stderr)
     return found
 
@@ -133,27 +143,41 @@ def written(rows: list[Measured], logs: dict[str, float], ratios: list[float]) -
     )
 
 
+def with_hosts(known: LearnedSpeed, held: dict[str, float], hosts: LearnedSpeed) -> LearnedSpeed:
+    """What was known, with what was learned anew of CPUs."""
+    anew = {name: log for name, log in hosts.factors.items() if is_of_host(name)}
+    chips = known.chips | {"cpu": hosts.chips["cpu"]}
+    return msgspec.structs.replace(known, factors=held | anew, chips=chips)
+
+
 def main() -> None:
     """Learn, report, write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--csv", type=Path, help="where to write the table with predictions of left-out devices")
     parser.add_argument("--quick", action="store_true", help="only the fit, no device left out")
+    parser.add_argument("--host", action="store_true", help="only what CPUs take for a token")
     args = parser.parse_args()
     if args.quick and (args.write or args.csv):
         parser.error("without leaving devices out there are no honest intervals to write")
     own = own_rows()
     rows = [*measured(read_rows(DATA / "measurements.csv")), *(m for m in own if m.group != PREFILL)]
+    known = learned_speed() if args.host else None
+    held = {name: log for name, log in known.factors.items() if not is_of_host(name)} if known else None
+    rows = [m for m in rows if m.group in (CPU, PARTIAL)] if known else rows
     print(len(rows), "configurations,", len({m.device for m in rows}), "devices")
-    logs = fitted(rows)
+    logs = fitted(rows, held=held, free=None)
     ratios = [m.seconds / float(t) for m, t in zip(rows, predicted(rows, logs), strict=True)]
     report(rows, ratios, "in sample")
-    without = {} if args.quick else logs_without(rows, logs)
+    without = {} if args.quick else logs_without(rows, logs, held)
     if without:
         ratios = left_out(rows, without)
         report(rows, ratios, "every device left out")
-    logs |= of_device(own, logs)
-    learned = written(rows, logs, ratios)
+    if known and held is not None:
+        learned = with_hosts(known, held, written(rows, logs, ratios))
+    else:
+        logs |= of_device(own, logs)
+        learned = written(rows, logs, ratios)
     if args.write:
         CATALOG.write_text(as_toml(learned), "utf-8")
     if args.csv:

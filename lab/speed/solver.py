@@ -96,23 +96,26 @@ class Place(NamedTuple):
 
 
 def fitted(
-    rows: Sequence[Measured], start: Mapping[str, float] | None = None, held: Mapping[str, float] | None = None
+    rows: Sequence[Measured],
+    start: Mapping[str, float] | None = None,
+    held: Mapping[str, float] | None = None,
+    free: float | None = FREE,
 ) -> dict[str, float]:
     """The logarithm of every factor that the rows have.
 
     `start` may be a solution for nearly the same rows. What is `held` stays as it is: then only a device's own
-    deviations are learned, and those may be large.
+    deviations are learned, and those may be large: `free` is how far, None where they stay near what is plausible.
     """
-    problem = _problem(rows, held)
+    problem = _problem(rows, held, free)
     names = problem.design.names
     logs = np.array([(start or {}).get(name, mean) for name, mean in zip(names, problem.mean.tolist(), strict=True)])
     best = _lowest(problem, Place(logs, problem.loss(logs), FAR if start is None else NEAR))
     return dict(zip(names, best.tolist(), strict=True))
 
 
-def _problem(rows: Sequence[Measured], held: Mapping[str, float] | None) -> Problem:
+def _problem(rows: Sequence[Measured], held: Mapping[str, float] | None, free: float | None) -> Problem:
     plan = design(rows)
-    priors = [_prior(name, held) for name in plan.names]
+    priors = [_prior(name, held, free) for name in plan.names]
     return Problem(
         design=plan,
         wanted=np.log([m.seconds for m in rows]),
@@ -122,10 +125,11 @@ def _problem(rows: Sequence[Measured], held: Mapping[str, float] | None) -> Prob
     )
 
 
-def _prior(name: str, held: Mapping[str, float] | None) -> Prior:
-    if held is None:
-        return prior_of(name)
-    return Prior(held[name], HELD) if name in held else Prior(prior_of(name).mean, FREE)
+def _prior(name: str, held: Mapping[str, float] | None, free: float | None) -> Prior:
+    if held is not None and name in held:
+        return Prior(held[name], HELD)
+    usual = prior_of(name)
+    return usual if held is None or free is None else Prior(usual.mean, free)
 
 
 def _lowest(problem: Problem, place: Place) -> Array:

@@ -20,6 +20,7 @@ _VENDORS = {
     "Intel": frozenset({"intel"}),
     "Apple": frozenset({"apple"}),
 }
+_OF_SERIES = {"rtx": "NVIDIA", "gtx": "NVIDIA", "rx": "AMD", "arc": "Intel"}
 _MAKERS = frozenset({"nvidia", "geforce", "tesla", "quadro", "amd", "radeon", "instinct", "intel", "apple"})
 _NOISE = _MAKERS | {
     *("card", "chip", "corporation", "cpu", "design", "desktop", "edition", "generation", "gpu", "graphics", "inc"),
@@ -80,6 +81,13 @@ def parse_device_name(text: str) -> Written:
     vendors = frozenset(vendor for vendor, names in _VENDORS.items() if not names.isdisjoint(words))
     phrase = " ".join(word for word in words if word not in _MAKERS)
     return Written(frozenset(words) - _NOISE, sizes, cores, how_many, vendors, f" {phrase} ")
+
+
+def vendor_of(text: str) -> str:
+    """The maker that a name names, by itself or by its series; empty where it names none, or several."""
+    written = parse_device_name(text)
+    named = written.vendors or {_OF_SERIES[word] for word in written.words if word in _OF_SERIES}
+    return next(iter(named)) if len(named) == 1 else ""
 
 
 def parse_alternatives(text: str) -> list[Written]:

@@ -35,6 +35,25 @@ def difference_phrases() -> dict[Topic, re.Pattern[str]]:
     return {Topic(name): _any(patterns) for name, patterns in table.items()}
 
 
+class Presence(NamedTuple):
+    """How a label says that a thing is there, and how that it is not."""
+
+    there: re.Pattern[str]
+    lacking: re.Pattern[str] | None = None
+
+
+@cache
+def presence_phrases() -> dict[Topic, Presence]:
+    """What says that a side of a comparison has a thing, by topic: where nothing else is said, its very name."""
+    table = tomllib.loads(texts(_FOLDER)["sides"])
+    found = {topic: Presence(pattern) for topic, pattern in difference_phrases().items()}
+    for name, entry in table.items():
+        topic = Topic(name)
+        there = _any(entry["with"]) if "with" in entry else found[topic].there
+        found[topic] = Presence(there, _any(entry["without"]))
+    return found
+
+
 def _any(patterns: list[str]) -> re.Pattern[str]:
     return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
 

@@ -4,7 +4,9 @@ from typing import NamedTuple
 
 from unslow.catalog.backends import backends
 from unslow.catalog.learned_speed import learned_speed
+from unslow.facts.machine import Cpu
 from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import computing_threads, host_bandwidth, own_cpus, wanted_threads
 from unslow.think.adapt.cpu_limits import quota_of
 from unslow.think.adapt.gpu_question import element_bytes_of, held_on_gpus, model_parts, types_of
@@ -14,11 +16,13 @@ from unslow.think.physics.decode import Side
 from unslow.think.physics.host_decoding import host_decode_terms
 from unslow.think.physics.placement import Placement, Shape
 from unslow.think.physics.terms import by_part, least
-from unslow.think.speed.chips import host_chip
+from unslow.think.speed.chips import has_wide_vectors, host_chip
 from unslow.think.speed.totals import Totals
 
 _FAMILIES = ("lpddr", "ddr5", "ddr4", "mrdimm")
 """Of memories, by which arithmetic of the CPUs beside them was learned."""
+_WIDE, _SERVER = "avx512f", "amx_int8"
+"""AVX-512, and AMX: servers with both were measured no faster than CPUs with neither."""
 
 
 class HostWork(NamedTuple):
@@ -58,4 +62,18 @@ def host_setting(case: Case, placement: Placement) -> Setting:
     """The CPU as what was learned is looked up; its family is that of its memory, where that is known."""
     kind = case.machine.memory.kind.value_or("").lower()
     family = next((name for name in _FAMILIES if name in kind), "")
-    return Setting("cpu", family=family, types=types_of(case), beside_gpu=placement.attending > 0)
+    return Setting(
+        "cpu",
+        family=family,
+        types=types_of(case),
+        beside_gpu=placement.attending > 0,
+        wide_vectors=_has_wide_vectors(case.machine.cpu),
+    )
+
+
+def _has_wide_vectors(cpu: Cpu) -> bool:
+    """By its instructions; by its name where nobody listed them."""
+    known = cpu.instruction_sets
+    if isinstance(known, Known):
+        return _WIDE in known.value and _SERVER not in known.value
+    return has_wide_vectors(cpu.model.value_or(""))

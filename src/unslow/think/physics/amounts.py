@@ -26,6 +26,8 @@ class Amounts(NamedTuple):
     cache_bytes: Number = 0.0
     """Keys and values that are looked at."""
     cache_elements: Number = 0.0
+    attention_products: Number = 0.0
+    """Multiply-adds of attention."""
     met_kinds: Mapping[str, Number] = NOTHING
     """The weights that all conversations meet together, by kind."""
     state_bytes: Number = 0.0
@@ -46,6 +48,7 @@ class Amounts(NamedTuple):
             kinds={kind: weights / parts for kind, weights in self.kinds.items()},
             cache_bytes=self.cache_bytes / parts,
             cache_elements=self.cache_elements / parts,
+            attention_products=self.attention_products / parts,
             met_kinds={kind: weights / parts for kind, weights in self.met_kinds.items()},
             state_bytes=self.state_bytes / parts,
         )

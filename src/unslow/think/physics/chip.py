@@ -54,6 +54,8 @@ class Setting(NamedTuple):
     """Whether several GPUs have links of their own (NVLink on a board)."""
     beside_gpu: bool = False
     """Whether a CPU computes what a GPU had no room for: then weights are not rearranged for it."""
+    wide_vectors: bool = False
+    """Whether a CPU multiplies vectors of 512 bits (AVX-512); servers with AMX were measured no faster for it."""
     graphs: bool = True
     """Whether launches are recorded and replayed (CUDA graphs)."""
 

@@ -1,7 +1,9 @@
 """The time of one generated token on a CPU, as terms.
 
     time = bytes / bandwidth x (1 + waste)
-         + weights / arithmetic x operations, which differ by the type of the weights
+         + weights / arithmetic x operations, which differ by the type of the weights and by the width of vectors
+         + rows of matrices, each of which is begun and summed up
+         + attention: products of one vector with many short ones
          + layers x threads x waiting for each other
 
 No line of it needs a measurement of this machine; `calibration` has the form that does.
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from unslow.think.physics.chip import Chip, Setting
 
 HOST_READS, HOST_COMPUTE, HOST_LAYERS = "host memory reads", "host compute", "host layer overhead"
+HOST_ATTENTION = "host attention"
 
 
 def host_decode_terms(amounts: Amounts, chip: Chip, setting: Setting) -> Iterator[Term]:
@@ -27,10 +30,14 @@ def host_decode_terms(amounts: Amounts, chip: Chip, setting: Setting) -> Iterato
     read = amounts.dense_bytes + amounts.expert_bytes + amounts.cache_bytes + 2 * amounts.state_bytes
     yield Term(HOST_READS, read / chip.bytes_per_s)
     yield Term(HOST_READS, read / chip.bytes_per_s, deviating("waste", setting))
+    wide = (Factor("wide vectors/cpu"),) if setting.wide_vectors else ()
     for kind, weights in by_kind(amounts, setting).items():
         apart = (Factor(f"beside gpu/cpu/{kind}"),) if setting.beside_gpu else ()
-        product = (*deviating("product", setting), *kind_factors(kind, "cpu"), *apart)
+        product = (*deviating("product", setting), *wide, *kind_factors(kind, "cpu"), *apart)
         yield Term(HOST_COMPUTE, weights * amounts.tokens / chip.flops_per_s, product)
+    rows = (amounts.dense_weights + amounts.expert_weights) / amounts.width if amounts.width else 0.0
+    yield Term(HOST_COMPUTE, rows * amounts.tokens / chip.threads, (Factor("row/cpu"),))
+    yield Term(HOST_ATTENTION, amounts.attention_products / chip.flops_per_s, (Factor("attention/cpu"),))
     yield Term(HOST_LAYERS, amounts.layers * chip.threads, (Factor("barrier/cpu"),))
     yield Term(HOST_LAYERS, amounts.layers, (Factor("layer/cpu"),))
     yield Term(HOST_LAYERS, amounts.expert_layers * chip.threads, (Factor("expert barrier/cpu"),))

@@ -1,5 +1,7 @@
 """Devices of the catalogue as the physics takes them."""
 
+import re
+
 from unslow.catalog.device import Device
 from unslow.think.physics.chip import Chip
 
@@ -12,6 +14,15 @@ CORE_FLOPS_PER_S = 5e10
 _BYTES_PER_S_OF_A_CORE = 8e9
 """A platform has about as many cores as its memory can feed: 64 for 460 GB/s, 8 for 60."""
 _FEWEST_CORES = 4.0
+_WIDE = re.compile(
+    r"Ryzen (?:[3579] )?(?:PRO )?[789]\d[045]\d|Ryzen (?:AI|Z[12])\b|EPYC [489]\d\d[45]|Threadripper (?:PRO )?[79]\d{3}"
+    r"|\bi[3579] 11\d{2,3}|\bi[3579] 10\d{2}G|\bi[79] (?:7[89]|9[89]|109)\d\dXE?\b"
+    r"|Xeon (?:Gold |Silver |Platinum |W )\d[123]\d\d",
+    re.IGNORECASE,
+)
+"""CPUs with AVX-512 and without AMX: AMD's since Zen 4 (the third figure of a laptop's tells its cores), and Intel's
+before Sapphire Rapids."""
+_BETWEEN_WORDS = re.compile(r"(?:\((?:R|TM)\)|[\s-])+", re.IGNORECASE)
 
 
 def gpu_chip(device: Device) -> Chip:
@@ -35,6 +46,11 @@ def cpu_chip(device: Device, threads: float = 0.0) -> Chip:
         threads or float(device.units) or max(_FEWEST_CORES, round(device.memory_bytes_per_s / _BYTES_PER_S_OF_A_CORE))
     )
     return host_chip(device.memory_bytes_per_s, count)
+
+
+def has_wide_vectors(name: str) -> bool:
+    """Whether a CPU of this name multiplies vectors of 512 bits."""
+    return bool(_WIDE.search(_BETWEEN_WORDS.sub(" ", name)))
 
 
 def host_chip(bytes_per_s: float, threads: float) -> Chip:

@@ -13,7 +13,7 @@ from unslow.think.physics.chip import Setting
 from unslow.think.physics.interconnect import LAYER, ROW, TENSOR
 from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
 from unslow.think.speed.builds import year_of
-from unslow.think.speed.chips import has_links
+from unslow.think.speed.chips import has_links, has_wide_vectors
 from unslow.think.speed.load import ModelLoad
 from unslow.think.speed.named_models import named_load, named_model
 from unslow.think.speed.types import class_of
@@ -165,6 +165,7 @@ def _setting(row: Row, device: Device, backend: str, quant: str) -> Setting:
         fused=_is_fused(row),
         packed_cache=_element_bytes(row) < F16_BYTES,
         linked=has_links(device),
+        wide_vectors=backend == "cpu" and has_wide_vectors(row.get("hardware", "")),
         slow_host=bool(_SINGLE_BOARD.search(note) or _SINGLE_BOARD.search(row.get("hardware", "").lower())),
     )
 

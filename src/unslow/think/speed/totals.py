@@ -74,6 +74,7 @@ class Totals(NamedTuple):
             kinds=added(self.kinds, self.expert_kinds, used),
             met_kinds=added(self.kinds, self.expert_kinds, self.met_share(tokens)),
             cache_elements=self.cache_elements(depth) * tokens,
+            attention_products=self.attention_products(depth) * tokens,
             cache_bytes=self.cache_elements(depth) * element_bytes * tokens,
             state_bytes=self.state_bytes * tokens,
             layers=self.layers,
