@@ -9,8 +9,9 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.units import MIB
 from unslow.facts.values import Known, Origin
-from unslow.look.machine_knobs import spell_machine
+from unslow.look.machine_knobs import Host, spell_machine
 from unslow.look.runtimes import looker_of
+from unslow.think.adapt.surroundings import makers_of, system_of
 from unslow.think.gpu_makers import maker_of
 from unslow.think.placeholders import filled
 from unslow.think.report import Finding, Fix, Report, SubjectReport
@@ -50,9 +51,10 @@ def _said_once(fixes: Iterator[Fix], seen: set[tuple[str, ...]]) -> Iterator[Fix
 
 
 def _fixes(finding: Finding, case: Case) -> Iterator[Fix]:
+    host = Host(system_of(case), makers_of(case))
     for fix in finding.fixes:
         change = Change(Knob(fix.knob), _value(fix, finding, case), fix.why)
-        lines = spell_machine(change) or spell(change, case.runtime)
+        lines = spell_machine(change, host) or spell(change, case.runtime)
         yield msgspec.structs.replace(fix, commands=tuple(filled(line, case) for line in lines), why=_why(fix, lines))
 
 

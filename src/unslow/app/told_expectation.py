@@ -12,8 +12,8 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.vram import gpus_of
 from unslow.think.checklist import AS_FAST
+from unslow.think.headline import AS_MUCH_AS_FITS, roots
 from unslow.think.report import ChecklistItem, Expected, Range, SubjectReport
-from unslow.think.summary import AS_MUCH_AS_FITS, roots
 from unslow.think.verdict import lost_speed
 
 DECODE = "decode_tokens_per_s"

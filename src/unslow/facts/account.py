@@ -6,6 +6,7 @@ from typing import Literal
 from unslow.facts.machine import Facts
 from unslow.facts.values import NOT_LOOKED, Amount, Fact
 
+Side = Literal["slow", "fast"]
 Metric = Literal["decode", "prefill", "load", "first_token", "total", "unknown"]
 
 
@@ -146,6 +147,12 @@ class Comparison(Facts, frozen=True, kw_only=True):
     worded: bool = False
     """Only which side is the faster is told: `fast` is a stand-in then, and no report may quote it."""
     differs: tuple[Topic, ...] = ()
+    slow_is: str = ""
+    """What stands beside the slow side, in small letters; empty where the text does not tell which way it is."""
+    fast_is: str = ""
+    """The same of the fast side."""
+    now: Side | None = None
+    """Which side is in use today, where somebody says so."""
     text: str = ""
     source: str
 

@@ -1,6 +1,8 @@
 """Puts together what several sources say of the GPUs of one machine."""
 
-from unslow.facts.machine import Facts, Gpu, GpuProcess
+import msgspec
+
+from unslow.facts.machine import Facts, Gpu, GpuProcess, Machine
 from unslow.facts.values import Fact, Known
 
 
@@ -31,6 +33,14 @@ def are_gpus(things: tuple[Facts, ...]) -> bool:
 def in_order(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     """The GPUs with those that are a part of the processor last; otherwise as they came."""
     return tuple(sorted(gpus, key=lambda gpu: gpu.kind.value_or("") == "integrated"))
+
+
+def with_cards_first(machine: Machine) -> Machine:
+    """The machine with its GPUs in that order, whoever wrote the list: the first is then one that computes."""
+    gpus = machine.gpus
+    if not isinstance(gpus, Known) or gpus.value == in_order(gpus.value):
+        return machine
+    return msgspec.structs.replace(machine, gpus=msgspec.structs.replace(gpus, value=in_order(gpus.value)))
 
 
 def computing(gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:

@@ -142,6 +142,10 @@ class Traffic(Facts, frozen=True, kw_only=True):
     """As the requests in work ask for it."""
     prompts: Fact[tuple[SeenPrompt, ...]] = NOT_LOOKED
     """Of the requests that were seen, in their order."""
+    each_tokens_per_s: Fact[Amount] = NOT_LOOKED
+    """Of one request, while the same requests went on from one look to the next."""
+    each_among: Amount = 0.0
+    """How many they were then, on average."""
 
 
 class Run(Facts, frozen=True, kw_only=True):

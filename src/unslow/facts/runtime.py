@@ -5,6 +5,9 @@ from typing import Literal
 from unslow.facts.machine import Facts
 from unslow.facts.values import NOT_LOOKED, Amount, Bytes, Count, Fact, Fraction
 
+IN_BATCHES = ("vLLM", "SGLang", "TGI")
+"""Names of runtimes that are made to answer many requests at once, and do so without being told how many."""
+
 
 class Buffer(Facts, frozen=True, kw_only=True):
     """Memory that the runtime says it allocated; `device` is the runtime's own name, such as CUDA0 or CPU_Mapped."""

@@ -8,6 +8,7 @@ import msgspec
 from unslow.facts.account import Account
 from unslow.facts.calibration import Calibration
 from unslow.facts.errors import UserError
+from unslow.facts.gpu_lists import with_cards_first
 from unslow.facts.machine import Facts, Machine
 from unslow.facts.model import Model
 from unslow.facts.run import Run
@@ -76,10 +77,11 @@ class Snapshot(Facts, frozen=True, kw_only=True):
     """Fields that this version does not know, kept for the one that does."""
 
     def cases(self) -> Iterator["Case"]:
-        """One case for each subject."""
+        """One case for each subject, with the cards of the machine before what is a part of its processor."""
+        machine = with_cards_first(self.machine)
         for subject in self.subjects:
             yield Case(
-                machine=self.machine,
+                machine=machine,
                 runtime=subject.runtime,
                 model=subject.model,
                 run=subject.run,

@@ -1,4 +1,6 @@
-"""Knobs of the machine, which are turned in the same way whatever runs on it."""
+"""Knobs of the machine, which are turned in the same way whatever runs on it, and otherwise on each system."""
+
+from typing import NamedTuple
 
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.placed import Place, labelled
@@ -8,30 +10,87 @@ _SMALLEST_BYTES = 2**24  # a number below is one of MiB already
 
 
 _NO_FALLBACK = "NVIDIA Control Panel, Manage 3D settings: CUDA - Sysmem Fallback Policy = Prefer No Sysmem Fallback"
+_ADMINISTRATOR = "in a prompt of the administrator"
+_LOW_POWER_MODE = "System Settings > Battery: Low Power Mode off"
+_UNCLOCKED = {
+    "NVIDIA": ["sudo nvidia-smi -rgc && sudo nvidia-smi -rmc"],
+    "AMD": ["sudo rocm-smi --resetclocks", "sudo amd-smi reset --clocks"],
+}
+"""What takes locked clocks back on Linux: both tools of AMD's do, and many have only one."""
+_POWER_PROFILE = "set the power profile of the system to performance, and start the machine again"
+_UNCLOCKED_BY_HAND = {
+    ("Windows", "NVIDIA"): f"{_ADMINISTRATOR}: nvidia-smi -rgc, then nvidia-smi -rmc",
+    ("Windows", "AMD"): "AMD Software > Performance > Tuning: Default",
+    ("macOS", "Apple"): _LOW_POWER_MODE,
+}
+_WATTS = {"NVIDIA": "nvidia-smi -pl {watts:g}", "AMD": "rocm-smi --setpoweroverdrive {watts:g}"}
+_FAST_CPU = {"Windows": "powercfg /setactive SCHEME_MIN", "macOS": labelled(Place.HAND, _LOW_POWER_MODE)}
+"""`SCHEME_MIN` is what Windows calls the profile with the least saving of power."""
 
 
-def spell_machine(change: Change) -> list[str]:
+class Host(NamedTuple):
+    """The machine that a line is for: its system, and who made its GPUs; empty where nobody knows."""
+
+    system: str = ""
+    makers: frozenset[str] = frozenset()
+
+    @property
+    def maker(self) -> str:
+        """The one maker of all GPUs; NVIDIA where none is known, for most are theirs; empty for several."""
+        return next(iter(self.makers or {"NVIDIA"})) if len(self.makers) <= 1 else ""
+
+
+def spell_machine(change: Change, host: Host = Host()) -> list[str]:  # noqa: B008 (nothing in it can change)
     """What to type or click; empty for a knob of the runtime, and where the value is not known."""
     match change.knob, change.value:
         case Knob.OTHER_LOAD, int(pid):
-            return [f"renice -n 19 -p {pid}"]
+            return [_later(pid, host)]
         case Knob.CPU_QUOTA, int(cpus) | float(cpus):
             return [f"docker update --cpus {cpus:g} CONTAINER", f"systemctl set-property UNIT CPUQuota={cpus:.0%}"]
         case Knob.WIRED_LIMIT, int(size):
             return [f"sudo sysctl iogpu.wired_limit_mb={_mebibytes(size)}"]
+        case Knob.ALLOCATOR, str(settings):
+            return [f"export PYTORCH_CUDA_ALLOC_CONF={settings}"]
+        case _:
+            return _of_the_gpu(change, host)
+
+
+def _of_the_gpu(change: Change, host: Host) -> list[str]:
+    match change.knob, change.value:
+        case Knob.DRIVER_FALLBACK, str(variable):
+            return [labelled(Place.HAND, f"start it without {variable} in its environment")]
         case Knob.DRIVER_FALLBACK, _:
             return [labelled(Place.HAND, _NO_FALLBACK)]
-        case Knob.POWER, _:
-            return _power(change.value)
+        case Knob.POWER, value:
+            return _power(value, host)
+        case Knob.CLOCKS, _:
+            return _clocks(host)
         case _:
             return []
 
 
-def _power(value: Setting) -> list[str]:
+def _later(pid: int, host: Host) -> str:
+    """A process that others come before."""
+    if host.system == "Windows":
+        return labelled(Place.HAND, f"Task Manager > Details: the priority of process {pid} = Low")
+    return f"renice -n 19 -p {pid}"
+
+
+def _power(value: Setting, host: Host) -> list[str]:
     """A governor by its name, or a limit in watts."""
     if isinstance(value, str):
-        return [f"sudo cpupower frequency-set -g {value}"]
-    return [f"sudo nvidia-smi -pl {value:g}"] if value else []
+        return [_FAST_CPU.get(host.system, f"sudo cpupower frequency-set -g {value}")]
+    line = _WATTS.get(host.maker, "").format(watts=value) if value else ""
+    if not line or (host.system == "Windows" and host.maker != "NVIDIA"):
+        return []
+    return [labelled(Place.HAND, f"{_ADMINISTRATOR}: {line}") if host.system == "Windows" else f"sudo {line}"]
+
+
+def _clocks(host: Host) -> list[str]:
+    """What takes locked clocks back, by the maker's own tool where there is one."""
+    if host.system in ("", "Linux") and host.maker in _UNCLOCKED:
+        return _UNCLOCKED[host.maker]
+    return [labelled(Place.HAND, _UNCLOCKED_BY_HAND.get((host.system, host.maker), _POWER_PROFILE))]
 
 
 def _mebibytes(size: Setting) -> int:

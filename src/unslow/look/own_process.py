@@ -4,9 +4,10 @@ import msgspec
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, first_known, not_found, reported
+from unslow.facts.values import Fact, Known, first_known, measured, not_found, reported
 from unslow.look.kernel.files import parse_numbers
 from unslow.look.kernel.ggml_libraries import parse_cpu_library
+from unslow.look.kernel.machine_code import read_code_features
 from unslow.look.kernel.numa_maps import read_bytes_by_node, read_nodes
 from unslow.look.limits import with_limits
 from unslow.look.system import LookError, System, unknown
@@ -41,15 +42,18 @@ def _eager(runtime: Runtime) -> Fact[bool]:
 
 
 def _build_features(system: System, pid: int) -> Fact[list[str]]:
-    """What the mapped CPU library was built for, where its name tells."""
+    """What the mapped CPU library was built for: by its name, where that tells, else by its code."""
     path = f"/proc/{pid}/maps"
     try:
-        found = parse_cpu_library(read_text(system, path, MAPS_LIMIT_BYTES))
+        maps = read_text(system, path, MAPS_LIMIT_BYTES)
+        if named := parse_cpu_library(maps):
+            return reported(named[1], f"{path}: {named[0]}")
+        coded = read_code_features(system, pid, maps)
     except LookError as error:
         return unknown(error)
-    if found is None:
-        return not_found(f"{path} has no library whose name tells what it was built for")
-    return reported(found[1], f"{path}: {found[0]}")
+    if coded is None:
+        return not_found(f"{path} has no library whose name or code tells what it was built for")
+    return measured(coded[1], f"the code of {coded[0]}")
 
 
 def _bytes_by_node(system: System, pid: int) -> Fact[dict[str, int]]:

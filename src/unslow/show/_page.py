@@ -1,6 +1,7 @@
 """Documentation pages for a terminal: the text of `unslow explain`."""
 
 import io
+import re
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -9,6 +10,9 @@ from rich.markdown import Markdown
 from rich.table import Table
 
 from unslow.show._clean import as_json
+
+_CODE = re.compile(r"`([^`\n]+(?:\n[^`\n]+)?)`")
+"""What is to be typed: without colours its backticks are what sets it apart."""
 
 
 class Page(Protocol):
@@ -42,7 +46,8 @@ def page_text(page: Page, *, width: int, color: bool) -> str:
     """A page for a terminal."""
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, no_color=not color)
-    console.print(Markdown(page_markdown(page)))
+    text = page_markdown(page)
+    console.print(Markdown(text if color else _CODE.sub(r"`` `\1` ``", text)))
     return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 

@@ -13,8 +13,9 @@ from unslow.show._console import TextConsole
 from unslow.show._labels import label, worded_value
 from unslow.show._tables import pair_grid
 from unslow.show._units import rate, span
+from unslow.think.headline import AS_MUCH_AS_FITS
 from unslow.think.report import ChecklistItem, Range, Report, SubjectReport, Untold
-from unslow.think.summary import AS_MUCH_AS_FITS, is_for
+from unslow.think.summary import is_for
 
 _RED, _GREEN, _YELLOW = "bold white on red", "bold black on green", "bold black on yellow"
 _STYLE = {"slow": _RED, "failed": _RED, "normal": _GREEN, "cannot_tell": _YELLOW}

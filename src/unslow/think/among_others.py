@@ -1,11 +1,12 @@
 """What a token takes while a server answers several requests: each waits for the step that all of them share."""
 
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, Unknown
+from unslow.facts.values import NOT_LOOKED, Known, Unknown
 from unslow.think.adapt.work import Cure, depth_of
-from unslow.think.bench.users_expected import expected_together
+from unslow.think.bench.users_expected import times_as_long
 from unslow.think.physics.decode import Part
-from unslow.think.predict import Prediction, predict
+from unslow.think.physics.interval import Interval, around
+from unslow.think.predict import Prediction, measured_rate, predict
 
 OTHERS = "other requests in the same step"
 SPREAD = 1.5
@@ -16,18 +17,40 @@ _SEVERAL = 1.5
 
 def predict_among_others(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
     """The prediction for one of as many requests as were answered at once while it was watched."""
-    alone, more = predict(case, cure), longer_s(case)
+    alone = predict(case, cure)
+    more = (times_longer(case, cure) - 1) * alone.seconds.mid if isinstance(alone, Prediction) else 0.0
     if not more or not isinstance(alone, Prediction):
         return alone
-    return alone._replace(seconds=alone.seconds.shifted(more), parts=[*alone.parts, Part(OTHERS, more, SPREAD)])
+    seconds = Interval(*(s + m for s, m in zip(alone.seconds, around(more, SPREAD), strict=True)))
+    return alone._replace(seconds=seconds, parts=[*alone.parts, Part(OTHERS, more, SPREAD)])
 
 
-def longer_s(case: Case) -> float:
-    """By how much a token takes longer than alone; 0 where one request had the server for itself, or nothing tells."""
+def rate_among_others(case: Case) -> Known[float] | Unknown:
+    """The speed of a request: alone, else as it was seen among others."""
+    each = each_rate(case)
+    return each if isinstance(each, Known) else measured_rate(case)
+
+
+def each_rate(case: Case) -> Known[float] | Unknown:
+    """The speed of each of the requests that went on together; unknown where one alone was timed."""
+    traffic, alone = case.run.traffic, case.run.decode_tokens_per_s
+    return traffic.value.each_tokens_per_s if isinstance(traffic, Known) and isinstance(alone, Unknown) else NOT_LOOKED
+
+
+def requests_at_once(case: Case) -> float:
+    """How many requests were answered while the speed of one was seen; 0 where nobody watched."""
     traffic = case.run.traffic
-    running = traffic.value.running if isinstance(traffic, Known) else 0.0
-    if running < _SEVERAL:
+    if not isinstance(traffic, Known):
         return 0.0
-    users, depth = round(running), depth_of(case)
-    one, all_of_them = expected_together(case, 1, depth), expected_together(case, users, depth)
-    return max(0.0, users / all_of_them - 1 / one) if one and all_of_them else 0.0
+    return traffic.value.each_among if isinstance(each_rate(case), Known) else traffic.value.running
+
+
+def times_longer(case: Case, cure: Cure | None = None) -> float:
+    """How many times as long as alone a token takes; 1 where one request had the server for itself, or nothing tells.
+
+    With a cure it is that of the cured server: on a GPU many share a step for little more than one has it.
+    """
+    running = requests_at_once(case)
+    if running < _SEVERAL:
+        return 1.0
+    return max(1.0, times_as_long(case, round(running), depth_of(case), cure) or 1.0)

@@ -3,9 +3,13 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
+from unslow.facts.snapshot import Case
+from unslow.think.adapt.experiments import is_report
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
-from unslow.think.predict import Prediction
+from unslow.think.predict import predict
+from unslow.think.prediction import Prediction, host_share
+from unslow.think.pricing import UNSEEN
 from unslow.think.report import Finding
 
 Answers = dict[str, Found | Absent | CannotTell]
@@ -22,13 +26,17 @@ OF_MEMORY = (
     "wrong_device_selected",
 )
 """What makes a model ask for more memory than there is, or for a device that can't run it."""
+LEAVE_THE_GPU_OUT = ("gpu_architecture_unsupported", "gpu_backend_not_loaded", "gpu_layers_set_too_low")
+"""Why the CPU computes what a GPU could: what slows that CPU comes after, also where the GPU's speed is not known."""
+WORTH_NAMING = 1.15
+"""A gain below this is no reason to call a system slow, nor to touch it."""
 STARVED = 0.5
 """Of a token's time in the host's memory and layers: beyond it, the GPU waits longer than it works."""
 
 
-def settled(answers: Answers, now: Prediction | None) -> Answers:
-    """The answers without symptoms, and without last resorts where something else was found."""
-    return _last_resorts_settled(_starved_settled(answers, now))
+def settled(case: Case, answers: Answers, now: Prediction | None) -> Answers:
+    """The answers without symptoms, and without last resorts where something else explains the same loss."""
+    return _last_resorts_settled(case, _starved_settled(answers, now), now)
 
 
 def _starved_settled(answers: Answers, now: Prediction | None) -> Answers:
@@ -39,27 +47,35 @@ def _starved_settled(answers: Answers, now: Prediction | None) -> Answers:
     return {n: waits if n in OF_THE_GPU and isinstance(a, Found) else a for n, a in answers.items()}
 
 
-def host_share(prediction: Prediction) -> float:
-    """How much of a token's time the CPU takes with its part of the layers, by physics."""
-    total = sum(part.seconds for part in prediction.parts)
-    return sum(p.seconds for p in prediction.parts if is_of_host(p.name)) / total if total else 0.0
-
-
-def is_of_host(part: str) -> bool:
-    """Whether a part of the budget is the CPU's work on the model."""
-    return part.startswith("host ") or part == "threads in each other's way"
-
-
-def _last_resorts_settled(answers: Answers) -> Answers:
-    """What explains a loss only where nothing else does is ruled out by anything else that was found."""
+def _last_resorts_settled(case: Case, answers: Answers, now: Prediction | None) -> Answers:
+    """What explains a loss only where nothing else does is ruled out by what was found and can explain it."""
     causes = all_causes()
-    found = [n for n, a in answers.items() if isinstance(a, Found) and not causes[n].last_resort]
-    if not found:
-        return answers
-    explained = Absent(f"{causes[found[0]].title[0].lower()}{causes[found[0]].title[1:]}, which explains it")
-    return {
-        n: explained if isinstance(a, Found) and causes[n].last_resort and not a.sure else a for n, a in answers.items()
-    }
+    found = {n: a for n, a in answers.items() if isinstance(a, Found) and not causes[n].last_resort}
+    resorts = [n for n, a in answers.items() if isinstance(a, Found) and causes[n].last_resort and not a.sure]
+    explained = {n: next((o for o in found if _can_explain(case, o, found[o], n, now)), None) for n in resorts}
+    return answers | {n: _explained_by(causes[by].title) for n, by in explained.items() if by}
+
+
+def _explained_by(title: str) -> Absent:
+    return Absent(f"{title[0].lower()}{title[1:]}, which explains it")
+
+
+def _can_explain(case: Case, name: str, found: Found, resort: str, now: Prediction | None) -> bool:
+    """Whether a loss that was measured may be this one's: not where it is of another phase, nor known to cost little.
+
+    A person who only tells tells of one thing, so that whatever was found is what they mean.
+    """
+    if is_report(case):
+        return True
+    if all_causes()[name].phase != all_causes()[resort].phase:
+        return False
+    if found.speedup is not None:
+        return found.speedup >= WORTH_NAMING
+    then = predict(case, found.cure) if found.cure else None
+    if now is None or not isinstance(then, Prediction):
+        return True
+    gain = now.seconds.mid / then.seconds.mid
+    return gain <= UNSEEN or gain >= WORTH_NAMING  # of what physics does not see, any loss may be
 
 
 def can_fail_a_load(name: str) -> bool:

@@ -6,6 +6,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import MissingFactError
 from unslow.think.adapt.demand import read_demand
+from unslow.think.adapt.overrides import sent_away
 from unslow.think.adapt.placement import counted_layers, layers_left_on_host
 from unslow.think.adapt.vram import buffers_of, runtime_sees_gpu
 from unslow.think.predict import Prediction, measured_rate
@@ -56,7 +57,7 @@ def _on_gpu(case: Case) -> Answer:
         return False, "the runtime uses no GPU"
     layers = counted_layers(case)
     counted = f"{layers.on_gpu}/{layers.total} layers"
-    if case.runtime.tensor_overrides.value_or([]):
+    if any(sent_away(case)):
         return False, f"{counted}, but a setting places tensors on the CPU by name"
     left = layers_left_on_host(case)
     partly = f", {left} of them only in part" if left and layers.on_gpu == layers.total else ""

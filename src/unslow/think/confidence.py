@@ -26,6 +26,9 @@ NOT_BORNE_OUT = 0.85
 SEEN_BY_PHYSICS = 1.15
 """A cure that gains less by physics is about something that physics does not see."""
 
+CONCERNED = {"vram": ("buffers", "size_vram_bytes", "vram_share", "vram_used_bytes", "vram_free_bytes", "processes")}
+"""The facts that are in doubt where sources contradict one another about something that is no fact by itself."""
+
 _WITHIN = re.compile(r":(?!//)")
 """What stands after it is a place within a source: a line, a field, a path of a server."""
 
@@ -51,7 +54,7 @@ def _place(evidence: Evidence) -> str:
 
 def _agreement(case: Case, evidence: tuple[Evidence, ...]) -> float:
     facts = {step for e in evidence for step in e.fact.split(".")}
-    about = [c for c in case.contradictions if c.about in facts]
+    about = [c for c in case.contradictions if facts.intersection(CONCERNED.get(c.about, (c.about,)))]
     return min((ODD if c.meaning else DISPUTED for c in about), default=1.0)
 
 

@@ -5,6 +5,9 @@ operation, so one that waits stops all: with T threads that each wait a share w,
 the time. That is the most that waiting can explain; no more of it is believed than physics leaves unexplained.
 """
 
+from typing import NamedTuple
+
+from unslow.facts.machine import BusyProcess
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import cpus_of
@@ -12,6 +15,40 @@ from unslow.think.predict import Prediction
 
 PRESSURE = "cpu_pressure"
 """The share of the time in which something on the machine waited for a CPU, by the kernel's own count."""
+
+_STEM = 4
+"""Letters that a runtime and its process share in their names: llama.cpp and llama-server, vLLM and VLLM::Engine."""
+
+
+class Strangers(NamedTuple):
+    """Who else used the processors while tokens were generated."""
+
+    cpus: float
+    processes: list[BusyProcess]
+    perhaps_own: BusyProcess | None = None
+    """Left out of both: it may be the runtime, whose own process nobody knows."""
+
+
+def strangers(case: Case) -> Strangers | None:
+    """The processors that others used; None where nobody looked, or nobody could tell them from the runtime.
+
+    Behind a proxy, or a port of a container, the process that computes is not the one that answers. Then it is counted
+    among the others, and of a model on the CPU it is the busiest of them.
+    """
+    used, seen = case.run.others_cpus, list(case.run.busiest_others.value_or([]))
+    apart = any(isinstance(f, Known) for f in (case.runtime.pid, case.run.own_cpus, case.run.busiest_others))
+    if not isinstance(used, Known) or not apart:
+        return None
+    if isinstance(case.runtime.pid, Known) or not seen:
+        return Strangers(used.value, seen)
+    own = next((p for p in seen if is_named_after(case, p)), max(seen, key=lambda p: p.cpus))
+    return Strangers(max(0.0, used.value - own.cpus), [p for p in seen if p is not own], own)
+
+
+def is_named_after(case: Case, process: BusyProcess) -> bool:
+    """Whether a process is the runtime's, by its name."""
+    words = case.runtime.name.value_or("").lower().split()
+    return bool(words) and len(words[-1]) >= _STEM and words[-1][:_STEM] in process.name.lower()
 
 
 def pressure(case: Case) -> float | None:

@@ -8,10 +8,11 @@ import msgspec
 from unslow.facts.snapshot import Case
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Found, Remedy
-from unslow.think.chains import consequences
+from unslow.think.chains import LEAVE_THE_GPU_OUT, consequences
 from unslow.think.confidence import confidence
 from unslow.think.first_token import FIRST_TOKEN, first_token_cured
 from unslow.think.found_parts import found_parts
+from unslow.think.instructions import spelled_out
 from unslow.think.phases import Outlook, Pace, slow_phase
 from unslow.think.physics.interval import Interval
 from unslow.think.predict import DECODE, PREFILL, Prediction
@@ -45,7 +46,13 @@ def priced_findings(case: Case, found: dict[str, Found], outlook: Outlook) -> tu
     first = slow_phase(case, outlook.times)
     roots = sorted(
         (f for f in findings if f.cause not in explained),
-        key=lambda f: (-_stands_for(f, priced), f.phase != first, -(f.speedup or 1.0), -f.confidence),
+        key=lambda f: (
+            not _leaves_the_gpu_out(f),
+            -_stands_for(f, priced),
+            f.phase != first,
+            -(f.speedup or 1.0),
+            -f.confidence,
+        ),
     )
     after = sorted((f for f in findings if f.cause in explained), key=_after(roots))
     return (*_together(case, roots, priced, outlook), *(msgspec.structs.replace(f, cost=None) for f in after))
@@ -93,6 +100,11 @@ def _in_a_request(case: Case, cost: Cost | None) -> float:
     if cost is None:
         return 0.0
     return cost.seconds * (1.0 if cost.per == "request" else answer_tokens(case))
+
+
+def _leaves_the_gpu_out(finding: Finding) -> bool:
+    """Whether it is why a GPU does nothing, of which no price is known: it would be last by its price alone."""
+    return finding.cause in LEAVE_THE_GPU_OUT and finding.cost is None and finding.speedup is None
 
 
 def _stands_for(finding: Finding, priced: dict[str, _Priced]) -> float:
@@ -170,7 +182,8 @@ def _fix(case: Case, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:
     change = remedy.change
     plain = change.value if isinstance(change.value, str | int | float | bool) else None
     predicted = {_METRIC.get(priced.phase, DECODE): 1 / then_s} if then_s else {}
-    return Fix(knob=str(change.knob), value=plain, why=change.why, risk=remedy.risk, predicted=predicted)
+    why = spelled_out(change.why, case)
+    return Fix(knob=str(change.knob), value=plain, why=why, risk=remedy.risk, predicted=predicted)
 
 
 def beyond_physics(

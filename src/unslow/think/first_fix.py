@@ -4,6 +4,7 @@ from unslow.facts.placed import Place, line_of
 from unslow.think.chains import chains_of
 from unslow.think.first_token import FIRST_TOKEN
 from unslow.think.predict import DECODE, PREFILL
+from unslow.think.rates import rounded
 from unslow.think.report import Fix, SubjectReport
 
 LONGEST_COMMAND = 60
@@ -17,12 +18,15 @@ def first_fix(report: SubjectReport) -> str:
     if not links or not (links[0].fixes[0].why or links[0].fixes[0].commands):
         return ""
     fix = links[0].fixes[0]
-    return f"First: {_as_said(fix)}{_gives(fix)}."
+    return f"First: {_as_said(fix)}{_gives(fix, report)}."
 
 
-def _gives(fix: Fix) -> str:
+def _gives(fix: Fix, report: SubjectReport) -> str:
     if DECODE in fix.predicted:
-        return f", then about {rounded(fix.predicted[DECODE])} tokens per second"
+        # where prompts are what is slow, the speed of tokens was not told yet
+        now = report.measured.get(DECODE) if report.phase == "prefill" else None
+        instead = f" instead of {rounded(now)}" if now else ""
+        return f", then about {rounded(fix.predicted[DECODE])} tokens per second{instead}"
     if PREFILL in fix.predicted:
         return f", then prompts at about {rounded(fix.predicted[PREFILL])} tokens per second"
     if FIRST_TOKEN in fix.predicted:
@@ -40,8 +44,3 @@ def _as_said(fix: Fix) -> str:
     where = f"{chosen.place} " if chosen.place not in (Place.SHELL, Place.FLAG) else ""
     said = f"{where}`{chosen.text}`"
     return f"{fix.why} ({said})" if fix.why else said
-
-
-def rounded(rate: float) -> str:
-    """A speed with three digits."""
-    return f"{rate:,.0f}" if rate >= 100 else f"{rate:.3g}"  # noqa: PLR2004 (three digits)

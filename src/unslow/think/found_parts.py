@@ -8,12 +8,11 @@ from collections.abc import Callable, Collection
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
+from unslow.think.adapt.gpu_load import FULLY_BUSY, gpu_samples
 from unslow.think.causes._watched import host_at_work
 from unslow.think.phases import Pace
 from unslow.think.predict import Prediction
 
-FULLY_BUSY = 0.9
-"""Of the time: a GPU that computes so much of it has no pauses that anything else could explain."""
 READING, SWAPPING, SHARED = "reading weights from disk", "memory coming back from swap", "another process on the GPU"
 
 
@@ -42,7 +41,7 @@ def _swapping(case: Case) -> float | None:
 
 def _shared(case: Case) -> float | None:
     """The share of the time that kernels of others run; all that is left where the GPU never pauses."""
-    gpus = case.run.gpus.value_or(())
+    gpus = [gpu for _, gpu in gpu_samples(case)]
     counted = [gpu.others_busy.value for gpu in gpus if isinstance(gpu.others_busy, Known) and gpu.others_busy.value]
     if counted:
         return float(max(counted))

@@ -7,6 +7,7 @@ import msgspec
 
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.values import NOT_LOOKED, Known, MissingFactError, Unknown
+from unslow.think.adapt.remembered import one_judgement
 from unslow.think.adapt.vram import available_vram_bytes, gpus_of, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.budget import budget
@@ -16,6 +17,7 @@ from unslow.think.chains import Answers, can_fail_a_load, settled
 from unslow.think.checklist import checklist
 from unslow.think.findings import beyond_physics, promising_no_more, worthy_findings
 from unslow.think.first_token import FIRST_TOKEN, first_token_cured, first_token_now
+from unslow.think.instructions import spelled_out
 from unslow.think.phases import NOTICED_S, Outlook, Pace, losing_phases, outlook, slow_phase
 from unslow.think.physics.interval import Interval
 from unslow.think.predict import DECODE, PREFILL, Prediction, predict
@@ -45,11 +47,12 @@ def _share_reached(subject: SubjectReport) -> tuple[int, float]:
     return _WORST_FIRST.index(subject.verdict), measured / achievable.mid if achievable and measured else 0.0
 
 
+@one_judgement()
 def judge(case: Case) -> SubjectReport:
     """The report on one subject."""
     now = predict(case)
     answers = {name: _answer(case, cause) for name, cause in all_causes().items()}
-    answers = settled(answers, now if isinstance(now, Prediction) else None)
+    answers = settled(case, answers, now if isinstance(now, Prediction) else None)
     found = {name: a for name, a in answers.items() if isinstance(a, Found)}
     cures = _all_cures(case, found)
     seen = outlook(case, cures)
@@ -123,6 +126,13 @@ def _untold(answers: Answers) -> tuple[Untold, ...]:
 
 
 def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
+    answer = _plain_answer(case, cause)
+    if isinstance(answer, CannotTell):
+        return answer._replace(how_to_get=spelled_out(answer.how_to_get, case))
+    return answer
+
+
+def _plain_answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
     ruled_out = ruled_out_at_once(case, cause)
     if ruled_out:
         return ruled_out

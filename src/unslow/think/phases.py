@@ -13,9 +13,9 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.prompt_speed import SHORT_PROMPT
 from unslow.think.adapt.work import Cure
-from unslow.think.among_others import predict_among_others
+from unslow.think.among_others import predict_among_others, rate_among_others
 from unslow.think.causes._cause import Phase
-from unslow.think.predict import Prediction, measured_rate, predict_prefill
+from unslow.think.predict import Prediction, predict_prefill
 from unslow.think.report import Per
 from unslow.think.waits import answer_tokens, client_s, completions_of, queue_s, reload_s
 
@@ -77,7 +77,7 @@ class Outlook(NamedTuple):
 
 def outlook(case: Case, best: Cure | None) -> Outlook:
     """What was measured of a case, and what physics says of it as configured and with everything cured."""
-    rate = measured_rate(case)
+    rate = rate_among_others(case)
     token_s = 1 / rate.value if isinstance(rate, Known) else None
     now, then = predict_among_others(case), predict_among_others(case, best)
     decode = Pace("token", token_s, now, then, predict_among_others)

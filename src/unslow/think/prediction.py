@@ -2,7 +2,7 @@
 
 from typing import Literal, NamedTuple
 
-from unslow.think.physics.decode import Part
+from unslow.think.physics.decode import CROWD, Part
 from unslow.think.physics.interval import Interval, inverse
 
 
@@ -19,3 +19,14 @@ class Prediction(NamedTuple):
         """The same as a rate; nothing beats the bandwidth."""
         low, mid, high = inverse(self.seconds)
         return Interval(low, mid, min(high, self.ceiling)) if self.ceiling > mid else Interval(low, mid, high)
+
+
+def is_of_host(part: str) -> bool:
+    """Whether a part of the budget is the CPU's work on the model."""
+    return part.startswith("host ") or part == CROWD
+
+
+def host_share(prediction: Prediction) -> float:
+    """How much of a token's time the CPU takes with its part of the layers, by physics."""
+    total = sum(part.seconds for part in prediction.parts)
+    return sum(p.seconds for p in prediction.parts if is_of_host(p.name)) / total if total else 0.0

@@ -9,15 +9,15 @@ the remainder itself: the time falls to what physics expects.
 import math
 from typing import NamedTuple
 
+from unslow.facts.run import AtDepth
 from unslow.facts.snapshot import Case
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Found
-from unslow.think.chains import is_of_host
 from unslow.think.contention import waiting_s
 from unslow.think.phases import PER, Outlook, Pace
 from unslow.think.physics.decode import CROWD, QUOTA, Part
-from unslow.think.predict import Prediction
-from unslow.think.report import Cost
+from unslow.think.prediction import Prediction, is_of_host
+from unslow.think.report import Cost, Per
 
 DEPTHS = "run.depths"
 """The trial of which the speed is not that of the budget."""
@@ -93,22 +93,18 @@ def _shares(parts: list[Part], *, evenly: bool) -> dict[str, float]:
 
 def alone(case: Case, found: Found, phase: str, outlook: Outlook) -> Price:
     """The price of one cause by itself."""
-    if deep := cost_at_depth(case, found):
-        return Price(deep, found.speedup)
     together = Together(case, phase, outlook)
     start, cost = together.left, together.cured(found)
     faster = start / together.left if start and together.left and outlook.pace_of(phase) else None
     return Price(cost, found.speedup or (max(1.0, faster) if faster and cost else None))
 
 
-def cost_at_depth(case: Case, found: Found) -> Cost | None:
-    """What a token loses deep in the context, where it was tried there: the speed at the start says nothing of that."""
+def deepest_tried(case: Case, found: Found) -> AtDepth | None:
+    """How fast it was deep in the context, where a cause rests on that: the speed at the start says nothing of it."""
     depths = [d for d in case.run.depths.value_or(()) if d.tokens_per_s > 0]
-    if not found.speedup or not depths or all(e.fact != DEPTHS for e in found.evidence):
+    if not found.speedup or all(e.fact != DEPTHS for e in found.evidence):
         return None
-    deep = max(depths, key=lambda d: d.depth_tokens)
-    lost = (1 - 1 / max(1.0, found.speedup)) / deep.tokens_per_s
-    return Cost(seconds=lost, per="token", depth_tokens=deep.depth_tokens)
+    return max(depths, key=lambda d: d.depth_tokens, default=None)
 
 
 def start_s(phase: str, outlook: Outlook) -> float | None:
@@ -125,6 +121,8 @@ class Together:
     def __init__(self, case: Case, phase: str, outlook: Outlook) -> None:
         self._case, self._pace, self._per = case, outlook.pace_of(phase), PER.get(phase, "request")
         self._start = self.left = start_s(phase, outlook)
+        self._left_deep: float | None = None
+        self._told: dict[Per, float] = {}
         self._cures: Cure | None = None
         self._explained = False
         best = self._pace.best if self._pace else None
@@ -133,18 +131,34 @@ class Together:
     def cured(self, found: Found) -> Cost | None:
         """What this cure saves beside those before it: as measured, as tried, else by physics; None where none tells.
 
-        What was measured of another unit than the phase is counted in stands as it is, and so does what was measured
-        at another depth.
+        What is no part of the requests that were timed stands as it is.
         """
-        if deep := cost_at_depth(self._case, found):
-            return deep
-        if self.left is None or self._start is None or (found.lost and found.lost.per != self._per):
+        if deep := deepest_tried(self._case, found):
+            return self._saved_deep(deep, max(1.0, found.speedup or 1.0))
+        if found.apart:
             return found.lost
+        if self.left is None or self._start is None or (found.lost and found.lost.per != self._per):
+            return self._not_counted_yet(found.lost)
         left = self._by_trial(found, self._start, self.left) if found.lost or found.speedup else self._by_cure(found)
         if left is None:
             return None
         saved, self.left = max(0.0, self.left - left), min(self.left, left)
         return Cost(seconds=saved, per=self._per)
+
+    def _not_counted_yet(self, lost: Cost | None) -> Cost | None:
+        """What was measured of a time that itself was not: two who tell of it may tell of the same seconds."""
+        if lost is None:
+            return None
+        before = self._told.get(lost.per, 0.0)
+        self._told[lost.per] = max(before, lost.seconds)
+        return Cost(seconds=max(0.0, lost.seconds - before), per=lost.per, depth_tokens=lost.depth_tokens)
+
+    def _saved_deep(self, deep: AtDepth, times: float) -> Cost:
+        """Of a token deep in the context: all causes there explain the same fall, and a second only what is left."""
+        start = 1 / deep.tokens_per_s
+        before = start if self._left_deep is None else self._left_deep
+        self._left_deep = min(before, start / times)
+        return Cost(seconds=before - self._left_deep, per="token", depth_tokens=deep.depth_tokens)
 
     def _by_trial(self, found: Found, start: float, left: float) -> float:
         """An experiment may beat physics, but beside other cures it goes no lower than either makes possible."""

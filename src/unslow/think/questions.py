@@ -8,6 +8,7 @@ from unslow.catalog.questions import Command, commands
 from unslow.facts.placed import line_of
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
+from unslow.think.adapt.surroundings import container_of, system_of
 from unslow.think.adapt.vram import gpus_of, seen_gpus
 from unslow.think.gpu_makers import maker_of
 from unslow.think.placeholders import filled
@@ -44,7 +45,7 @@ def _question(command: Command, settled: Iterable[Untold], case: Case) -> Questi
 
 def _worth(command: Command, open_: Iterable[Untold], case: Case) -> float:
     weight = sum(_SUSPICION if one.suspected else 1.0 for one in open_ if _gives(command, one))
-    return weight * (_UNSURE if command.systems and not _system(case) else 1.0)
+    return weight * (_UNSURE if command.systems and not system_of(case) else 1.0)
 
 
 def _gives(command: Command, untold: Untold) -> bool:
@@ -87,12 +88,12 @@ def _fits(command: Command, case: Case) -> bool:
 
 
 def _fits_the_system(command: Command, case: Case) -> bool:
-    container = _container(case)
+    container = container_of(case)
     if command.containers:
         return container in command.containers
     if command.systems and container and command.runtimes:
         return False  # its log is the container's
-    system = _system(case) or ("Linux" if command.runtimes else "")
+    system = system_of(case) or ("Linux" if command.runtimes else "")
     return not command.systems or system in command.systems
 
 
@@ -115,17 +116,3 @@ def _fits_the_version(command: Command, case: Case) -> bool:
         and (not command.since_build or build is None or build >= command.since_build)
         and (not command.before_build or (build is not None and build < command.before_build))
     )
-
-
-def _system(case: Case) -> str:
-    """The family of the operating system; empty where neither a word nor the hardware tells."""
-    words = case.machine.system.name.value_or(case.runtime.system.value_or("")).lower()
-    if "windows" in words:
-        return "Windows"
-    if "mac" in words or "darwin" in words or any(maker_of(gpu) == "Apple" for gpu in gpus_of(case)):
-        return "macOS"
-    return "Linux" if words or _container(case) else ""
-
-
-def _container(case: Case) -> str:
-    return str(case.runtime.container.value_or(case.machine.system.container.value_or("")))

@@ -1,15 +1,20 @@
-"""Whether the measured speed falls short of what physics expects of the model where it lies."""
+"""Whether the measured speed falls short of what physics expects: of the model where it lies, or with a cure."""
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.cure import AS_USUAL
+from unslow.think.adapt.cure import AS_USUAL, Cure
 from unslow.think.adapt.experiments import blames
 from unslow.think.predict import Prediction, measured_rate, predict
 
 
 def shortfall(case: Case) -> float | None:
     """How many times slower than expected; 1 where the speed lies within the interval, None where it can't be told."""
-    measured, expected = measured_rate(case), predict(case, AS_USUAL)
+    return lost_against(case, AS_USUAL)
+
+
+def lost_against(case: Case, cure: Cure) -> float | None:
+    """How many times slower than with a cure; 1 where it lies within that interval, None where it can't be told."""
+    measured, expected = measured_rate(case), predict(case, cure)
     if not isinstance(measured, Known) or not isinstance(expected, Prediction):
         return None
     rate = expected.tokens_per_s

@@ -5,12 +5,16 @@ import re
 import msgspec
 
 from unslow.facts.snapshot import Case
-from unslow.facts.values import NOT_LOOKED, Known, Unknown
+from unslow.facts.values import NOT_LOOKED, Unknown
+from unslow.think.among_others import OTHERS
 from unslow.think.budget import UNEXPLAINED
 from unslow.think.causes import all_causes
 from unslow.think.chains import Chain, chains_of
-from unslow.think.first_fix import first_fix, rounded
-from unslow.think.predict import DECODE, PREFILL, measured_rate
+from unslow.think.first_fix import first_fix
+from unslow.think.headline import is_now, speed
+from unslow.think.instructions import spelled_out
+from unslow.think.physics.host_decoding import HOST_COMPUTE
+from unslow.think.predict import DECODE, measured_rate
 from unslow.think.report import Finding, SubjectReport, Untold
 from unslow.think.verdict import told_normal
 
@@ -19,14 +23,10 @@ _FEELS = (
     (10, "That is slower than most people read."),
     (15, "That is about reading speed."),
 )
-_WAITS = {
-    "client": "Every request loses {seconds} outside the server",
-    "queue": "Every request waits {seconds} for its turn",
-    "load": "Every request waits {seconds} for the model to load",
-}
+_SPECK = 0.02
+"""Of a token: less is not worth a word."""
 _ASIDE, _MOST = 0.1, 0.5
 """Of the dearest cause: what saves less beside it is left for the details. Of what is lost: less is not the answer."""
-AS_MUCH_AS_FITS = "with as much on the GPU as fits"
 _LEVERS = (
     "What would move it: a smaller quant or a model with fewer active parameters, several requests at once, "
     "a draft model, or memory with more bandwidth."
@@ -35,6 +35,13 @@ _LEVERS_BESIDE_MEMORY = (
     "What would move it: several requests at once, a model with fewer layers, or a draft model; memory with more "
     "bandwidth would not."
 )
+_LEVERS_OF_CORES = (
+    "What would move it: faster cores or more of them, a smaller model, or several requests at once; memory with more "
+    "bandwidth would not."
+)
+_LEVERS_AMONG_OTHERS = "What would move it: fewer requests at once, though together they get more so."
+_COUNTED = ("More ", "Fewer ")
+"""How titles begin that are no sentences."""
 _TOOLS = (
     (re.compile(r"\bollama\b", re.IGNORECASE), "Ollama"),
     (re.compile(r"\bllama-(?:bench|server|cli)\b|-lv 4|\bllama_\w+:"), "llama.cpp"),
@@ -58,73 +65,13 @@ def _failed(case: Case, report: SubjectReport, _advice: str | None) -> str:
 
 
 def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
-    is_now = " ".join(s for s in (_is_now(case, report), _felt(case, report)) if s)
+    now = " ".join(s for s in (is_now(case, report), _felt(case, report)) if s)
     look = _next(case, report) if advice is None else advice
     settle = f" Look next: {look}." if look else ""
     if not report.findings:
-        return f"{is_now} No cause could be proven.{_unexplained(report)}{settle}"
+        return f"{now} No cause could be proven.{_unexplained(report)}{settle}".lstrip()
     little = _explains_little(report)
-    return f"{is_now} Slow because {_because(report.findings)}.{little}{settle if little else ''}"
-
-
-def _is_now(case: Case, report: SubjectReport) -> str:
-    """What it does now and what it should do, in the phase that is slow."""
-    if outside := _outside(report):
-        return outside
-    if said := _of_findings(report):
-        return said
-    metric = PREFILL if report.phase == "prefill" and PREFILL in report.expected.achievable else DECODE
-    rate, achievable = report.measured.get(metric), report.expected.achievable.get(metric)
-    if not rate:
-        return "It is set up to be slow."
-    should = _should(report, achievable.mid) if achievable else ""
-    if metric == PREFILL:
-        return f"It reads prompts at {rounded(rate)} tokens per second{should}."
-    return f"{_speed(case, rate)}{should}."
-
-
-def _of_findings(report: SubjectReport) -> str:
-    """What is slow where the usual request is not: a later turn, or a long chat."""
-    cost, rate = (report.findings[0].cost if report.findings else None), report.measured.get(DECODE)
-    if cost is None or not rate:
-        return ""
-    if cost.depth_tokens is not None:
-        return f"It generates {rounded(rate)} tokens per second at first, and too few once a chat has grown long."
-    if report.phase == "prefill" and cost.per == "request":
-        beside = f"the answer itself comes at {rounded(rate)} tokens per second"
-        return f"Every request spends {cost.seconds:.2g} s too long on its prompt; {beside}."
-    return ""
-
-
-def _outside(report: SubjectReport) -> str:
-    """A phase in which nothing is computed, where it is the slow one and was measured."""
-    seconds = sum(b.seconds for b in report.budget if b.phase == report.phase and b.per == "request")
-    if not seconds or report.phase not in _WAITS:
-        return ""
-    rate = report.measured.get(DECODE)
-    beside = f"; the answer itself comes at {rounded(rate)} tokens per second" if rate else ""
-    return f"{_WAITS[report.phase].format(seconds=f'{seconds:.2g} s')}{beside}."
-
-
-def _speed(case: Case, rate: float) -> str:
-    """The speed and whose it is: a measurement's, or that of all requests so far."""
-    if isinstance(case.run.decode_tokens_per_s, Known):
-        return f"It generates {rounded(rate)} tokens per second"
-    return f"On average since it started it generated {rounded(rate)} tokens per second"
-
-
-def _should(report: SubjectReport, speed: float) -> str:
-    """What to hold the speed against; a model that is too large for the GPU will not reach it here."""
-    if report.expected.because == AS_MUCH_AS_FITS:
-        return f"; {AS_MUCH_AS_FITS} about {rounded(speed)} are usual"
-    if roots(report.findings)[:1] == ["weights_spill_to_ram"]:
-        return f"; all in the memory of such a GPU it would be about {rounded(speed)}, but it does not fit"
-    return f"; this hardware should give about {rounded(speed)}"
-
-
-def roots(findings: tuple[Finding, ...]) -> list[str]:
-    """The causes that no other finding explains."""
-    return [f.cause for f in findings if not any(f.cause in g.explains for g in findings)]
+    return f"{now} Slow because {_because(report.findings)}.{little}{settle if little else ''}".lstrip()
 
 
 def _unexplained(report: SubjectReport) -> str:
@@ -139,7 +86,7 @@ def _next(case: Case, report: SubjectReport) -> str:
     if asked := _asked(case, report):
         return asked
     if len(report.devices) > 1:
-        return "who else computes on the GPU (`nvidia-smi pmon -c 3`), and its clocks while it generates"
+        return spelled_out("who else computes on the GPU ({gpu_users}), and its clocks while it generates", case)
     return "what else reads memory on this machine, and the CPU's clock while it generates"
 
 
@@ -174,7 +121,8 @@ def _told(chain: Chain) -> str:
     if not chain.after:
         return chain.root.because
     end = chain.after[-1].title
-    return f"{chain.root.because}, which is why {end[0].lower()}{end[1:]}"
+    there_are = "there are " if end.startswith(_COUNTED) else ""
+    return f"{chain.root.because}, which is why {there_are}{end[0].lower()}{end[1:]}"
 
 
 def _explains_little(report: SubjectReport) -> str:
@@ -196,11 +144,17 @@ def _normal(case: Case, report: SubjectReport, _advice: str | None) -> str:
     if not report.measured.get(DECODE):
         return f"This is normal for the hardware: {told_normal(case)}. {_LEVERS}"
     rate, ceiling = report.measured.get(DECODE), report.expected.ceiling_tokens_per_s
-    usual = f"{_speed(case, rate or 0)}, which is normal for this hardware."
+    usual = f"{speed(case, rate or 0)}, which is normal for this hardware."
     if not rate or not ceiling or _reads_most(report) or rate > _MOST * ceiling:
         reached = f"That is {rate / ceiling:.0%} of what the memory bandwidth allows." if rate and ceiling else ""
         return " ".join(s for s in (usual, reached, _felt(case, report), _LEVERS) if s)
-    return " ".join(s for s in (usual, _goes_to(report), _felt(case, report), _LEVERS_BESIDE_MEMORY) if s)
+    return " ".join(s for s in (usual, _goes_to(report), _felt(case, report), _levers(report)) if s)
+
+
+def _levers(report: SubjectReport) -> str:
+    """What would move a speed that memory does not bound, by the longest part of a token."""
+    longest = next(b.part for b in report.budget if b.phase == "decode")
+    return {HOST_COMPUTE: _LEVERS_OF_CORES, OTHERS: _LEVERS_AMONG_OTHERS}.get(longest, _LEVERS_BESIDE_MEMORY)
 
 
 def _reads_most(report: SubjectReport) -> bool:
@@ -212,7 +166,10 @@ def _reads_most(report: SubjectReport) -> bool:
 def _goes_to(report: SubjectReport) -> str:
     """Where most of a token goes, in a sentence."""
     token = [b for b in report.budget if b.phase == "decode"]
-    total, known = sum(b.seconds for b in token), [b for b in token if b.part != UNEXPLAINED][:3]
+    total = sum(b.seconds for b in token)
+    known = [b for b in token if b.part != UNEXPLAINED and b.seconds >= _SPECK * total][:3]
+    if not known:
+        return ""  # where the weights lie is not known: no part of it can be named
     *first, last = [f"{b.part} ({b.seconds / total:.0%})" for b in known]
     return f"Most of a token goes to {', '.join(first)} and {last}." if first else f"Most of a token goes to {last}."
 
@@ -220,10 +177,14 @@ def _goes_to(report: SubjectReport) -> str:
 def _cannot_tell(case: Case, report: SubjectReport, advice: str | None) -> str:
     why, how, unmeasured = report.expected.because, "", measured_rate(case)
     if isinstance(unmeasured, Unknown):
-        why, how = f"it was not measured, because {unmeasured.why}", unmeasured.how_to_get
+        why, how = _unmeasured(unmeasured.why), unmeasured.how_to_get
     how = advice if advice is not None else how or _asked(case, report)
     look = f" To find out: {how}." if how else ""
     return f"It can't be told whether this is slow: {_as_lack(why)}.{look}"
+
+
+def _unmeasured(why: str) -> str:
+    return why if "measured" in why else f"it was not measured, because {why}"
 
 
 def _as_lack(why: str) -> str:

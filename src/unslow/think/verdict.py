@@ -4,17 +4,16 @@ import re
 
 from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
+from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.account import WORTH_COMPARING, compared_by, ratio, remarks_on
-from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
+from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, names_phase
 from unslow.think.adapt.hardware import has_no_gpu
+from unslow.think.chains import LEAVE_THE_GPU_OUT, WORTH_NAMING
 from unslow.think.phases import NOTICED_S, PER, Outlook, Pace
-from unslow.think.predict import Prediction
+from unslow.think.prediction import Prediction, host_share
 from unslow.think.report import Finding, Verdict
 from unslow.think.verdicts.normal_for_this_hardware import reached
 
-WORTH_NAMING = 1.15
-"""A gain below this is no reason to call a system slow, nor to touch it."""
 TRIED = ("account.comparisons", "run.depths", "run.plain_sampling")
 """Evidence of two speeds of one system: the one that is usual is no answer to the other."""
 CONTRADICTION = 1.3
@@ -33,15 +32,23 @@ def verdict_on(case: Case, findings: tuple[Finding, ...], outlook: Outlook) -> V
     if case.runtime.state.value_or("loaded") == "failed":
         return "failed"
     if pace.measured_s and isinstance(pace.best, Prediction):
-        if contradicts(pace):
-            return "cannot_tell"
-        stands = any(_stands(finding, outlook) for finding in findings)
-        fast = reached(1 / pace.measured_s, pace.best.tokens_per_s.low)
-        good = fast and not (findings and _is_curable(case, pace)) and not stands
-        return "normal" if good and not lost_speed(case) and not slow_elsewhere(outlook) else "slow"
+        return "cannot_tell" if contradicts(pace) else _by_speed(case, findings, outlook, pace.best)
     if any(f.speedup is None or f.speedup > WORTH_NAMING or _waits(f) for f in findings) or slow_elsewhere(outlook):
         return "slow"
     return "normal" if not findings and told_normal(case) else "cannot_tell"
+
+
+def _by_speed(case: Case, findings: tuple[Finding, ...], outlook: Outlook, best: Prediction) -> Verdict:
+    """Where a speed was measured and one is expected."""
+    pace = outlook.decode
+    stands = any(_stands(finding, outlook) for finding in findings)
+    fast = reached(1 / (pace.measured_s or 1.0), best.tokens_per_s.low)
+    if fast and not findings and _may_be_a_spill(pace):
+        return "cannot_tell"
+    good = fast and not (findings and _is_curable(case, pace)) and not stands
+    if good and _may_have_a_gpu(case, pace):
+        return "slow" if any(f.cause in LEAVE_THE_GPU_OUT for f in findings) else "cannot_tell"
+    return "normal" if good and not lost_speed(case) and not slow_elsewhere(outlook) else "slow"
 
 
 def _waits(finding: Finding) -> bool:
@@ -58,6 +65,21 @@ def _is_curable(case: Case, pace: Pace) -> bool:
     # a CPU that is faster than physics thinks is so with the cures as well; beside a GPU the error may be the other's
     sooner = min(1.0, pace.measured_s / now_s) if has_no_gpu(case) else 1.0
     return now_s > WORTH_NAMING * best_s and pace.measured_s > WORTH_NAMING * best_s * sooner
+
+
+def _may_be_a_spill(pace: Pace) -> bool:
+    """Whether nobody knows where the weights lie, and the CPU's part is in what it is held against.
+
+    What pushes layers out was not found for want of the same facts, so that speed is no norm.
+    """
+    return isinstance(pace.now, Unknown) and isinstance(pace.best, Prediction) and host_share(pace.best) > 0
+
+
+def _may_have_a_gpu(case: Case, pace: Pace) -> bool:
+    """Whether the CPU computes on a machine whose GPUs nobody could list: what it gives is no norm for the machine."""
+    unseen = isinstance(case.machine.gpus, Unknown) and not case.runtime.embedded
+    computes = isinstance(pace.best, Prediction) and host_share(pace.best) > 0
+    return unseen and computes and not is_report(case)
 
 
 def slow_elsewhere(outlook: Outlook) -> bool:

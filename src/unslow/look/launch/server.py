@@ -6,32 +6,25 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
-from http import HTTPStatus
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from unslow.facts.errors import UserError
 from unslow.look.command_line import UNSET
 from unslow.look.launch.command import Command, found_file
-from unslow.look.launch.last_words import parse_last_words
 from unslow.look.launch.settings import LOOPBACK, on_loopback, program_of, variables_of, with_settings
 from unslow.look.llama_server.arguments import parse_settings
-from unslow.look.system import LookError, System
+from unslow.look.started import Started, Waiting, ended_within, last_words, silent_for
+from unslow.look.system import System
 
 START_TIMEOUT_S = 900.0
 GRACE_S = 3.0
 """How long a server may take to end; one that is generating does not listen."""
-LOG_TAIL_BYTES = 65536
 _GUARD_S = 10.0
-_LOOK_EVERY_S = 0.05
-
-Waiting = Callable[[float], None]
 
 
-class Launched:
-    """A server that runs until `stop`, or until this program is gone; use it in a `with` block."""
+class Launched(Started):
+    """A server that runs until `stop`, or until this program is gone."""
 
     def __init__(self, guard: "subprocess.Popen[str]", folder: Path, url: str, words: tuple[str, ...]) -> None:
         self._guard, self._folder = guard, folder
@@ -56,27 +49,13 @@ class Launched:
         return self._guard.poll() is not None
 
     def stop(self) -> None:
-        """End the server and all that it started, by force if it must be, and remove its log. May be called twice."""
+        """End the server and all that it started."""
         if self._guard.stdin and not self._guard.stdin.closed:
             self._guard.stdin.close()  # from here on the guard ends it, whatever happens to this process
-        try:
-            self._guard.wait(GRACE_S + _GUARD_S)
-        except subprocess.TimeoutExpired:
-            self._guard.kill()  # the kernel then ends the server
-            self._guard.wait()
+        ended_within(self._guard, GRACE_S + _GUARD_S)  # killed, the kernel ends the server
         if self._guard.stdout:
             self._guard.stdout.close()
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def __enter__(self) -> Self:
-        """Nothing more: it runs already."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Stop."""
-        self.stop()
 
 
 def launch(
@@ -97,7 +76,7 @@ def launch(
     try:
         server.greet()
         start = system.clock()
-        _wait(system, server, program_of(words)[0].health, start + timeout_s, waiting)
+        _wait(system, server, program_of(words)[0].health, timeout_s, waiting)
         server.load_s = system.clock() - start
     except BaseException:
         server.stop()
@@ -142,32 +121,16 @@ def _guarded(words: list[str], environment: Mapping[str, str], log: Path) -> "su
     )
 
 
-def _wait(system: System, server: Launched, health: str, deadline: float, waiting: Waiting) -> None:
-    start = system.clock()
-    while not _answers(system, server.url + health):
-        now = system.clock()
+def _wait(system: System, server: Launched, health: str, timeout_s: float, waiting: Waiting) -> None:
+    for seconds in silent_for(system, lambda: server.url + health):
         if server.ended:
-            raise UserError(f"the server ended before it answered: {_last_words(system, server)}", _again(server))
-        if now > deadline:
-            said = _last_words(system, server)
-            raise UserError(f"the server did not answer within {now - start:.0f} s; its log ends with: {said}")
-        waiting(now - start)
-        system.sleep(_LOOK_EVERY_S)
-
-
-def _answers(system: System, url: str) -> bool:
-    try:
-        return system.request("GET", url).status == HTTPStatus.OK
-    except LookError:
-        return False
+            said = last_words(system, server.log_path)
+            raise UserError(f"the server ended before it answered: {said}", _again(server))
+        if seconds > timeout_s:
+            said = last_words(system, server.log_path)
+            raise UserError(f"the server did not answer within {seconds:.0f} s; its log ends with: {said}")
+        waiting(seconds)
 
 
 def _again(server: Launched) -> str:
     return f"does `{Path(server.words[0]).name}` start in a terminal with the same arguments?"
-
-
-def _last_words(system: System, server: Launched) -> str:
-    try:
-        return parse_last_words(system.read_tail(server.log_path, LOG_TAIL_BYTES).decode("utf-8", "replace"))
-    except LookError as error:
-        return error.why

@@ -29,7 +29,7 @@ from unslow.look.serving.model_folder import model_of_name
 from unslow.look.serving.processes import find_servers
 from unslow.look.serving.tgi_flags import FLAGS, told
 from unslow.look.serving.tgi_flags import PROGRAM as NAME
-from unslow.look.serving.turns import Turn, kv_type, nothing, number, spell_turn
+from unslow.look.serving.turns import Turn, gpus_of_split, kv_type, nothing, number, spell_turn
 
 PORTS = (3000,)
 RANK = 2
@@ -105,7 +105,7 @@ _TURNS: dict[Knob, Turn] = {
     Knob.KV_CACHE_TYPE: Turn(("kv_type",), lambda value: [w.replace("fp8", "fp8_e4m3fn") for w in kv_type(value)]),
     Knob.PARALLEL: Turn(("sequences",), number("--max-concurrent-requests")),
     Knob.BATCH: Turn(("batched_tokens",), number("--max-batch-prefill-tokens")),
-    Knob.SPLIT_MODE: Turn(("shards",), number("--num-shard")),
+    Knob.SPLIT_MODE: Turn(("shards",), lambda value: ["--num-shard", gpus_of_split(value)]),
     Knob.GRAPHS: Turn(("graphs",), nothing),
     Knob.SPECULATIVE: Turn(("draft_tokens",), nothing),
     Knob.FIT_MARGIN: Turn(("memory_fraction",), number("--cuda-memory-fraction")),

@@ -50,6 +50,13 @@ def number(flag: str) -> Callable[[Setting], list[str]]:
     return lambda value: [flag, PLACE if value is None or isinstance(value, bool) else str(value)]
 
 
+def gpus_of_split(value: Setting) -> str:
+    """How many GPUs a way to split a model takes: one for none, else what the reader has."""
+    if value == "none":
+        return "1"
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else PLACE
+
+
 def halved_context(flag: str, runtime: Runtime) -> list[str]:
     """Half the longest request that is accepted now, where that is known and long."""
     tokens = runtime.context_length.value_or(0) // 2

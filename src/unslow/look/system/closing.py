@@ -6,12 +6,11 @@ stop is a KeyboardInterrupt wherever it comes.
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from math import inf
-from typing import Any
 
 from unslow.facts.values import Absence
-from unslow.look.system.door import HTTP_TIMEOUT_S, SILENCE_S, STREAM_TIMEOUT_S, Answer, Line, LookError
+from unslow.look.system.door import Line, LookError
 from unslow.look.system.live import LiveSystem
 
 LATE = "the time for measuring was over"
@@ -22,6 +21,12 @@ _LEAST_S = 0.05
 def was_closed(error: LookError) -> bool:
     """Whether it was the door that ended an exchange, and not the server."""
     return error.why in (LATE, STOPPED)
+
+
+def _hang_up(lines: Iterator[Line]) -> None:
+    """End the exchange now: a server answers until nobody listens, and an error may keep the lines for long."""
+    if isinstance(lines, Generator):
+        lines.close()
 
 
 class ClosingSystem(LiveSystem):
@@ -61,28 +66,11 @@ class ClosingSystem(LiveSystem):
         if self._stops > 1 or not (self.concluding or listens):
             raise KeyboardInterrupt
 
-    def request(
-        self,
-        method: str,
-        url: str,
-        body: Any = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = HTTP_TIMEOUT_S,
-    ) -> Answer:
+    def _allowed_s(self, seconds: float) -> float:
         self._check()
-        return super().request(method, url, body, headers, min(timeout_s, self._left_s()))
+        return min(seconds, self._left_s())
 
-    def stream(
-        self,
-        url: str,
-        body: Any,
-        headers: Mapping[str, str] | None = None,
-        timeout_s: float = STREAM_TIMEOUT_S,
-        silence_s: float = SILENCE_S,
-    ) -> Iterator[Line]:
-        self._check()
-        left = self._left_s()
-        lines = super().stream(url, body, headers, min(timeout_s, left), min(silence_s, left))
+    def _heard(self, lines: Iterator[Line]) -> Iterator[Line]:
         if threading.current_thread() is not threading.main_thread():
             yield from self._while_open(lines)
             return
@@ -100,22 +88,27 @@ class ClosingSystem(LiveSystem):
         except LookError:
             self._check()  # one that was cut off for the hour is late, not silent
             raise
+        finally:
+            _hang_up(lines)
 
     def _stoppable(self, lines: Iterator[Line]) -> Iterator[Line]:
         """The lines; being stopped while waiting for one closes the door."""
-        while True:
-            try:
-                self._waiting = True
-                line = next(lines, None)
-            except KeyboardInterrupt:
-                if self._stops > 1:
-                    raise
-                raise LookError(STOPPED, Absence.NOT_LOOKED) from None
-            finally:
-                self._waiting = False
-            if line is None:
-                return
-            yield line
+        try:
+            while (line := self._awaited(lines)) is not None:
+                yield line
+        finally:
+            _hang_up(lines)
+
+    def _awaited(self, lines: Iterator[Line]) -> Line | None:
+        try:
+            self._waiting = True
+            return next(lines, None)
+        except KeyboardInterrupt:
+            if self._stops > 1:
+                raise
+            raise LookError(STOPPED, Absence.NOT_LOOKED) from None
+        finally:
+            self._waiting = False
 
     def sleep(self, seconds: float) -> None:
         super().sleep(max(0.0, min(seconds, self._left_s())))
@@ -127,7 +120,8 @@ class ClosingSystem(LiveSystem):
         return max(_LEAST_S, self._closes_at - time.monotonic())
 
     def _check(self) -> None:
-        if self.is_stopped and not self.concluding:
+        # what concludes is the main thread: whatever others still ask of a server is for nobody
+        if self.is_stopped and not (self.concluding and threading.current_thread() is threading.main_thread()):
             raise LookError(STOPPED, Absence.NOT_LOOKED)
         if self.is_late:
             raise LookError(LATE, Absence.NOT_LOOKED, "give it more time with --thorough")

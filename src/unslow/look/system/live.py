@@ -94,8 +94,9 @@ class LiveSystem:
         headers: Mapping[str, str] | None = None,
         timeout_s: float = HTTP_TIMEOUT_S,
     ) -> Answer:
+        allowed_s = self._allowed_s(timeout_s)
         http.check_host(url, self._named_hosts)
-        return http.request(method, url, body, headers or {}, timeout_s)
+        return http.request(method, url, body, headers or {}, allowed_s)
 
     def stream(
         self,
@@ -105,8 +106,17 @@ class LiveSystem:
         timeout_s: float = STREAM_TIMEOUT_S,
         silence_s: float = SILENCE_S,
     ) -> Iterator[Line]:
+        allowed_s = self._allowed_s(timeout_s), self._allowed_s(silence_s)
         http.check_host(url, self._named_hosts)
-        return http.stream(url, body, headers or {}, timeout_s, silence_s)
+        return self._heard(http.stream(url, body, headers or {}, *allowed_s))
+
+    def _allowed_s(self, seconds: float) -> float:
+        """How long an exchange may take that was given so much; LookError where there may be none."""
+        return seconds
+
+    def _heard(self, lines: Iterator[Line]) -> Iterator[Line]:
+        """What whoever listens gets of the lines of a stream."""
+        return lines
 
     def ask(self, name: str, question: Callable[[], Any]) -> Any:
         return question()

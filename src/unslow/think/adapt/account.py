@@ -25,6 +25,7 @@ def denies(case: Case, topic: Topic) -> bool:
 def compared_by(case: Case, *topics: Topic) -> Comparison | None:
     """The two speeds that are furthest apart and differ in one of these; None where none differ by enough."""
     found = [c for c in case.account.comparisons.value_or(()) if set(topics) & set(c.differs) and c.slow > 0]
+    found = [c for c in found if c.now != "fast"]
     widest = max(found, key=ratio, default=None)
     return widest if widest and ratio(widest) >= WORTH_COMPARING else None
 

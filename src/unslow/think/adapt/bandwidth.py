@@ -7,7 +7,7 @@ from unslow.facts.units import GB
 from unslow.facts.values import Known, MissingFactError, Origin, Unknown, not_found
 from unslow.think.adapt.cpu_limits import allowed_of, limits_of
 from unslow.think.adapt.shape import missing
-from unslow.think.adapt.vram import buffers_of, gpus_of, seen_gpus
+from unslow.think.adapt.vram import buffers_of, gpus_of, gpus_used, seen_gpus
 from unslow.think.physics.interval import SPREAD
 
 _LEAST_CPUS = 0.01
@@ -96,10 +96,15 @@ def backend_name(case: Case) -> str:
 
 
 def shares_of(case: Case, count: int) -> list[float]:
-    """What part of the weights each GPU holds: as allocated, where the buffers are as many, else equal parts."""
+    """What part of the weights each of these GPUs holds: as allocated, where the buffers are as many.
+
+    Else as their memory, which is how llama.cpp splits by default; equal parts where every layer is cut.
+    """
     held = [float(b.bytes) for b in buffers_of(case, "model", on_gpu=True)]
-    total = sum(held)
-    return [part / total for part in held] if len(held) == count and total else [1 / count] * count
+    if len(held) != count and case.runtime.tensor_parallel.value_or(1) == 1:
+        held = [float(gpu.vram_total_bytes.value_or(0)) for gpu in gpus_used(case)]
+    known = len(held) == count and all(held)
+    return [part / sum(held) for part in held] if known else [1 / count] * count
 
 
 def own_cpus(case: Case) -> float:

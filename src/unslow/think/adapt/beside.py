@@ -1,6 +1,7 @@
 """What settings cost a token beside what it reads and computes: copies of the cache, crossings, sorting."""
 
 from unslow.catalog.learned_speed import learned_speed
+from unslow.facts.run import Traffic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import backend_name
@@ -10,10 +11,11 @@ from unslow.think.physics.decode import Part
 from unslow.think.physics.host_cache import CROSSINGS_PER_LAYER, copied_cache_s, prompt_copies_s
 from unslow.think.physics.interconnect import offload_terms
 from unslow.think.physics.placement import Placement, Shape
-from unslow.think.physics.sampling import SORT_SPREAD, sorting_s
+from unslow.think.physics.sampling import LOGPROBS_SPREAD, SORT_SPREAD, logprobs_s, sorting_s
 from unslow.think.physics.terms import total
 
 COPIES, CROSSINGS, SORTING = "copies of keys and values", "crossings to the host", "sorting the vocabulary"
+LOGPROBS = "returning logprobs"
 _SPREAD = 1.5
 """Of copies and crossings: unpinned copies and waits differ that much between hosts."""
 
@@ -24,6 +26,7 @@ def beside_parts(case: Case, shape: Shape, placement: Placement, cure: Cure, dep
         Part(COPIES, cache_copies_s(case, shape, placement, depth), _SPREAD),
         Part(CROSSINGS, crossings_s(case, shape, placement), _SPREAD),
         Part(SORTING, 0.0 if cure.plain_sampling else _sorting_s(case, shape), SORT_SPREAD),
+        Part(LOGPROBS, 0.0 if cure.plain_sampling else _logprobs_s(case, shape), LOGPROBS_SPREAD),
     )
     return tuple(part for part in parts if part.seconds > 0)
 
@@ -65,4 +68,18 @@ def _sorting_s(case: Case, shape: Shape) -> float:
     tried = case.run.plain_sampling
     if isinstance(tried, Known) and min(tried.value.as_set_tokens_per_s, tried.value.changed_tokens_per_s) > 0:
         return max(0.0, 1 / tried.value.as_set_tokens_per_s - 1 / tried.value.changed_tokens_per_s)
-    return sorting_s(shape.vocabulary) if case.runtime.top_k.value_or(1) == 0 else 0.0
+    traffic = _timed_traffic(case)
+    asked = traffic.top_k if traffic and isinstance(traffic.top_k, Known) else case.runtime.top_k
+    return sorting_s(shape.vocabulary) if asked.value_or(1) <= 0 else 0.0
+
+
+def _logprobs_s(case: Case, shape: Shape) -> float:
+    """What the logprobs cost that clients ask for."""
+    traffic = _timed_traffic(case)
+    return logprobs_s(traffic.logprobs.value_or(0), shape.vocabulary) if traffic else 0.0
+
+
+def _timed_traffic(case: Case) -> Traffic | None:
+    """The requests of others, where it is them that were timed."""
+    traffic = case.run.traffic
+    return traffic.value if isinstance(traffic, Known) and not isinstance(case.run.completions, Known) else None

@@ -16,6 +16,8 @@ class Cure(NamedTuple):
 
     vram_bytes: float | None = None
     """So much memory for the runtime, which places the model anew: output, layers, experts."""
+    only_own_memory: bool | None = None
+    """The driver lends a GPU nothing of the host's: the runtime places what fits, and the CPU computes the rest."""
     context: float | None = None
     threads: float | None = None
     flash_attention: bool | None = None

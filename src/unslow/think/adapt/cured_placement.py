@@ -12,7 +12,7 @@ _USUAL_CONTEXT = 4096
 
 def cured_placement(case: Case, shape: Shape, cure: Cure) -> Placement:
     """The placement; MissingFactError where nothing tells how it is and no cure says how it would be."""
-    stays = cure.vram_bytes is None or case.machine.gpus.value_or(None) == ()
+    stays = (cure.vram_bytes is None and not cure.only_own_memory) or case.machine.gpus.value_or(None) == ()
     placed = read_placement(case, shape) if stays else _refitted(case, shape, cure)
     if cure.experts_on_gpu and placed.with_experts < placed.attending:
         placed = _with_experts(case, shape, placed)
@@ -23,9 +23,12 @@ def cured_placement(case: Case, shape: Shape, cure: Cure) -> Placement:
 
 
 def _refitted(case: Case, shape: Shape, cure: Cure) -> Placement:
-    """What so much memory holds, unless more is there already."""
-    best = fitting_placement(case, shape, cure.vram_bytes or 0.0, _context(case, cure))
+    """What so much memory holds, unless more is there already, and is not lent."""
+    memory = cure.vram_bytes if cure.vram_bytes is not None else available_vram_bytes(case)
+    best = fitting_placement(case, shape, memory, _context(case, cure))
     best = best._replace(cache_on_gpu=not cache_on_host(case))
+    if cure.only_own_memory:
+        return best
     now = read_placement_or_none(case, shape) if case.runtime.state.value_or("loaded") != "failed" else None
     return max(best, now, key=lambda p: (p.gpu_layers, p.output_on_gpu)) if now else best
 

@@ -1,13 +1,18 @@
 """What a case asks of the GPU's memory, against what it had."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import msgspec
 
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, first_known
+from unslow.facts.values import Known, MissingFactError, Unknown, estimated, first_known
 from unslow.think.adapt.exact import exact_layers, exact_needs
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, margin_bytes
 from unslow.think.physics.placement import Placement, Shape, bytes_on_gpu, fitted, without_experts
+
+_MOST_ASKED: dict[str, Any] = {"flash_attention": False, "ubatch": 2048}
+"""Settings that the compute buffer grows with, at the most that is usual: llama.cpp's own batch is 2048 tokens."""
 
 
 class Demand(NamedTuple):
@@ -31,6 +36,18 @@ def read_demand(case: Case, context: float | None = None) -> Demand:
     if context is None:
         context = first_known(runtime.context_length, runtime.context_set, case.model.context_trained).need()
     return Demand(_asked(case, context), margin_bytes(case), available_vram_bytes(case))
+
+
+def must_have_room(case: Case) -> None:
+    """That nothing lacks is sure where it holds for any setting that nobody knows; MissingFactError names one."""
+    unknown = {n: most for n, most in _MOST_ASKED.items() if isinstance(getattr(case.runtime, n), Unknown)}
+    if not unknown:
+        return
+    facts = {name: estimated(most, "the most that it may ask for") for name, most in unknown.items()}
+    worst = msgspec.structs.replace(case, runtime=msgspec.structs.replace(case.runtime, **facts))
+    if read_demand(worst).lacking > 0:
+        name = next(iter(unknown))
+        raise MissingFactError(getattr(case.runtime, name), f"runtime.{name}")
 
 
 def _counts_all(case: Case) -> bool:

@@ -5,6 +5,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
 from unslow.facts.tensor_table import unpacked
 from unslow.facts.values import Known
+from unslow.think.adapt.remembered import remembered
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.memory.llama_cpp.need import Need, memory_of
 from unslow.think.memory.llama_cpp.settings import Settings
@@ -33,16 +34,20 @@ def exact_layers(case: Case, context: float, vram_bytes: float) -> int | None:
 
 
 def _needs(case: Case, plan: Blueprint, context: float, gpu_layers: int) -> list[Need] | None:
-    settings = _settings(case)._replace(context=int(context), gpu_layers=gpu_layers)
+    settings, shares = _settings(case)._replace(context=int(context), gpu_layers=gpu_layers), _shares(case)
+    return remembered(case.model, (settings, shares), lambda: _reckoned(plan, settings, shares))
+
+
+def _reckoned(plan: Blueprint, settings: Settings, shares: tuple[float, ...]) -> list[Need] | None:
     try:
-        return memory_of(plan, settings, _shares(case)).needs
+        return memory_of(plan, settings, shares).needs
     except UserError:  # numbers that can't be, from a header that nobody could load
         return None
 
 
-def _shares(case: Case) -> list[float]:
+def _shares(case: Case) -> tuple[float, ...]:
     """The GPUs by their memory; one where they are not known."""
-    return [float(g.vram_total_bytes.value_or(0)) or 1.0 for g in gpus_used(case)] or [1.0]
+    return tuple(float(g.vram_total_bytes.value_or(0)) or 1.0 for g in gpus_used(case)) or (1.0,)
 
 
 def _settings(case: Case) -> Settings:

@@ -11,13 +11,17 @@ _CIRCUMSTANCES = (Topic.DEPTH, Topic.CONTEXT)
 
 
 def experiment_on(case: Case, *topics: Topic, metrics: tuple[Metric, ...] = ()) -> Comparison | None:
-    """Two speeds between which nothing but these differs, of several the widest apart; a nameless metric fits any."""
+    """Two speeds between which nothing but these differs, of several the widest apart; a nameless metric fits any.
+
+    Where the fast side is the one in use, the experiment is over: it explains nothing of today.
+    """
     found = [
         c
         for c in case.account.comparisons.value_or(())
         if c.differs
         and set(c.differs) <= set(topics)
         and c.slow > 0
+        and c.now != "fast"
         and (not metrics or c.metric in (*metrics, *_ANY_PHASE))
     ]
     return max(found, key=ratio, default=None)

@@ -6,11 +6,14 @@ from typing import NamedTuple
 from unslow.facts.machine import Gpu
 from unslow.facts.run import GpuUnderLoad
 from unslow.facts.snapshot import Case
+from unslow.facts.telemetry import GpuTelemetry
 from unslow.facts.values import Fact, Known
-from unslow.think.adapt.vram import gpus_of, gpus_used
+from unslow.think.adapt.vram import gpu_places, gpus_used, runtime_sees_gpu
 
 BUSY = 0.3
 """A GPU that is less busy than this when somebody looks is as good as idle."""
+FULLY_BUSY = 0.9
+"""Of the time: a GPU that computes so much of it has no pauses that anything else could explain."""
 EXPLAINED_SHARE = 0.5
 """Part of a loss, in powers, that lower clocks must account for before they are called its cause."""
 THERMAL = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
@@ -46,15 +49,47 @@ class LoadedGpu(NamedTuple):
 
 def loaded_gpus(case: Case) -> list[LoadedGpu]:
     """The runtime's GPUs as they were while tokens were generated, else as they are now, where they are busy now."""
-    sampled = {g.index: (number, g) for number, g in enumerate(case.run.gpus.value_or(()))}
-    used = {g.index for g in gpus_used(case)}
+    used = () if runtime_sees_gpu(case) is False else gpus_used(case)
     found = []
-    for number, gpu in enumerate(gpus_of(case)):
-        if gpu.index in used and gpu.index in sampled:
-            found.append(_sampled(gpu, number, *sampled[gpu.index]))
-        elif gpu.index in used and _is_at_work(gpu):
+    for number, gpu in gpu_places(case):
+        sample = _sample_of(case, gpu)
+        if gpu in used and sample is not None:
+            found.append(_sampled(gpu, number, *sample))
+        elif gpu in used and _is_at_work(gpu):
             found.append(_now(gpu, number))
     return found
+
+
+def gpu_samples(case: Case) -> list[tuple[int, GpuUnderLoad]]:
+    """Readings of the runtime's GPUs under load, and their places in `run.gpus`; of all, where no GPU is known."""
+    if not gpus_used(case):
+        return list(enumerate(case.run.gpus.value_or(())))
+    return [sample for gpu in gpus_used(case) if (sample := _sample_of(case, gpu)) is not None]
+
+
+def watched_gpus(case: Case, watched: tuple[GpuTelemetry, ...]) -> list[GpuTelemetry]:
+    """Of the GPUs that were watched those of the runtime; all, where no GPU is known."""
+    used = gpus_used(case)
+    return [watched[place] for gpu in used for place in _places(gpu, watched)] if used else list(watched)
+
+
+def _sample_of(case: Case, gpu: Gpu) -> tuple[int, GpuUnderLoad] | None:
+    """The readings of one GPU: by its number, and where those of two makers share it, by the order they came in."""
+    samples, telemetry = case.run.gpus.value_or(()), case.run.telemetry
+    same = [(place, sample) for place, sample in enumerate(samples) if sample.index == gpu.index]
+    if len(same) > 1 and isinstance(telemetry, Known):
+        phases = (phase.gpus for phase in telemetry.value.phases if phase.phase == "decode" and phase.samples)
+        named = tuple(watched for watched in next(phases, ()) if watched.figures)
+        if len(named) == len(samples):
+            same = [(place, samples[place]) for place in _places(gpu, named)]
+    return same[-1] if same else None
+
+
+def _places(gpu: Gpu, watched: tuple[GpuTelemetry, ...]) -> list[int]:
+    """Where a GPU stands among those that were watched, some of which a driver calls by their place on the bus."""
+    same = [place for place, other in enumerate(watched) if other.index == gpu.index]
+    names = {gpu.name.value_or(""), gpu.bus_id.value_or("")} - {""}
+    return [place for place in same if watched[place].name in names] or same[-1:]
 
 
 def _is_at_work(gpu: Gpu) -> bool:

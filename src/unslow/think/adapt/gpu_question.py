@@ -12,6 +12,7 @@ from unslow.think.adapt.bandwidth import backend_name, device_bandwidth, family_
 from unslow.think.adapt.exact import plan_of
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import gpus_used
+from unslow.think.instructions import spelled_out
 from unslow.think.physics.chip import Chip, Setting
 from unslow.think.physics.decode import Side
 from unslow.think.physics.decoding import ROUND_TRIP
@@ -78,7 +79,7 @@ def question_about(case: Case, totals: Totals, depth: float) -> Asked:
     """The question about these parts of a model on the GPUs of a case; MissingFactError where none is known."""
     gpus = gpus_used(case)
     if not gpus:
-        raise missing("which GPU it is", "run `nvidia-smi -q`")
+        raise missing("which GPU it is", spelled_out("{gpu_list}", case))
     chip, off = _chip(case, gpus)
     question = Question(
         totals, chip, _setting(case, gpus[0]), _year(case), depth, element_bytes_of(case), gpus=float(len(gpus))

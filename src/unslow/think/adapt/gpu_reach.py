@@ -3,6 +3,7 @@
 import re
 from typing import NamedTuple
 
+from unslow.catalog.gpu_families import find_gpu_family
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
@@ -15,16 +16,6 @@ _NOTHING = {"", "-1", "none", "void", "nodevfiles"}
 _CPU_LIBRARY = re.compile(r"^cpu(?:_\w+)?$", re.IGNORECASE)
 OLDEST_CUDA = (5, 0)
 """Compute capability below which the CUDA libraries that runtimes ship have no code."""
-_OLD_NVIDIA = re.compile(
-    r"\b(?:tesla )?k(?:10|20x?|20m|40[mc]?|80)\b|\bgtx? ?[67]\d{2}(?!0)m?\b(?! ?ti)|\bquadro k\d{3,4}m?\b",
-    re.IGNORECASE,
-)
-_NO_ROCM = re.compile(
-    r"\brx ?(?:4[678]0|5[5-9]0|5[3-7]00)\b|\bradeon (?:6[168]0m|7[468]0m|8[4689]0m)\b|\b(?:6[68]0m|7[68]0m|8[89]0m)\b"
-    r"|\bvega ?(?:3|6|7|8|10|11)\b|\bradeon(?:\(tm\))? graphics\b",
-    re.IGNORECASE,
-)
-"""AMD GPUs that ROCm's libraries, as Ollama ships them, have no code for: Polaris, the first Navi, and processors'."""
 _AMD = re.compile(r"\bamd\b|\bradeon\b", re.IGNORECASE)
 VULKAN_IN_OLLAMA = (0, 12, 6)
 """The version from which Ollama can reach such GPUs, through Vulkan."""
@@ -73,15 +64,22 @@ def _by_system(case: Case) -> Unreached | None:
 
 
 def _by_card(case: Case) -> Unreached | None:
-    for gpu in gpus_of(case):
-        name, capability = gpu.name.value_or(""), dotted(gpu.compute_capability.value_or(""))
-        if (capability and capability < OLDEST_CUDA) or (not capability and _OLD_NVIDIA.search(name)):
-            return _of_card(case, gpu, f"{name or 'the GPU'} is older than the CUDA libraries have code for")
-        if gpu.vendor.value_or("") == "Intel" and _ships_rocm(case):
-            return _of_card(case, gpu, f"this version of Ollama has no backend for {name or 'GPUs of Intel'}")
-        if _NO_ROCM.search(name) and _ships_rocm(case):
-            return _of_card(case, gpu, f"the ROCm libraries of Ollama have no code for {name}")
-    return None
+    """The reason of the first GPU, where there is none that has no such reason."""
+    reasons = [(gpu, _unsupported(case, gpu)) for gpu in gpus_of(case)]
+    return _of_card(case, *reasons[0]) if reasons and all(why for _, why in reasons) else None
+
+
+def _unsupported(case: Case, gpu: Gpu) -> str:
+    """Why the libraries of the runtime have no code for a GPU; empty where they may have."""
+    name = gpu.name.value_or("")
+    family = find_gpu_family(name)
+    capability = dotted(gpu.compute_capability.value_or(family.compute_capability if family else ""))
+    if capability and capability < OLDEST_CUDA:
+        return f"{name or 'the GPU'} is older than the CUDA libraries have code for"
+    if gpu.vendor.value_or("") == "Intel" and _ships_rocm(case):
+        return f"this version of Ollama has no backend for {name or 'GPUs of Intel'}"
+    missing = _ships_rocm(case) and family is not None and family.rocm is False
+    return f"the ROCm libraries of Ollama have no code for {name}" if missing else ""
 
 
 def _ships_rocm(case: Case) -> bool:

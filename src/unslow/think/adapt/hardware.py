@@ -3,7 +3,9 @@
 import re
 
 from unslow.catalog.device import Device
+from unslow.catalog.device_words import parse_device_name
 from unslow.catalog.devices import find_device
+from unslow.catalog.gpu_families import find_gpu_family
 from unslow.catalog.unified_memory import unified_memory
 from unslow.facts.account import Topic
 from unslow.facts.machine import Gpu
@@ -12,20 +14,14 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.vram import gpus_of, gpus_used
 
-_INTEGRATED = re.compile(
-    r"\bIntel\b(?!.*\bArc\b).*\b(?:Graphics|Mobile)\b|\bArc(?:\(TM\))? (?:1[34]0[VT]|Graphics)"
-    r"|\b(?:U?HD|Iris|Vega \d{1,2}|Radeon(?:\(TM\))? (?:R\d )?Graphics|(?:6|7|8)\d{2}[MS]|80[456]0S)\b(?! ?XT)",
-    re.IGNORECASE,
-)
-_APPLE = re.compile(
-    r"\bApple\b|\bM[1-9]\d?(?: (?:Pro|Max|Ultra))?\b|\bMac(?:Book|OS|mini| Studio| Pro|\b)", re.IGNORECASE
-)
-
+_APPLE = re.compile(r"\bApple\b|\bi?Mac(?:Book|OS|mini| Studio| Pro|\b)|\bDarwin\b", re.IGNORECASE)
+_BARE_CHIP = re.compile(r"M[1-9](?: (?:Pro|Max|Ultra))?\b(?!-)", re.IGNORECASE)
+"""How people shorten the names of Apple's chips; others have such names too."""
 _MAC_ONLY = re.compile(r"\bv?mlx\b|\bmlx[-_]", re.IGNORECASE)
-
-
 MUCH_FASTER = 1.5
 """Of the bandwidths: between GPUs that are closer, other reasons decide which is used."""
+SURELY_FREE = 0.75
+"""Of a card's memory, where nobody looked: a desktop with a browser takes one to two of the usual eight GiB or more."""
 
 
 def device_of(gpu: Gpu) -> Device | None:
@@ -43,14 +39,18 @@ def is_integrated(gpu: Gpu) -> bool:
 
 def is_much_faster(one: Gpu, other: Gpu) -> bool:
     """Whether the memory of one GPU has far more bandwidth than that of another, by the catalogue."""
-    fast, slow = device_of(one), device_of(other)
+    return has_far_more_bandwidth(device_of(one), device_of(other))
+
+
+def has_far_more_bandwidth(fast: Device | None, slow: Device | None) -> bool:
+    """Whether the memory of one device is so much faster that it decides; False where one of them is not known."""
     return bool(fast and slow and fast.memory_bytes_per_s > MUCH_FASTER * slow.memory_bytes_per_s > 0)
 
 
 def is_integrated_name(name: str) -> bool:
     """Whether a device of this name shares the host's memory."""
-    known = find_device(name)
-    return known.unified if known else bool(_INTEGRATED.search(name))
+    known = find_device(name) or find_gpu_family(name)
+    return known is not None and known.unified
 
 
 def is_apple(case: Case) -> bool:
@@ -58,9 +58,18 @@ def is_apple(case: Case) -> bool:
     machine = case.machine
     if isinstance(machine.memory.wired_limit_bytes, Known) or _MAC_ONLY.search(case.runtime.name.value_or("")):
         return True
-    names = [machine.system.name.value_or(""), machine.cpu.model.value_or("")]
-    names += [f"{g.vendor.value_or('')} {g.name.value_or('')}" for g in gpus_of(case)]
-    return any(_APPLE.search(name) for name in names)
+    system, cpu = machine.system.name.value_or(""), machine.cpu.model.value_or("")
+    if _APPLE.search(system) or _APPLE.search(cpu) or (not system and _BARE_CHIP.fullmatch(cpu.strip())):
+        return True
+    return any(_is_of_apple(gpu, system) for gpu in gpus_of(case))
+
+
+def _is_of_apple(gpu: Gpu, system: str) -> bool:
+    """By its maker; the bare name of a chip counts where nothing names another maker or system."""
+    name, maker = gpu.name.value_or(""), gpu.vendor.value_or("")
+    if maker or _APPLE.search(name):
+        return bool(_APPLE.search(maker or name))
+    return not system and not parse_device_name(name).vendors and bool(_BARE_CHIP.match(name.strip()))
 
 
 def is_unified(case: Case) -> bool:

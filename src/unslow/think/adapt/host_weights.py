@@ -1,19 +1,23 @@
 """Weights that lie in the host's memory while a GPU computes, and the link that they would have to cross."""
 
 from unslow.facts.account import Topic
+from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.gpu_load import BUSY
 from unslow.think.adapt.placement import counted_layers
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import buffers_of, gpus_used
+from unslow.think.instructions import spelled_out
 from unslow.think.physics.pcie import link_bytes_per_s
 
 USUAL_LANES = 16
 FASTEST_BYTES_PER_S = link_bytes_per_s(5, USUAL_LANES)
 """What any link of today copies at most: where nobody looked, a copy takes at least as long as over this one."""
-SHOW_BUFFERS = "restart llama-server with `-lv 4` and show the lines `model buffer size`"
-SHOW_LINK = "while a prompt is read: `nvidia-smi -q | grep -A 12 'GPU Link Info'`"
+ASLEEP = 2
+"""The highest generation that a link falls to while its GPU rests."""
+SHOW_LINK = "while a prompt is read: {gpu_link}"
 
 
 def host_weights_bytes(case: Case) -> float:
@@ -26,7 +30,7 @@ def host_weights_bytes(case: Case) -> float:
         return float(max(0, runtime.size_bytes.value - runtime.size_vram_bytes.value))
     weights = model.weights_bytes
     if not isinstance(weights, Known):
-        raise missing("how many bytes of weights lie in the host's memory", SHOW_BUFFERS)
+        raise missing("how many bytes of weights lie in the host's memory", spelled_out("{placement}", case))
     if isinstance(runtime.vram_share, Known):
         return weights.value * (1 - runtime.vram_share.value)
     if experts_on_host(case):
@@ -45,8 +49,17 @@ def host_link_bytes_per_s(case: Case) -> float | None:
     rates = []
     for gpu in gpus_used(case):
         seen = next((g for g in case.run.gpus.value_or(()) if g.index == gpu.index), None)
-        generation = (seen.pcie_generation_max_seen.value_or(0) if seen else 0) or gpu.pcie_generation.value_or(0)
-        lanes = (seen.pcie_width_max_seen.value_or(0) if seen else 0) or gpu.pcie_width.value_or(USUAL_LANES)
-        if generation:
+        generation = (seen.pcie_generation_max_seen.value_or(0) if seen else 0) or _generation_awake(gpu)
+        lanes = (seen.pcie_width_max_seen.value_or(0) if seen else 0) or gpu.pcie_width.value_or(0)
+        if generation and lanes:
             rates.append(link_bytes_per_s(generation, lanes))
     return max(rates, default=None)
+
+
+def _generation_awake(gpu: Gpu) -> int:
+    """The link's generation at work: one that was read while the GPU rested has fallen asleep, and says nothing."""
+    rests = "gpu_idle" in gpu.event_reasons.value_or([]) or (isinstance(gpu.busy, Known) and gpu.busy.value < BUSY)
+    now = gpu.pcie_generation.value_or(0)
+    if rests and isinstance(gpu.pcie_generation_max, Known):
+        return max(now, gpu.pcie_generation_max.value)
+    return 0 if rests and now <= ASLEEP else now

@@ -1,32 +1,37 @@
 """Where the weights of a case lie: by what was allocated, else by what was counted, else by what the process holds."""
 
-import re
 from typing import NamedTuple
 
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.experiments import is_report
+from unslow.think.adapt.overrides import sent_away
 from unslow.think.adapt.shape import missing, read_shape
 from unslow.think.adapt.vram import (
     buffers_of,
     compute_bytes,
     free_vram_bytes,
     margin_bytes,
+    own_is_counted,
     own_vram_bytes,
     runtime_sees_gpu,
     seen_gpus,
     whole_on_host,
 )
+from unslow.think.instructions import spelled_out
 from unslow.think.physics.placement import Placement, Shape, without_experts
 
 ALL_LAYERS = 99
 """Who asks for so many means all: no common model has more."""
 CLEARLY_MORE = 1.15
 """Times the weights: buffers and an estimate of a file's size are within it."""
+HARDLY_THERE = 0.5
+"""Of the layers that count as on the GPU: where it holds less, tensors of them lie elsewhere, whoever sent them."""
+_TABLE_BYTES = 1024 * MIB
+"""No token table is much larger: what else of the model lies in the host's memory is there to be computed with."""
 RUNTIME_CONTEXT_BYTES = 500 * MIB
 """What a process holds on an NVIDIA GPU beside its buffers: 480 to 590 MiB on the recorded machines."""
-
-_OUTPUT_ELSEWHERE = re.compile(r"\boutput[^=,]*=\s*CPU", re.IGNORECASE)
 
 
 class Split(NamedTuple):
@@ -52,15 +57,34 @@ def counted_layers(case: Case) -> Layers:
     shape = read_shape(case)
     placed = _from_held_memory(case, shape)
     if placed is None:
-        raise missing("where the weights lie", "restart llama-server with `-lv 4`, so that it prints its buffers")
+        raise missing("where the weights lie", spelled_out("{placement}", case))
     on_gpu = int(placed.gpu_layers) + placed.output_on_gpu
     return Layers(on_gpu, shape.layers + 1, "machine.gpus.0.processes")
 
 
 def layers_left_on_host(case: Case) -> int:
     """Layers that are not, or not as a whole, on the GPU."""
-    layers = counted_layers(case)
-    return max(0, layers.total - layers.on_gpu, case.runtime.overflowing_layers.value_or(0))
+    layers, overflowing = counted_layers(case), case.runtime.overflowing_layers
+    left = max(0, layers.total - layers.on_gpu, overflowing.value_or(0))
+    by_bytes = not layers.fact.startswith("runtime.")  # which tell of parts of layers as well
+    if left or by_bytes or isinstance(overflowing, Known) or any(sent_away(case)) or not _may_lack_parts(case):
+        return left
+    raise MissingFactError(overflowing, "runtime.overflowing_layers")
+
+
+def _may_lack_parts(case: Case) -> bool:
+    """Whether tensors of layers lie elsewhere: their buffers show it, or nobody printed those of a mixture of experts.
+
+    Who writes a report pastes what they find odd, and of all the rest takes the count for granted.
+    """
+    told = isinstance(case.runtime.buffers, Known) or isinstance(case.runtime.vram_share, Known) or is_report(case)
+    return holds_weights_on_host(case) or (not told and case.model.experts.value_or(0) > 1)
+
+
+def holds_weights_on_host(case: Case) -> bool:
+    """Whether more of the model than its token table was allocated in the host's memory, whatever was counted."""
+    on_host = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False))
+    return on_host > max(_TABLE_BYTES, 1.5 * case.model.token_table_bytes.value_or(0))
 
 
 def seen_split(case: Case) -> Split | None:
@@ -112,7 +136,8 @@ def cache_on_host(case: Case) -> bool:
     host, gpu = (sum(b.bytes for b in buffers_of(case, "kv", on_gpu=side)) for side in (False, True))
     if not host + gpu:
         return not case.runtime.kv_offload.value_or(default=True)
-    return not gpu and bool(buffers_of(case, "model", on_gpu=True)) and _most_layers_on_gpu(case)
+    set_so = case.runtime.kv_offload.value_or(default=True) is False
+    return not gpu and bool(buffers_of(case, "model", on_gpu=True)) and (set_so or _most_layers_on_gpu(case))
 
 
 def _most_layers_on_gpu(case: Case) -> bool:
@@ -125,19 +150,19 @@ def _weights_placement(case: Case, shape: Shape) -> Placement:
     runtime = case.runtime
     if isinstance(runtime.buffers, Known) and (buffers_of(case, "model", on_gpu=True) or _host_only(case)):
         return _from_buffers(case, shape)
-    if isinstance(runtime.gpu_layers, Known) and not runtime.tensor_overrides.value_or([]):
+    if isinstance(runtime.gpu_layers, Known) and not sent_away(case).of_layers:
         return _by_count(case, shape)
     if runtime.embedded or _host_only(case) or runtime_sees_gpu(case) is False:
         return Placement(0, output_on_gpu=False)
     held = _from_held_memory(case, shape)
     if held is None:
-        raise missing("where the weights lie", "restart llama-server with `-lv 4`, so that it prints its buffers")
+        raise missing("where the weights lie", spelled_out("{placement}", case))
     return held
 
 
 def output_is_on_gpu(case: Case) -> bool | None:
     """Whether a GPU holds the output matrix: as an override has it, else as the log says; None where neither tells."""
-    if any(_OUTPUT_ELSEWHERE.search(override) for override in case.runtime.tensor_overrides.value_or([])):
+    if sent_away(case).output:
         return False
     return case.runtime.output_on_gpu.value_or(None)
 
@@ -174,7 +199,8 @@ def _from_buffers(case: Case, shape: Shape) -> Placement:
     if not on_gpu:
         return Placement(0, output_on_gpu=False)
     whole = case.runtime.gpu_layers.value_or(0)
-    overridden = bool(case.runtime.tensor_overrides.value_or([])) or case.runtime.overflowing_layers.value_or(0)
+    overridden = sent_away(case).of_layers or case.runtime.overflowing_layers.value_or(0)
+    overridden = overridden or on_gpu < HARDLY_THERE * _by_count(case, shape).gpu_layers * shape.layer_bytes
     if whole and not overridden:  # the count is exact where every layer is on one side as a whole
         return _by_count(case, shape)
     said = output_is_on_gpu(case)
@@ -197,12 +223,12 @@ def _holding(shape: Shape, bytes_held: float, *, output_on_gpu: bool = True) -> 
 def _from_held_memory(case: Case, shape: Shape) -> Placement | None:
     """By what the process holds on the GPU: less than the weights is a spill; more, with room left, is none."""
     held = own_vram_bytes(case)
-    if held is None:
+    if held is None or not own_is_counted(case):
         return None
     weights = shape.layers * shape.layer_bytes + shape.output_bytes
     if held < weights:
         return _holding(shape, max(0.0, held - RUNTIME_CONTEXT_BYTES - compute_bytes(case)))
-    forced = case.runtime.gpu_layers_set.value_or(None) is not None or case.runtime.tensor_overrides.value_or([])
+    forced = case.runtime.gpu_layers_set.value_or(None) is not None or any(sent_away(case))
     roomy = free_vram_bytes(case) > margin_bytes(case) + shape.layer_bytes
     whole = held >= weights + _least_kv_bytes(case, shape)
     return Placement(shape.layers, output_on_gpu=True) if roomy and whole and not forced else None

@@ -11,7 +11,8 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import MIB
 from unslow.facts.values import Absence, Known
 from unslow.think.adapt.bandwidth import device_bandwidth
-from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.gpu_match import gpus_named, number_of
+from unslow.think.adapt.vram import gpus_of, seen_gpus
 
 TENSOR_SPLITS = frozenset({"row", "tensor"})
 MARGIN_BYTES = 512 * MIB
@@ -56,22 +57,28 @@ def _linked(gpu: Gpu) -> bool | None:
 
 def shares(case: Case) -> list[Share]:
     """What each GPU of a split holds, by the number at the end of its buffers' names; empty where they have none."""
-    gpus = {g.index: g for g in gpus_of(case)}
     held: dict[int, float] = {}
     for buffer in case.runtime.buffers.value_or([]):
-        number = _number(buffer)
-        if number in gpus:
-            held[number] = held.get(number, 0.0) + buffer.bytes
+        held[_number(buffer)] = held.get(_number(buffer), 0.0) + buffer.bytes
+    gpus = {number: gpu for number in sorted(held) if (gpu := gpu_numbered(case, number)) is not None}
     return [
-        Share(number, held[number], gpus[number].vram_free_bytes.need(), device_bandwidth(gpus[number])[0])
-        for number in sorted(held)
+        Share(number, held[number], gpu.vram_free_bytes.need(), device_bandwidth(gpu)[0])
+        for number, gpu in gpus.items()
     ]
+
+
+def gpu_numbered(case: Case, number: int) -> Gpu | None:
+    """The GPU that the runtime gives a number: by the device that it lists under it, else by the driver's number."""
+    seen, gpus = seen_gpus(case), gpus_of(case)
+    listed = [device for device in seen if device.description and number_of(device.name) == number]
+    named = gpus_named(case, listed[:1], seen, gpus)
+    return named[0] if len(named) == 1 else next((gpu for gpu in gpus if gpu.index == number), None)
 
 
 def _number(buffer: Buffer) -> int:
     """Of the GPU that holds a part of the model, by the end of the buffer's name; -1 of any other buffer."""
-    digits = buffer.device[len(buffer.device.rstrip("0123456789")) :]
-    return int(digits[:4]) if digits and buffer.on_gpu and buffer.kind == "model" else -1
+    number = number_of(buffer.device)
+    return number if number is not None and buffer.on_gpu and buffer.kind == "model" else -1
 
 
 def filled(parts: list[Share]) -> list[Share]:

@@ -4,6 +4,7 @@ import re
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, not_found
+from unslow.think.instructions import spelled_out
 from unslow.think.physics.kv_cache import kv_bytes_per_token
 from unslow.think.physics.placement import Shape
 
@@ -68,7 +69,7 @@ def _layers_by_size(case: Case) -> int:
     inside = model.parameters.need() - 2 * width * vocabulary
     layers = round(inside / (_PARAMETERS_PER_WIDTH_SQUARED * width**2)) if width else 0
     if not 1 <= layers <= _MOST_LAYERS:  # far more parameters than a dense model of this width has: experts
-        raise missing("the number of layers", "restart llama-server with `-lv 4`, or give the path of the model file")
+        raise missing("the number of layers", spelled_out("{load_log}, or the path of the model file", case))
     return layers
 
 

@@ -2,9 +2,9 @@
 
 from unslow.facts.account import Metric, Topic
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, Origin
+from unslow.facts.values import Known, Origin, Unknown
 from unslow.think.adapt.account import remarks_on
-from unslow.think.adapt.experiments import names_phase
+from unslow.think.adapt.experiments import is_report, names_phase
 from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.adapt.versions import NEWEST, build_number
 
@@ -45,6 +45,13 @@ def places_layers_itself(case: Case) -> bool | None:
         return None
     build = build_number(case.runtime.version.value_or(""))
     return None if build == NEWEST else build >= FITS_ITSELF_SINCE
+
+
+def settings_unread(case: Case) -> bool:
+    """Whether layers may have been set by hand on a server of llama.cpp that nobody could read the command line of."""
+    runtime = case.runtime
+    unread = isinstance(runtime.command, Unknown) and isinstance(runtime.gpu_layers_set, Unknown)
+    return unread and not is_report(case) and runtime.name.value_or("") == "llama.cpp"
 
 
 def has_told_gpu(case: Case) -> bool:

@@ -7,21 +7,11 @@ from unslow.facts.account import Comparison, Topic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.sides import counts_of, set_elsewhere, slow_side_has_more, slow_side_names
 
-_COUNTED = (
-    r"(?:(?<![\w-])-t\s?(?P<flag>\d{1,4})\b|threads?\s?[=:]?\s?(?P<after>\d{1,4})\b|\b(?P<before>\d{1,4}) threads?)"
+_MORE_CORES = re.compile(
+    r"\be-cores?\b|efficiency cores?|\ball (?:\w+ )?(?:cores|threads|cpus)\b|hyper-?threading|\bsmt\b"
 )
-_PAIR = re.compile(_COUNTED + r"[^\d.;]{0,24}?(?P<speed>\d{1,6}(?:\.\d{1,3})?)", re.IGNORECASE)
-_WORDED = re.compile(
-    r"(?P<a>\d{1,4})(?: threads?| cores?)?[^.;\d]{0,24}?\b(?P<which>faster|slower|quicker|better|worse) than "
-    r"(?:with |using |at |on )?(?P<b>\d{1,4})\b(?! ?(?:x|%|tok|t/s|times))",
-    re.IGNORECASE,
-)
-_NEAR = 0.02
-"""Speeds that are this close in proportion are the same figure, rounded."""
-
-
-_FASTER = frozenset({"faster", "quicker", "better"})
 
 
 class ThreadTrial(NamedTuple):
@@ -37,25 +27,17 @@ def thread_trial(case: Case) -> ThreadTrial | None:
     tried = experiment_on(case, Topic.THREADS)
     if tried is None or not is_clear(tried):
         return None
-    if tried.worded:
-        return _worded(case, tried)
-    pairs = [(float(m["speed"]), int(m["flag"] or m["after"] or m["before"])) for m in _PAIR.finditer(tried.text)]
-    slow, fast = _with(pairs, tried.slow), _with(pairs, tried.fast)
+    slow, fast = counts_of(tried, Topic.THREADS)
+    if fast and set_elsewhere(case.runtime.threads, tried) == fast:
+        return None  # the faster number is the one in use
     other = case.runtime.threads.value_or(0)  # of two numbers that somebody names, the one that the text here lacks
     return ThreadTrial(tried, slow or (other if other != fast else 0), fast or (other if other != slow and slow else 0))
 
 
-def _worded(case: Case, tried: Comparison) -> ThreadTrial:
-    """Two numbers that are held against one another; else the number that is set is the slow one."""
-    match = _WORDED.search(tried.text)
-    if match is None:
-        return ThreadTrial(tried, case.runtime.threads.value_or(0), 0)
-    a, b = int(match["a"]), int(match["b"])
-    return ThreadTrial(tried, b, a) if match["which"].lower() in _FASTER else ThreadTrial(tried, a, b)
-
-
-def _with(pairs: list[tuple[float, int]], speed: float) -> int:
-    return next((count for value, count in pairs if abs(value - speed) <= _NEAR * speed), 0)
+def fewer_are_faster(tried: Comparison) -> bool | None:
+    """Whether the slow side has more threads, or those on slow cores; None where the text does not tell."""
+    more = slow_side_has_more(tried, Topic.THREADS)
+    return slow_side_names(tried, _MORE_CORES) if more is None else more
 
 
 def threads_of(case: Case) -> tuple[int, str] | None:

@@ -2,7 +2,8 @@
 
 import re
 
-_BUILD = re.compile(r"\bb?(\d{4,6})(?:\b|-)")
+_BUILD = re.compile(r"b?(\d{3,6})(?!-\d{1,2}\b)(?:[-+ (]|$)")
+"""Alone or before a commit: `2024-05-01` is a day, and `2024.5` another way to count."""
 NEWEST = 10**9
 
 
@@ -16,3 +17,11 @@ def dotted(version: str) -> tuple[int, ...]:
     """The numbers of a version such as `v0.9.2`; none where it is not written so."""
     found = re.search(r"\d+(?:\.\d+)+", version)
     return tuple(int(part) for part in found[0].split(".")) if found else ()
+
+
+def is_older(one: str, other: str) -> bool:
+    """Whether one version is surely older than another: both are builds, or both are dotted numbers."""
+    builds, numbers = (build_number(one), build_number(other)), (dotted(one), dotted(other))
+    if NEWEST not in builds:
+        return builds[0] < builds[1]
+    return all(numbers) and numbers[0] < numbers[1]

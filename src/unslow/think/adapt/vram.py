@@ -6,14 +6,15 @@ from unslow.facts.runtime import Buffer, SeenDevice
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known
+from unslow.think.adapt.gpu_match import candidates, gpus_named, set_aside
+from unslow.think.adapt.own_process import has_own_name, is_own, may_be_own, outruns_the_host, own_pid_is_listed
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, FIT_MARGIN_BYTES
 
 NOBODYS_BYTES = 512 * MIB
 """GPU memory that belongs to no listed process on a healthy machine: the driver and the display."""
 
-_OF_OLLAMA = {"ollama", "ollama_llama_server"}
-_WORKERS = {"vLLM": "VLLM::", "SGLang": "sglang::"}
-"""How the processes are called that a server starts to compute for it."""
+BARE_CONTEXT_BYTES = 600 * MIB
+"""A process holds so much on a GPU that it only asked for its memory: 480 to 590 MiB on the recorded machines."""
 _WHOLE_SHARE = 0.6
 _WHOLE_BYTES = 1.5 * GIB
 """Weights on the host that are more than a token table: this share of the model, or where that is unknown, so much."""
@@ -47,70 +48,95 @@ def compute_bytes(case: Case) -> float:
     return sum(b.bytes for b in buffers_of(case, "compute", on_gpu=True)) or COMPUTE_BUFFER_BYTES
 
 
+def gpu_places(case: Case) -> list[tuple[int, Gpu]]:
+    """The same GPUs, each with its place in `machine.gpus`, as a path to one of its facts needs it."""
+    counted = gpus_of(case)
+    return [(place, gpu) for place, gpu in enumerate(case.machine.gpus.value_or(())) if gpu in counted]
+
+
 def gpus_used(case: Case) -> tuple[Gpu, ...]:
-    """The GPUs that the runtime computes on: by its own devices, else by its process, else all that there are."""
-    gpus = gpus_of(case)
-    named = [d.description for d in _computing_devices(case) if d.description]
-    chosen = tuple(g for g in gpus if any(_same_gpu(g, description) for description in named))
-    if not chosen:
-        chosen = tuple(g for g in gpus if any(_is_own(case, p) for p in g.processes.value_or([])))
-    return chosen or gpus
+    """The GPUs that the runtime computes on: by its own devices and process, else those that settings leave to it."""
+    gpus, devices = gpus_of(case), computing_devices(case)
+    if len(gpus) < 2:  # noqa: PLR2004 (several)
+        return gpus
+    held = _gpus_worked_on(case, gpus)
+    matching = [candidates(device, gpus) for device in devices]
+    possible = [gpu for alike in matching for gpu in alike]
+    one_each = len(held) == len(devices) and all(gpu in possible for gpu in held)
+    if held and (not possible or (one_each and any(len(alike) > 1 for alike in matching))):
+        return held
+    return gpus_named(case, devices, seen_gpus(case), gpus) or set_aside(case, gpus)
 
 
-def _computing_devices(case: Case) -> list[SeenDevice]:
-    """Of the GPUs that the runtime lists those that hold the model, else the one it says it uses, else all."""
+def _gpus_worked_on(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """The GPUs that list the runtime, less those where it has but a context, if it has more elsewhere."""
+    held = [(gpu, sum(p.vram_bytes.value_or(0) for p in own)) for gpu in gpus if (own := _own_on(case, gpu))]
+    more = tuple(gpu for gpu, size in held if size > BARE_CONTEXT_BYTES)
+    return more or tuple(gpu for gpu, _ in held)
+
+
+def computing_devices(case: Case) -> list[SeenDevice]:
+    """The devices that hold the model, else the one that the runtime says it uses, else all GPUs that it lists."""
     seen = seen_gpus(case)
-    holding = {b.device for b in case.runtime.buffers.value_or([]) if b.kind == "model" and b.on_gpu}
+    named = {device.name: device for device in seen}
+    holding = {b.device: named.get(b.device, SeenDevice(name=b.device)) for b in buffers_of(case, "model", on_gpu=True)}
     used = case.runtime.device_used.value_or("").partition(" ")[0]
-    return [d for d in seen if d.name in holding] or [d for d in seen if used and d.name == used] or seen
-
-
-def _same_gpu(gpu: Gpu, description: str) -> bool:
-    name = gpu.name.value_or("")
-    return bool(name) and (name in description or description in name)
+    return list(holding.values()) or [d for d in seen if used and d.name == used] or seen
 
 
 def _processes(case: Case) -> list[GpuProcess]:
     return [p for g in gpus_used(case) for p in g.processes.value_or([])]
 
 
+def _own_on(case: Case, gpu: Gpu) -> list[GpuProcess]:
+    return [p for p in gpu.processes.value_or([]) if _is_own(case, p)]
+
+
 def _is_own(case: Case, process: GpuProcess) -> bool:
-    """Whether a process is the runtime or computes for it: by its number, else by the name that such ones have."""
-    pid, worker = case.runtime.pid, _WORKERS.get(case.runtime.name.value_or(""))
-    if worker and process.name.value_or("").rpartition("/")[2].startswith(worker):
-        return True
-    return process.pid == pid.value if isinstance(pid, Known) else _has_own_name(case, process)
-
-
-def _has_own_name(case: Case, process: GpuProcess) -> bool:
-    program = process.name.value_or("").replace("\\", "/").rpartition("/")[2].removesuffix(".exe")
-    ollama = "ollama" in case.runtime.name.value_or("").lower()
-    return program == "llama-server" or (ollama and program in _OF_OLLAMA)
+    return is_own(case, process, on_gpu=_says_that_it_uses_one(case))
 
 
 def own_is_known(case: Case) -> bool:
     """Whether the runtime's own process can be told from strangers; after a failed load there is none."""
-    if case.runtime.state.value_or("") == "failed":
+    if case.runtime.state.value_or("") == "failed" or own_pid_is_listed(case):
         return True
-    return isinstance(case.runtime.pid, Known) or any(_has_own_name(case, p) for p in _processes(case))
+    processes = _processes(case)
+    if any(_is_own(case, p) for p in processes):
+        return True
+    return isinstance(case.runtime.pid, Known) and not any(_is_doubtful(case, p) for p in processes)
+
+
+def _is_doubtful(case: Case, process: GpuProcess) -> bool:
+    """Whether a process may well be the runtime under another number: it has its name, or none."""
+    if own_pid_is_listed(case) or _is_own(case, process):
+        return False
+    return not isinstance(process.name, Known) or has_own_name(case, process)
 
 
 def strangers(case: Case) -> list[GpuProcess]:
     """Processes that hold memory on the runtime's GPUs and are not the runtime, the largest first."""
-    others = (p for p in _processes(case) if not _is_own(case, p))
+    doubtful = isinstance(case.runtime.pid, Known) and case.runtime.state.value_or("") != "failed"
+    others = (p for p in _processes(case) if not _is_own(case, p) and not (doubtful and _is_doubtful(case, p)))
     return sorted(others, key=lambda p: -p.vram_bytes.value_or(0))
 
 
 def gpus_held(case: Case) -> tuple[Gpu, ...]:
     """The GPUs that list the runtime's own process; none where no list is known or it is on none of them."""
-    return tuple(g for g in gpus_of(case) if any(_is_own(case, p) for p in g.processes.value_or([])))
+    return _gpus_worked_on(case, gpus_of(case))
 
 
 def own_vram_bytes(case: Case) -> float | None:
     """What the runtime's process holds by the driver's count; None where it is not listed or not counted."""
-    own = [p for g in gpus_of(case) for p in g.processes.value_or([]) if _is_own(case, p)]
+    own = [p for g in gpus_of(case) for p in _own_on(case, g)]
     held = [p.vram_bytes.value for p in own if isinstance(p.vram_bytes, Known)]
     return float(sum(held)) if held else None
+
+
+def own_is_counted(case: Case) -> bool:
+    """Whether that is all: of every GPU that it uses the list is known, and of each of its processes the size."""
+    gpus = gpus_used(case)
+    sizes = [p.vram_bytes for gpu in gpus for p in _own_on(case, gpu)]
+    return all(isinstance(gpu.processes, Known) for gpu in gpus) and all(isinstance(size, Known) for size in sizes)
 
 
 def failed_on_gpu(case: Case) -> bool:
@@ -121,7 +147,7 @@ def failed_on_gpu(case: Case) -> bool:
 
 def available_vram_bytes(case: Case) -> float:
     """What the runtime had before it loaded: as it saw it, else free now and its own."""
-    seen = [d for d in seen_gpus(case) if isinstance(d.free_bytes, Known)]
+    seen = [d for d in computing_devices(case) if isinstance(d.free_bytes, Known)]
     if seen:
         return sum(d.free_bytes.need() for d in seen)
     if isinstance(case.runtime.available_bytes, Known):
@@ -186,10 +212,12 @@ def whole_on_gpu(case: Case) -> bool:
 
 
 def _holds_nothing(case: Case) -> bool:
-    """Whether a loaded model can't be on any GPU: neither its process nor an unlisted one holds memory."""
+    """Whether a loaded model can't be on any GPU: whoever holds memory there is listed, and surely not the runtime."""
     loaded = case.runtime.state.value_or("") == "loaded" and isinstance(case.runtime.pid, Known)
     gpus = gpus_of(case)
-    if not loaded or not gpus or not all(isinstance(g.processes, Known) for g in gpus):
+    if not loaded or not gpus or not all(isinstance(g.processes, Known) for g in gpus) or outruns_the_host(case):
+        return False
+    if any(may_be_own(case, p) for g in gpus for p in g.processes.value_or([])):
         return False
     return all(_unlisted_bytes(g) is not None and (_unlisted_bytes(g) or 0) < NOBODYS_BYTES for g in gpus)
 

@@ -2,26 +2,23 @@
 
 from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
-from unslow.facts.units import MIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.gpu_reach import hidden_by_environment
-from unslow.think.adapt.placement import layers_left_on_host
+from unslow.think.adapt.overrides import sent_away
+from unslow.think.adapt.placement import holds_weights_on_host, layers_left_on_host
 from unslow.think.adapt.vram import buffers_of, gpus_held, gpus_of, runtime_sees_gpu
-
-_TABLE_BYTES = 1024 * MIB
-"""No token table is much larger: what else of the model lies in the host's memory is there to be computed with."""
 
 
 def cpu_computes(case: Case) -> bool | None:
     """Whether the CPU has layers or experts to compute; None where nothing tells."""
-    attention_there = buffers_of(case, "kv", on_gpu=False)  # it is computed where its cache lies
+    # attention is computed where its cache lies
+    attention_there = buffers_of(case, "kv", on_gpu=False) or case.runtime.kv_offload.value_or(default=True) is False
     if attention_there or (isinstance(case.machine.gpus, Known) and not case.machine.gpus.value):
         return True
-    if case.runtime.embedded or case.runtime.tensor_overrides.value_or([]) or remarks_on(case, Topic.GPU_ABSENT):
+    if case.runtime.embedded or any(sent_away(case)) or remarks_on(case, Topic.GPU_ABSENT):
         return True
-    on_host = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False))
-    if on_host > max(_TABLE_BYTES, 1.5 * case.model.token_table_bytes.value_or(0)):
+    if holds_weights_on_host(case):
         return True  # whatever number of layers was counted: experts may be left behind
     if isinstance(case.runtime.vram_share, Known):
         return case.runtime.vram_share.value < 1
@@ -53,4 +50,5 @@ def gpus_computing(case: Case) -> int | None:
         return len(gpus_of(case))
     if case.runtime.split_mode.value_or("") == "none":
         return 1
-    return len(gpus_held(case)) or None
+    listed = all(isinstance(gpu.processes, Known) for gpu in gpus_of(case))
+    return len(gpus_held(case)) or None if listed else None

@@ -1,65 +1,76 @@
-"""What physics expects of many users at once, for a case as it is set up.
+"""What physics expects of many users at once, for a case as it is set up, or with a cure applied.
 
-A step reads the weights once for all users, computes for each, and draws a token for each, together or one by one.
+A step reads the weights once for all users, computes for each, and draws a token for each, together or one by one. What
+one user gets is the prediction of this very machine; how many times as long a step for many takes is that of physics.
 """
 
+import msgspec
+
 from unslow.facts.snapshot import Case
-from unslow.facts.values import MissingFactError, Unknown
-from unslow.think.adapt.bandwidth import cores_of
-from unslow.think.adapt.exact import plan_of
-from unslow.think.adapt.gpu_question import gpu_question, samples_at_once
-from unslow.think.adapt.placement import read_placement
-from unslow.think.adapt.shape import read_shape
+from unslow.facts.values import Known, MissingFactError, Origin
+from unslow.think.adapt.bandwidth import computing_threads, host_bandwidth
+from unslow.think.adapt.beside import CROSSINGS, beside_parts
+from unslow.think.adapt.cure import Cure, with_settings
+from unslow.think.adapt.cured_placement import cured_placement
+from unslow.think.adapt.gpu_question import element_bytes_of, gpu_question, samples_at_once
+from unslow.think.adapt.host_question import host_setting, host_work, left_on_host
+from unslow.think.adapt.shape import missing, read_shape
 from unslow.think.adapt.work import LOGITS_S_PER_ENTRY
-from unslow.think.physics.chip import Setting
-from unslow.think.predict import predict
+from unslow.think.physics.placement import Placement, Shape
+from unslow.think.predict import Prediction, predict
 from unslow.think.speed.chips import host_chip
-from unslow.think.speed.load import model_load
 from unslow.think.speed.outcome import step_seconds
 from unslow.think.speed.question import Host, Question
-from unslow.think.speed.totals import totals
-from unslow.think.speed.types import class_of_model
 
 
-def expected_together(case: Case, users: int, depth: float) -> float | None:
-    """Tokens per second of so many users together, each at that depth; None where nothing tells.
-
-    It is known for models that lie on GPUs as a whole, or not at all on one: for what is shared nothing was learned.
-    """
+def expected_together(case: Case, users: int, depth: float, cure: Cure | None = None) -> float | None:
+    """Tokens per second of so many users together, each at that depth; None where nothing tells."""
     if users < 1:
         return None
+    case = _at(case, depth)
+    alone, longer = predict(case, cure), times_as_long(case, users, depth, cure)
+    return users / (alone.seconds.mid * longer) if isinstance(alone, Prediction) and longer else None
+
+
+def times_as_long(case: Case, users: int, depth: float, cure: Cure | None = None) -> float | None:
+    """How many times as long a step for so many takes as one for a single user; None where nothing tells."""
+    cure = cure or Cure()
+    case = with_settings(case, cure)
     try:
         shape = read_shape(case)
-        placement = read_placement(case, shape)
-        sampling = (1 if samples_at_once(case) else users) * shape.vocabulary * LOGITS_S_PER_ENTRY
-        if not placement.gpu_layers:
-            return _on_cpu(case, users, depth, sampling)
-        found = gpu_question(case, shape, placement, depth) if placement.gpu_layers >= shape.layers else None
+        placement = cured_placement(case, shape, cure)
+        question = _question(case, shape, placement, depth)
+        crowding_s = host_work(case, shape, placement, depth).crowding_s
     except MissingFactError:
         return None
-    return users / (_step_s(found.question, users) + sampling) if found else None
+    beside = beside_parts(case, shape, placement, cure, depth)
+    for_all = sum(part.seconds for part in beside if part.name == CROSSINGS) + crowding_s
+    for_each = sum(part.seconds for part in beside if part.name != CROSSINGS) + shape.vocabulary * LOGITS_S_PER_ENTRY
+    one, many = (_step_s(question, n) + for_all + (1 if samples_at_once(case) else n) * for_each for n in (1, users))
+    return many / one
 
 
-def _on_cpu(case: Case, users: int, depth: float, sampling: float) -> float | None:
-    """What one user is expected to get on this very machine, times what more users gain by the physics of CPUs."""
-    alone, question = predict(case), _cpu_question(case, depth)
-    if isinstance(alone, Unknown) or question is None:
+def _at(case: Case, depth: float) -> Case:
+    known = Known(int(depth), Origin.MEASURED, "the depth that is asked about")
+    return msgspec.structs.replace(case, run=msgspec.structs.replace(case.run, depth_tokens=known))
+
+
+def _question(case: Case, shape: Shape, placement: Placement, depth: float) -> Question:
+    """What a step asks of GPUs and of the host, each for its part of the model."""
+    found, host = gpu_question(case, shape, placement, depth), _host(case, shape, placement)
+    if found:
+        return found.question._replace(host=host)
+    if host is None:
+        raise missing("where the weights lie")
+    return Question(None, host.chip, host.setting, depth=depth, element_bytes=element_bytes_of(case), host=host)
+
+
+def _host(case: Case, shape: Shape, placement: Placement) -> Host | None:
+    totals = left_on_host(case, shape, placement)
+    if totals.dense_bytes + totals.expert_bytes <= 0:
         return None
-    gain = users * (_step_s(question, 1) + sampling / users) / (_step_s(question, users) + sampling)
-    return alone.tokens_per_s.mid * gain
-
-
-def _cpu_question(case: Case, depth: float) -> Question | None:
-    plan = plan_of(case)
-    if plan is None:
-        return None
-    memory = case.machine.memory
-    threads = min(case.runtime.threads.value_or(0) or cores_of(case), cores_of(case))
-    rate = memory.read_bytes_per_s.need()
-    rate = min(rate, threads * memory.read_one_core_bytes_per_s.value_or(rate))
-    chip = host_chip(rate, threads)
-    setting = Setting("cpu", types=class_of_model(plan))
-    return Question(None, chip, setting, depth=depth, host=Host(totals(model_load(plan)), chip, setting))
+    chip = host_chip(host_bandwidth(case)[0], computing_threads(case))
+    return Host(totals, chip, host_setting(case, placement))
 
 
 def _step_s(question: Question, users: int) -> float:

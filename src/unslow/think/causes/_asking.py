@@ -7,7 +7,10 @@ import msgspec
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.gpu_load import LoadedGpu, loaded_gpus
+from unslow.think.adapt.shape import missing
+from unslow.think.adapt.vram import own_is_known
 from unslow.think.causes._cause import fact_at, need
+from unslow.think.instructions import spelled_out
 from unslow.think.predict import measured_rate, predict
 from unslow.think.slowness import generates_slowly
 
@@ -43,22 +46,17 @@ def must_be_slow(case: Case) -> bool:
 
 def gpu_state(case: Case) -> str:
     """The command that shows clocks, power, temperature and link of the GPU at hand, while it generates."""
-    vendor = next((g.vendor.value_or("") for g in case.machine.gpus.value_or(())), "")
-    command = {
-        "AMD": "rocm-smi --showclocks --showpower --showtemp --showuse",
-        "Intel": "xpu-smi dump -d 0 -m 0,1,2,3 -n 5",
-        "Apple": "sudo powermetrics --samplers gpu_power,thermal -n 3",
-    }.get(vendor, "nvidia-smi -q -d PERFORMANCE,CLOCK,POWER,TEMPERATURE,UTILIZATION")
-    return f"while it generates: `{command}`"
+    return spelled_out("while it generates: {gpu_state}", case)
 
 
 def own_speed(case: Case) -> str:
     """The command that makes the runtime tell its own speed."""
-    name = case.runtime.name.value_or("").lower()
-    if "ollama" in name:
-        return 'the eval rate of `ollama run MODEL --verbose "Write a story"`'
-    if "vllm" in name:
-        return "the line `Avg generation throughput` of vLLM's log, with one request running"
-    if "lm studio" in name:
-        return "the output of `lms log stream --stats` while it generates"
-    return "the lines `prompt eval time` and `eval time` of the server's log, or `llama-bench -m MODEL`"
+    return spelled_out("{own_speed}", case)
+
+
+def must_tell_own(case: Case, how_to_get: str) -> None:
+    """Without the runtime told from the other processes on its GPUs, nothing can be said of strangers."""
+    if own_is_known(case):
+        return
+    need(case, "runtime.pid")
+    raise missing("which process on the GPU is the runtime: its number is of another namespace", how_to_get)

@@ -8,6 +8,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown, not_found
 from unslow.think.adapt.experiments import is_report
 from unslow.think.adapt.runtime_family import runs_ggml
+from unslow.think.adapt.surroundings import container_of, system_of
 from unslow.think.adapt.vram import is_gpu
 from unslow.think.adapt.who_computes import uses_no_gpu
 from unslow.think.adapt.work import Cure
@@ -41,6 +42,8 @@ class Found(NamedTuple):
     sure: bool = False
     """Whether it stands beside other causes, though it is a last resort."""
     lost: Cost | None = None
+    apart: bool = False
+    """Whether what it costs is no part of the time of its phase, as it was measured: then nothing else shares it."""
 
 
 class Absent(NamedTuple):
@@ -89,6 +92,8 @@ class Cause(NamedTuple):
     on_gpu: bool = False
     fails_load: bool = False
     ggml_only: bool = False
+    not_on: tuple[str, ...] = ()
+    """Systems that have nothing of the kind, unless it is in a container, which is a Linux of its own."""
 
 
 def ruled_out_at_once(case: Case, cause: Cause) -> Absent | None:
@@ -99,6 +104,8 @@ def ruled_out_at_once(case: Case, cause: Cause) -> Absent | None:
         return Absent("the model was never loaded, so there is no speed to explain")
     if cause.ggml_only and runs_ggml(case) is False and not is_report(case):
         return Absent(f"{case.runtime.name.value_or('this runtime')} does nothing of the kind")
+    if system_of(case) in cause.not_on and not container_of(case) and not is_report(case):
+        return Absent(f"{system_of(case)} has nothing of the kind")
     if cause.on_gpu and uses_no_gpu(case):
         return Absent("the runtime uses no GPU")
     return None

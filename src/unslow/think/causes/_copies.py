@@ -10,6 +10,7 @@ from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.report import Cost
 
 USUAL_UBATCH = 512
+"""The default of llama.cpp."""
 NEAR = (0.25, 1.6)
 """A measured speed within this of what copying allows is bound by it."""
 

@@ -14,7 +14,7 @@ from unslow.think.predict import Prediction, predict
 
 BEYOND = 1.5
 """Times the fall that physics expects: a ratio of two speeds of one server is free of most of a prediction's error."""
-TRY_IT = "run `unslow` while the runtime is idle; or `llama-bench -m MODEL -d 0,16384` with the server's own settings"
+TRY_IT = "run `unslow` while the runtime is idle; or {try_depth}"
 
 
 class Fall(NamedTuple):

@@ -3,6 +3,7 @@
 from unslow.facts.snapshot import Case
 from unslow.facts.telemetry import Phase, PhaseTelemetry, Stat
 from unslow.facts.values import Known
+from unslow.think.adapt.gpu_load import watched_gpus
 from unslow.think.report import Evidence
 
 ENOUGH_SAMPLES = 3
@@ -31,9 +32,9 @@ def host_at_work(case: Case, name: str) -> Stat | None:
 
 
 def gpu_figure(case: Case, name: str, phase: Phase = "decode") -> Stat | None:
-    """A figure of the GPU on which it is highest, such as `pcie_receive_bytes_per_s`."""
+    """A figure of the runtime's GPU on which it is highest, such as `pcie_receive_bytes_per_s`."""
     seen = in_phase(case, phase)
-    found = [g.figures[name] for g in (seen.gpus if seen else ()) if name in g.figures]
+    found = [g.figures[name] for g in watched_gpus(case, seen.gpus if seen else ()) if name in g.figures]
     return max(found, key=lambda stat: stat.mean, default=None)
 
 

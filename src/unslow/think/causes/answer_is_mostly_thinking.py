@@ -6,12 +6,16 @@ the thinking.
 
 ## How to confirm
 Count the tokens of the reasoning against those of the answer (`reasoning_content`, `thinking`, the text between
-`<think>` and `</think>`). A little thought before a long answer is not this.
+`<think>` and `</think>`).
+
+## What it is not
+A little thought before a long answer. Nor tokens that come slowly: then the speed itself has a cause.
 
 ## How to fix
 Less effort, or a model that does not reason for questions that do not need it. llama.cpp: `--reasoning-budget 0`, or
 `"chat_template_kwargs": {"enable_thinking": false}` in the request; Ollama: `think: false`, `--think=false`; vLLM:
-`chat_template_kwargs`; LM Studio: Think off; gpt-oss anywhere: `reasoning_effort: low`; Qwen3: `/no_think`.
+`chat_template_kwargs`; LM Studio: Think off; Transformers: `enable_thinking=False` in `apply_chat_template`; gpt-oss
+anywhere: `reasoning_effort: low`; Qwen3: `/no_think`.
 
 ## Safety
 Answers to hard questions get worse with less thinking.
@@ -23,6 +27,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, names_phase
+from unslow.think.adapt.sides import slow_side_has
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
@@ -30,9 +35,10 @@ from unslow.think.predict import measured_rate
 from unslow.think.report import Cost, Evidence
 
 MOSTLY = 3.0
+"""Times the answer: with less thinking than this, most of what was waited for could be read."""
 LONG = 200
 """Tokens of thinking that one hardly notices."""
-SHOW = "`ollama run MODEL --verbose --think=false`, or the same request with less reasoning effort: tokens and seconds"
+SHOW = "{try_less_thinking}"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -54,6 +60,8 @@ def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.THINKING, metrics=("first_token",))
     if tried is None or not is_clear(tried) or tried.metric == "decode":
         return None
+    if slow_side_has(tried, Topic.THINKING) is False:
+        return None
     words = f"without thinking it is {times_as_fast(tried)}"
     return _found(words, (cite_comparison(case, tried),), gain_of(tried))
 
@@ -71,7 +79,9 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
     change = Knob.THINKING.to(None, "less reasoning effort, or a model that does not reason")
-    return Found(because, evidence, remedies=(Remedy(change, None, "worse on hard questions"),), speedup=speedup)
+    remedies = (Remedy(change, None, "worse on hard questions"),)
+    # it is generated like any answer: the time on the way to the server, by which its phase is measured, is another
+    return Found(because, evidence, remedies=remedies, speedup=speedup, apart=True)
 
 
 CAUSE = Cause(

@@ -8,16 +8,21 @@ background requests, or lie behind a proxy that buffers.
 ## How to confirm
 The server's own timings are good (llama.cpp `predicted_per_second`, Ollama `eval rate`, vLLM
 `time_to_first_token_seconds`), the client's are not; or the same request with `curl` is fast; or the shortest question
-to `127.0.0.1` is answered at once and to `localhost` is not.
+to `127.0.0.1` is answered at once and to `localhost` is not. Where even the shortest question to the number, for which
+nothing is computed, takes a second, something lies in between.
+
+## What it is not
+A server that is slow by its own timings: there the client waits as it should. Nor a queue before the server, or a long
+prompt that is still being read.
 
 ## How to fix
-Use `127.0.0.1` instead of `localhost` (or let the server listen on both: llama.cpp `--host ::`, `OLLAMA_HOST=[::]`,
-vLLM `--host ::`), keep the connection open, update or replace the client, switch off its title and suggestion requests,
-let proxies pass streams (nginx `proxy_buffering off`).
+On any runtime: use `127.0.0.1` instead of `localhost` (or let the server listen on both: llama.cpp `--host ::`,
+`OLLAMA_HOST=[::]`, vLLM `--host ::`), keep the connection open, update or replace the client, switch off its title and
+suggestion requests, let proxies pass streams (nginx `proxy_buffering off`).
 
 ## Safety
-Answers do not change. A server that listens on `::` can be reached from other machines: keep a firewall or a key before
-it.
+Answers do not change. A server that listens on `::` can be reached from other machines: keep a firewall or a key
+before it.
 """
 
 import re
@@ -38,17 +43,19 @@ from unslow.think.report import Cost, Evidence
 LOST = 0.7
 """Of the server's speed: a client that shows less loses it itself."""
 DELAY_S = 1.0
+"""Before the first token, beyond what the server itself took: people notice a second."""
 NAME_DELAY_S = 0.15
 """What a name may take longer than a number: looking it up in a file takes a thousandth of that."""
+DIRECTLY = "the server's own address, or a proxy that passes questions and answers on at once"
 _NUMBERS = ("127.0.0.1", "::1")
-CURL = 'time curl -s http://127.0.0.1:PORT/v1/completions -d \'{"prompt":"Hi","max_tokens":64}\''
+CURL = "{short_request}"
 _DIFFERENT = re.compile(r"(?i)\d ?m?s\b|second|slow|fast|delay|instant|instead|fix|solv|quick|wait|hang|lag|refused")
 _SECONDS = re.compile(r"(?<![\w.:])(\d{1,4}(?:\.\d{1,3})?) ?s(?:ec(?:ond)?s?)?\b")
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the client's timings against the server's; else look for a trial, and for the known delay of a name."""
-    return first_to_decide(case, _by_routes, _by_speeds, _by_delay, _by_name, _by_trial, _by_words)
+    return first_to_decide(case, _by_routes, _by_way, _by_speeds, _by_delay, _by_name, _by_trial, _by_words)
 
 
 def _by_routes(case: Case) -> Found | None:
@@ -66,8 +73,22 @@ def _by_routes(case: Case) -> Found | None:
     return found._replace(lost=Cost(seconds=name - number, per="request"))
 
 
+def _by_way(case: Case) -> Found | None:
+    """A question that computes nothing and is answered late even by the number: something lies in between."""
+    routes = case.run.routes
+    if not isinstance(routes, Known):
+        return None
+    took = [r.seconds for r in routes.value if r.seconds is not None and r.host in _NUMBERS]
+    if not took or min(took) < DELAY_S:
+        return None
+    words = f"the shortest question, for which nothing is computed, is answered after {min(took):.1f} s"
+    cited = Evidence(fact="run.routes", value=words, reference=None, origin=str(routes.origin), source=routes.source)
+    found = _found(f"{words}: something between here and the server holds it back", (cited,), DIRECTLY, None)
+    return found._replace(lost=Cost(seconds=max(min(took), _delay(case)), per="request"))
+
+
 def _by_speeds(case: Case) -> Found | Absent:
-    client = ask_for(case, "run.client_decode_tokens_per_s", f"`{CURL}`, beside {own_speed(case)}")
+    client = ask_for(case, "run.client_decode_tokens_per_s", f"{CURL}, beside {own_speed(case)}")
     server = max(SLOWEST, ask_for(case, "run.decode_tokens_per_s", own_speed(case)))
     delay = _delay(case)
     if client >= LOST * server and delay < DELAY_S:
@@ -176,5 +197,5 @@ CAUSE = Cause(
         ("run.routes", "run.client_decode_tokens_per_s", "run.completions", "account.remarks", "account.comparisons"),
     ),
     check=check,
-    ask=f"`{CURL}`",
+    ask=CURL,
 )

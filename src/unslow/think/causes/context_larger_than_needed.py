@@ -10,8 +10,10 @@ between heads: it is 4 and 10 GiB. It is not a fifth of the weights either: it d
 
 ## How to confirm
 KV cache bytes = cells x bytes per token. At the context that is really used, more layers would fit. llama.cpp prints
-`llama_kv_cache: size = ...`; `/metrics` (start it with `--metrics`) shows the longest sequence so far. It is not this
-where the cache leaves all layers on the GPU.
+`llama_kv_cache: size = ...`; `/metrics` (start it with `--metrics`) shows the longest sequence so far.
+
+## What it is not
+A cache that leaves all layers on the GPU, however long the context; nor one that is really used up to its end.
 
 ## How to fix
 Set the context to what you need, or store the cache as q8_0:
@@ -19,6 +21,7 @@ Set the context to what you need, or store the cache as q8_0:
 - Ollama: `OLLAMA_CONTEXT_LENGTH=8192`, or `num_ctx` in the request or the Modelfile
 - LM Studio: `lms load KEY --context-length 8192`
 - vLLM: `--max-model-len 8192`; SGLang: `--context-length 8192`: there it costs places for other requests, not layers
+- Transformers: nothing to set; its cache grows with the conversation
 
 ## Safety
 Longer conversations than the new context are cut or refused.
@@ -36,6 +39,7 @@ from unslow.facts.values import Known, MissingFactError, first_known
 from unslow.think.adapt.account import ratio, remarks_on
 from unslow.think.adapt.cure import with_settings
 from unslow.think.adapt.demand import fitting_placement, read_demand
+from unslow.think.adapt.exact import plan_of
 from unslow.think.adapt.experiments import experiment_on
 from unslow.think.adapt.hardware import vram_total_bytes
 from unslow.think.adapt.placement import (
@@ -46,17 +50,21 @@ from unslow.think.adapt.placement import (
     set_on_purpose,
 )
 from unslow.think.adapt.shape import kv_per_token, read_shape
+from unslow.think.adapt.sides import slow_side_has_more
 from unslow.think.adapt.story import lost_since_a_version
-from unslow.think.adapt.vram import available_vram_bytes
+from unslow.think.adapt.vram import available_vram_bytes, margin_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, fact_at
 from unslow.think.causes._freed import brings_back_enough
 from unslow.think.causes._routes import cite_comparison, first_to_decide
 
-TELL = "say how long your conversations get: `unslow --context TOKENS`; or start llama-server with `--metrics`"
+TELL = "say how long your conversations get: `unslow --context TOKENS`{longest_sequence}"
 SHORTEST_USEFUL = 4096
+"""Tokens: the default of most runtimes, and enough for a chat."""
 _STEP = 1024
+"""Tokens: an advice in round numbers."""
 DRIVEN_OUT = 1.5
+"""Times as fast with the shorter context: attention alone does not cost that much of a short prompt."""
 _SETTING = re.compile(
     r"num_ctx|ctx[-_]size|(?<![\w-])-c \d|n_ctx|max[-_]model[-_]len|context(?:size| length| size| window| set)\b",
     re.IGNORECASE,
@@ -90,7 +98,7 @@ def _by_layers(case: Case) -> Found | Absent:
     shape, demand = read_shape(case), read_demand(case)
     if demand.lacking <= 0:
         return Absent(f"there was room for it: {demand.available / GIB:.1f} GiB free")
-    if case.runtime.flash_attention.value_or(default=True) is False and _fits_with_flash_attention(case):
+    if _fits_with_flash_attention(case):
         return Absent(f"with flash attention on all {context} tokens fit")
     then = fitting_placement(case, shape, demand.available, needed)
     fitting = int(then.gpu_layers) + then.output_on_gpu
@@ -113,9 +121,14 @@ def _by_layers(case: Case) -> Found | Absent:
 
 
 def _fits_with_flash_attention(case: Case) -> bool:
-    """Whether it is the buffer for scores, and not the cache, that leaves no room."""
-    demand = read_demand(with_settings(case, Cure(flash_attention=True)))
-    return demand.lacking <= 0
+    """Whether it is the buffer for scores of attention that is not fused, and not the cache, that leaves no room."""
+    if case.runtime.flash_attention.value_or(default=True) is not False:
+        return False
+    if plan_of(case):
+        return read_demand(with_settings(case, Cure(flash_attention=True))).lacking <= 0
+    context = first_known(case.runtime.context_length, case.runtime.context_set).need()
+    cache = case.runtime.kv_bytes.value if isinstance(case.runtime.kv_bytes, Known) else kv_per_token(case) * context
+    return case.model.weights_bytes.need() + cache + margin_bytes(case) <= available_vram_bytes(case)
 
 
 def _use_is_known(case: Case) -> None:
@@ -132,6 +145,8 @@ def _by_reckoning(case: Case) -> Found | Absent | None:
     context = first_known(runtime.context_length, runtime.context_set).need()
     if asked <= available:
         return Absent(f"all of it fits: {asked / GIB:.1f} GiB asked, {available / GIB:.1f} GiB free")
+    if _fits_with_flash_attention(case):
+        return Absent(f"with flash attention on all {context} tokens fit")
     weights = _weights(case, asked)
     if weights > available:
         return Absent(f"the weights alone ask for {weights / GIB:.1f} GiB, and {available / GIB:.1f} GiB were free")
@@ -167,7 +182,7 @@ def _by_sizes(case: Case) -> Found | None:
         evidence=(cite(case, "runtime.size_bytes", f"{grown.weights / GIB:.0f} GiB of weights"), cite(case, name)),
         remedies=(
             Remedy(change, None, "long chats are cut"),
-            Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), None, "answers change slightly"),
+            Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), None, "answers change slightly"),
         ),
     )
 
@@ -179,7 +194,12 @@ def _by_room(case: Case) -> Found | None:
     if not split or not name or not vram or not weights or set_on_purpose(case) or lost_since_a_version(case):
         return None
     context = fact_at(case, name).need()
-    if context < VERY_LONG or weights > ROOMY * vram or remarks_on(case, Topic.OTHER_VRAM_USER, Topic.VRAM_FREE):
+    if (
+        context < VERY_LONG
+        or _fits_with_flash_attention(case)
+        or weights > ROOMY * vram
+        or remarks_on(case, Topic.OTHER_VRAM_USER, Topic.VRAM_FREE)
+    ):
         return None
     return Found(
         because=f"{split.words} with a context of {context} tokens, and the weights of {weights / GIB:.0f} GiB alone "
@@ -201,6 +221,8 @@ def _by_trial(case: Case) -> Found | None:
     """Two speeds with two settings of the context: one that is only set costs nothing, unless it drives weights out."""
     trial = experiment_on(case, Topic.CONTEXT, metrics=("decode",))
     if trial is None or trial.worded or ratio(trial) < DRIVEN_OUT or not _SETTING.search(trial.text):
+        return None
+    if slow_side_has_more(trial, Topic.CONTEXT) is False:
         return None
     change = Knob.CONTEXT_LENGTH.to(None, "as long as the conversations are, and no longer")
     return Found(
@@ -258,5 +280,5 @@ CAUSE = Cause(
     fails_load=True,
     gpu_only=True,
     explains=("weights_spill_to_ram",),
-    ask="the log lines of the load with the KV cache (`llama_kv_cache: size =`, `memory.required.kv`)",
+    ask="{placement}; and the size of the KV cache, which the same log shows",
 )

@@ -6,8 +6,11 @@ wait for it: a busy loop on every core costs far more than half the speed.
 
 ## How to confirm
 While tokens are generated, other processes use CPUs that the runtime's threads want, and those threads spend time on
-the run queue (`/proc/PID/task/*/schedstat`, or the pressure in `/proc/pressure/cpu`). Threads of the runtime that wait
-for one another are another matter: it has too many of them.
+the run queue (`/proc/PID/task/*/schedstat`, or the pressure in `/proc/pressure/cpu`).
+
+## What it is not
+Threads of the runtime that wait for one another: it has too many of them. Nor other programs on cores that the runtime
+does not want.
 
 ## How to fix
 On any runtime: stop or move the other work, lower its priority (`renice 19 PID`), or leave it a core: one thread fewer
@@ -17,33 +20,45 @@ than cores (llama.cpp `-t N`, Ollama `num_thread`).
 Answers do not change. This tool names the other programs and never touches them.
 """
 
+import statistics
+
 from unslow.facts.knob import Knob
 from unslow.facts.machine import BusyProcess
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import cores_of
 from unslow.think.adapt.cpu_limits import limits_of
-from unslow.think.adapt.experiments import blames
+from unslow.think.adapt.experiments import blames, is_report
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
+from unslow.think.among_others import each_rate, predict_among_others
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.contention import crowded, pressure, waiting_s
-from unslow.think.predict import SLOWEST, Prediction, predict
+from unslow.think.contention import Strangers, crowded, is_named_after, pressure, strangers, waiting_s
+from unslow.think.predict import SLOWEST, Prediction
 from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly
+from unslow.think.waits import client_s, completions_of
 
 MOST_WAITING = 0.95
+"""Of the time: what waits for longer would be any number of times faster alone."""
 STOPPED = 0.2
 """Of the periods of a quota."""
 WAITING_SHARE = 0.10
 """Less waiting than this is what any desktop does to any program."""
 CROWD_SHARE = 0.5
 """Of the cores: where the runtime's own threads are in each other's way, others must take this much to matter too."""
+ALIKE = 0.9
+"""Of the longest delay before a first token: a scheduler spreads them further."""
 OTHERS_SHARE = 0.10
 """Of the cores: below it the waiting is the runtime's own doing, such as too many threads."""
+FOR_A_GPU = 2
+"""Cores: one for the thread that gives a GPU its work, and one to answer."""
 
 
-SHOW = "while it generates: `top -b -n 1 | head -15; cat /proc/pressure/cpu`"
+SHOW = "while it generates: {cpu_load}"
+
+ITSELF = "`unslow` at the address of the server itself, not of what passes its answers on"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -51,33 +66,71 @@ def check(case: Case) -> Found | Absent | Suspected:
     return _by_waiting(case) if isinstance(case.run.others_cpus, Known) else _by_list(case)
 
 
-def _by_waiting(case: Case) -> Found | Absent:
-    others, cores = case.run.others_cpus.need(), cores_of(case)
+def _by_waiting(case: Case) -> Found | Absent | Suspected:
+    seen, cores = strangers(case), cores_of(case)
+    if seen is None:
+        return Suspected(
+            "the server's own process is not known, so others can't be told from it", "runtime.pid", ITSELF
+        )
     all_cores = case.machine.cpu.physical_cores.value_or(cores)  # it may be confined to some of them
     if pressure(case) is None:
         ask_for(case, "run.waiting_for_cpu_s_per_token", SHOW)
-    token_s = 1 / max(SLOWEST, ask_for(case, "run.decode_tokens_per_s", SHOW))
-    if others < OTHERS_SHARE * cores:
-        return Absent(f"other processes used {others:.1f} of {all_cores:g} cores")
-    if crowded(case) and others < CROWD_SHARE * cores:
-        return Absent(f"the runtime's own threads outnumber the CPUs; others used {others:.1f} of {cores:g} cores")
-    if _is_stopped(case) and others + min(limits_of(case).values()) <= all_cores:
-        return Absent(f"the CPU quota stops the runtime; others used {others:.1f} of {all_cores:g} cores and left room")
-    prediction = predict(case)
+    token_s = 1 / max(SLOWEST, _rate(case))
+    too_few = _too_few(case, seen, cores, all_cores)
+    if too_few:
+        return too_few
+    prediction = predict_among_others(case)
     waiting = waiting_s(case, token_s, prediction if isinstance(prediction, Prediction) else None) / token_s
     if waiting < WAITING_SHARE:
-        return Absent(f"others used {others:.1f} cores, and waiting for them explains {waiting:.0%} of the time")
-    busiest = case.run.busiest_others
-    named = _names(busiest.value_or([]))
+        return Absent(f"others used {seen.cpus:.1f} cores, and waiting for them explains {waiting:.0%} of the time")
+    named = _names(seen.processes)
     return Found(
-        because=f"other processes used {others:.1f} of {all_cores:g} cores while tokens were generated"
+        because=f"other processes used {seen.cpus:.1f} of {all_cores:g} cores while tokens were generated"
         + (f": {named}" if named else ", and ended before they could be named")
         + f"; {waiting:.0%} of the time the runtime's threads waited for a CPU or for each other",
         evidence=(cite(case, "run.others_cpus", f"{all_cores:g} cores"), *_waited(case, token_s)),
         cure=Cure(alone=True),
-        remedies=(_remedy(_first_pid(busiest)),),
+        remedies=(_remedy(seen.processes[0].pid if seen.processes else None),),
+        explains=CAUSE.explains if _slows_the_client(case, waiting) else CAUSE.explains[:1],
         speedup=1 / (1 - min(MOST_WAITING, waiting)),  # no more than was waited: the rest is somebody else's
     )
+
+
+def _rate(case: Case) -> float:
+    each = each_rate(case)
+    return each.value if isinstance(each, Known) else float(ask_for(case, "run.decode_tokens_per_s", SHOW))
+
+
+def _too_few(case: Case, seen: Strangers, cores: float, all_cores: float) -> Absent | Suspected | None:
+    """Why what others used does not matter; None where it may."""
+    others, perhaps = seen.cpus, seen.perhaps_own
+    if cpu_computes(case) and OTHERS_SHARE * cores <= others < CROWD_SHARE * cores:
+        ask_for(case, "runtime.threads", SHOW)
+    few = others < (CROWD_SHARE if crowded(case) else OTHERS_SHARE) * cores
+    if few and perhaps and not is_named_after(case, perhaps):
+        words = f"{perhaps.name} (pid {perhaps.pid}) used {perhaps.cpus:.1f} of {all_cores:g} cores"
+        return Suspected(f"{words}, and may be the server's own process or another", "runtime.pid", ITSELF)
+    if others < OTHERS_SHARE * cores:
+        return Absent(f"other processes used {others:.1f} of {all_cores:g} cores")
+    if few:
+        return Absent(f"the runtime's own threads outnumber the CPUs; others used {others:.1f} of {cores:g} cores")
+    if _is_stopped(case) and others + min(limits_of(case).values()) <= all_cores:
+        return Absent(f"the CPU quota stops the runtime; others used {others:.1f} of {all_cores:g} cores and left room")
+    return None
+
+
+def _slows_the_client(case: Case, waiting: float) -> bool:
+    """Whether what a client loses may be the same waiting: it has less to compute than the server, so it waits less.
+
+    What is the same in every request is no waiting for a CPU, and behind a proxy nobody counts the runtime's own.
+    """
+    served, lost = [c.prefill_s + c.decode_s for c in completions_of(case)], client_s(case)
+    if lost is None or not served:
+        return True
+    before = [c.client_first_token_s - c.prefill_s for c in completions_of(case) if c.client_first_token_s is not None]
+    constant = len(before) > 1 and min(before) > ALIKE * max(before) and min(before) > lost / 2
+    counted = isinstance(case.run.waiting_for_cpu_s_per_token, Known)
+    return counted and not constant and lost <= waiting * statistics.median(served)
 
 
 def _waited(case: Case, token_s: float) -> tuple[Evidence, ...]:
@@ -98,11 +151,12 @@ def _by_list(case: Case) -> Found | Absent | Suspected:
     cores, own = cores_of(case), case.runtime.pid.value_or(None)
     others = [p for p in case.machine.load.busiest.need() if p.pid != own]
     used = sum(p.cpus for p in others)
-    if used < OTHERS_SHARE * cores:
-        return Absent(f"other processes use {used:.1f} of {cores:g} cores")
-    if cpu_computes(case) is False:
-        return Absent("all layers are on the GPU: the CPU has next to nothing to do")
     all_cores = case.machine.cpu.physical_cores.value_or(cores)
+    few = used < OTHERS_SHARE * cores or (cpu_computes(case) is False and used + FOR_A_GPU <= min(cores, all_cores))
+    if few and (is_report(case) or generates_slowly(case) is False):
+        return Absent(f"other processes use {used:.1f} of {all_cores:g} cores")
+    if few:  # of another moment than that of the tokens
+        ask_for(case, "run.others_cpus", SHOW)
     words = f"other processes use {used:.1f} of {all_cores:g} cores: {_names(others)}"
     if own is None or used < CROWD_SHARE * cores or not cpu_computes(case) or not blames(case, "decode", "prefill"):
         return Suspected(words, "run.others_cpus", SHOW)
@@ -115,10 +169,6 @@ def _names(processes: list[BusyProcess]) -> str:
 
 def _remedy(pid: int | None) -> Remedy:
     return Remedy(Knob.OTHER_LOAD.to(pid, "stop it, move it or lower its priority"), Cure(alone=True))
-
-
-def _first_pid(busiest: object) -> int | None:
-    return busiest.value[0].pid if isinstance(busiest, Known) and busiest.value else None
 
 
 CAUSE = Cause(

@@ -1,22 +1,26 @@
 """The model is so small that going to the CPU and back between tokens takes longer than computing them.
 
 ## Why it is slow
-Each token ends with a round trip: the result goes to the host, a token is chosen, the next step is launched. That takes
-about the same time for any model. Where a step on the GPU takes less than a millisecond or two, the GPU idles most of
-the time, and neither a smaller quant nor a faster GPU changes anything.
+Each token ends with a round trip: the result goes to the host, a token is chosen, the next step is launched. That
+takes about the same time for any model. Where a step on the GPU takes less than a millisecond or two, the GPU idles
+most of the time, and neither a smaller quant nor a faster GPU changes anything.
 
 ## How to confirm
 While tokens are generated the GPU is busy less than half of the time, one core of the host works, and reading the
-weights would take a small part of a token's time. A model of twice the size is nearly as fast. A big model near its
-bandwidth is not this, however idle a host.
+weights would take a small part of a token's time. A model of twice the size is nearly as fast.
 
 Guides say that the round trip takes 0.85 ms whatever the model, but copying the result takes some 25 µs; what is left
 is launches and sampling, which differ by runtime and host.
 
+## What it is not
+A big model near its bandwidth, however idle the host; nor a setting that switches graphs off, samplers that sort the
+whole vocabulary, or other programs on the host's cores.
+
 ## How to fix
-Use the gap: several requests at once (llama.cpp `-np 4`, `OLLAMA_NUM_PARALLEL=4`, vLLM batches by itself), a larger
-model, speculative decoding (llama.cpp `-md DRAFT`, vLLM `--speculative-config`). Or shorten it: a runtime with CUDA
-graphs and sampling on the GPU, a host with faster cores.
+Use the gap: several requests at once (llama.cpp `-np 4`, Ollama `OLLAMA_NUM_PARALLEL=4`, LM Studio `--parallel 4`,
+Transformers a batch of prompts; vLLM and SGLang batch by themselves), a larger model, speculative decoding (llama.cpp
+`-md DRAFT`, vLLM `--speculative-config`). Or shorten it: a runtime with CUDA graphs and sampling on the GPU, a host
+with faster cores.
 
 ## Safety
 Answers do not change, but with a larger model, for the better.
@@ -38,8 +42,10 @@ SMALL_READ_S = 1.5e-3
 READ_SHARE = 0.15
 """Of the time that a token should take: of a model that is not small, reading is a larger part on any GPU."""
 IDLE = 0.5
+"""Of the time: a GPU that is busy for longer has more to do than to wait."""
 OWN_CORE = 0.5
-SHOW = "while it generates: `nvidia-smi dmon -s u -c 5`, and `top -H -b -n 1 | head -15`"
+"""Of a core: a host that gives out work token by token keeps about one busy."""
+SHOW = "while it generates: {gpu_busy}, and {own_threads}"
 
 
 def check(case: Case) -> Found | Absent:
@@ -67,7 +73,7 @@ def check(case: Case) -> Found | Absent:
         cure=Cure(),
         remedies=(
             Remedy(Knob.PARALLEL.to(4, "several requests at once fill the gap")),
-            Remedy(Knob.SPECULATIVE.to(None, "several tokens for each round trip")),
+            Remedy(Knob.SPECULATIVE.to("DRAFT_MODEL", "several tokens for each round trip")),
         ),
     )
 

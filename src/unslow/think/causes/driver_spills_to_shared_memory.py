@@ -13,36 +13,47 @@ Task Manager shows shared GPU memory in use (beyond a few hundred MB) while the 
 `/sys/class/drm/card*/device/mem_info_gtt_used` grows; the runtime's log says that all layers are on the GPU. While
 tokens are generated, tens of MiB cross PCIe for each (`nvidia-smi dmon -s t`), where a healthy GPU shows next to none.
 
+## What it is not
+Layers that the runtime itself left on the CPU: that is a spill, and its log says so. Nor the few hundred MB that every
+desktop keeps there, nor an integrated GPU, which has no other memory.
+
 ## How to fix
 Let the load fail instead, then ask for fewer bytes:
 - Windows: NVIDIA control panel, Manage 3D settings, "CUDA - Sysmem Fallback Policy": prefer no fallback
 - LM Studio: "Limit weight offload to dedicated GPU memory" in the hardware settings
 - llama.cpp: take `-ngl` out, so that it places what fits; shorten `-c`; `-ctk q8_0 -ctv q8_0`; take
   `GGML_CUDA_ENABLE_UNIFIED_MEMORY` out of the environment
-- Ollama: a smaller `num_ctx`, `OLLAMA_KV_CACHE_TYPE=q8_0`; it plans with what it asks for, so `ollama ps` says 100% GPU
-- vLLM: a lower `--gpu-memory-utilization`
+- Ollama: a smaller `num_ctx`, `OLLAMA_KV_CACHE_TYPE=q8_0`; it plans with what it asks for, so `ollama ps` says 100%
+  GPU
+- vLLM: a lower `--gpu-memory-utilization`; SGLang: a lower `--mem-fraction-static`
+- Transformers: `max_memory={0: "20GiB", "cpu": "64GiB"}` with `device_map="auto"`, or a 4-bit `quantization_config`
 
 ## Safety
 Without the fallback, programs that relied on it run out of memory instead.
 """
 
+import math
 import re
+from bisect import bisect_left
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known
+from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.account import amount_bytes, denies, remarks_on
+from unslow.think.adapt.cured_placement import cured_placement
 from unslow.think.adapt.demand import read_demand
 from unslow.think.adapt.hardware import is_apple, is_integrated, is_windows
-from unslow.think.adapt.vram import gpus_of, gpus_used, strangers
+from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.vram import gpu_places, gpus_of, gpus_used, strangers
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.causes._watched import cite_watched, gpu_figure
+from unslow.think.gpu_makers import maker_of
 from unslow.think.predict import measured_rate
 from unslow.think.report import Evidence
 
@@ -52,6 +63,10 @@ LEAST_FETCHED, LEAST_SHARE = 32 * MIB, 0.01
 _KERNEL = re.compile(r"[3-9]\.\d")
 LEAST_BYTES = GIB
 """A desktop and pinned buffers take less."""
+ROOMY = 1 / 8
+"""Of a GPU's memory: with so much of it free no driver lends; Windows keeps up to a tenth back from programs."""
+SHORTEST_USEFUL, _STEP = 4096, 1024
+"""Tokens: enough for a chat, and an advice in round numbers."""
 _OF_ALL = re.compile(r"(\d{1,4}(?:\.\d+)?)\s?(?:gi?b)?\s?(?:/|of)\s?\d{1,4}(?:\.\d+)?\s?gi?b", re.IGNORECASE)
 _OF_A_GPU = re.compile(r"gpu|video|graphics|vram|gtt|sysmem|system memory fallback", re.IGNORECASE)
 
@@ -65,20 +80,36 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _by_counters(case: Case) -> Found | Absent | None:
-    cards = [(i, g) for i, g in enumerate(gpus_of(case)) if not is_integrated(g) and _counters(g)]
+    ours = gpus_used(case)
+    cards = [(i, g) for i, g in gpu_places(case) if g in ours and not is_integrated(g) and _counters(g)]
     if not cards:
         return None
     index, gpu = max(cards, key=lambda card: max(_counters(card[1]).values()))
     name, used = max(_counters(gpu).items(), key=lambda counter: counter[1])
+    own = _own_bytes(case)
     if used < LEAST_BYTES:
         return Absent(f"{used / GIB:.1f} GiB of system memory is lent to the GPU, as for any desktop")
-    if 0 < case.runtime.gpu_layers.value_or(0) < case.runtime.layers.value_or(0):
-        return Absent("layers are on the CPU by the runtime's own doing")
+    if own < LEAST_BYTES and cpu_computes(case):
+        return Absent("part of the model is on the CPU by the runtime's own doing")
+    if used - own < LEAST_BYTES:
+        return Absent(f"{own / GIB:.1f} of the {used / GIB:.1f} GiB are what the runtime itself keeps there")
+    free = gpu.vram_free_bytes.value_or(0)
+    if free >= max(LEAST_BYTES, ROOMY * gpu.vram_total_bytes.value_or(0)):
+        return _nothing_made_way(free)
     return _found(
-        f"the driver keeps {used / GIB:.1f} GiB of what is on the GPU in system memory",
+        case,
+        f"the driver keeps {(used - own) / GIB:.1f} GiB of what is on the GPU in system memory",
         (cite(case, f"machine.gpus.{index}.{name}", f"{LEAST_BYTES / GIB:.0f} GiB at most on a healthy machine"),),
-        Cure(),
     )
+
+
+def _own_bytes(case: Case) -> float:
+    """Buffers that the runtime itself put into the host's memory, from where a GPU can read: pinned ones count as lent.
+
+    What is mapped from a file is not of them.
+    """
+    host = (b for b in case.runtime.buffers.value_or([]) if not b.on_gpu and not b.device.endswith("_Mapped"))
+    return float(sum(b.bytes for b in host))
 
 
 def _counters(gpu: Gpu) -> dict[str, float]:
@@ -98,7 +129,7 @@ def _by_link(case: Case) -> Found | None:
         return None
     words = f"{of_a_token / MIB:.0f} MiB cross PCIe for each token"
     because = f"{words}, though all layers are on the GPU: the driver keeps part of them in system memory"
-    return _found(because, (cite_watched(case, "pcie_receive_bytes_per_s", words, "next to nothing"),), Cure())
+    return _found(case, because, (cite_watched(case, "pcie_receive_bytes_per_s", words, "next to nothing"),))
 
 
 def _by_movable(case: Case) -> Found | None:
@@ -110,7 +141,7 @@ def _by_movable(case: Case) -> Found | None:
         return None
     sizes = f"{demand.asked / GIB:.1f} GiB asked for, {demand.available / GIB:.1f} GiB free"
     because = f"{MOVABLE} lets the driver keep in system memory what does not fit: {sizes}"
-    return _found(because, (cite(case, "runtime.environment", sizes),), Cure())
+    return _found(case, because, (cite(case, "runtime.environment", sizes),))
 
 
 def _by_room(case: Case) -> Absent | None:
@@ -119,7 +150,11 @@ def _by_room(case: Case) -> Absent | None:
     known = [f for f in free if f is not None]
     if not known or len(known) < len(free) or min(known) < LEAST_BYTES:
         return None
-    return Absent(f"{min(known) / GIB:.1f} GiB of the GPU's own memory are free: nothing had to make way")
+    return _nothing_made_way(min(known))
+
+
+def _nothing_made_way(free: float) -> Absent:
+    return Absent(f"{free / GIB:.1f} GiB of the GPU's own memory are free: nothing had to make way")
 
 
 def _by_driver(case: Case) -> Absent | None:
@@ -147,7 +182,9 @@ def _by_words(case: Case) -> Found | Suspected | None:
         return None
     if not (is_windows(case) or any(_OF_A_GPU.search(remark.text) for remark in said)):
         return Suspected(said[0].text, "machine.gpus.0.shared_used_bytes", CAUSE.ask)
-    return _found(f"the driver keeps part of the model in system memory: {said[0].text}", cite_remarks(case, said))
+    return _found(
+        case, f"the driver keeps part of the model in system memory: {said[0].text}", cite_remarks(case, said)
+    )
 
 
 def _by_idle_memory(case: Case) -> Found | None:
@@ -156,7 +193,7 @@ def _by_idle_memory(case: Case) -> Found | None:
     if not said or not is_windows(case) or not (full or isinstance(case.account.slowdown, Known)):
         return None
     because = f"the GPU is busy and hardly reads its own memory, as when the driver moved a part away: {said[0].text}"
-    return _found(because, cite_remarks(case, (*said[:1], *full[:1])))
+    return _found(case, because, cite_remarks(case, (*said[:1], *full[:1])))
 
 
 def _is_little(text: str) -> bool:
@@ -166,11 +203,48 @@ def _is_little(text: str) -> bool:
     return 0 < amount < LEAST_BYTES or bool(of_all and not amount)
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], cure: Cure | None = None) -> Found:
-    fallback = Knob.DRIVER_FALLBACK.to(value=False, why="let the load fail rather than spill in silence")
-    fewer = Knob.CONTEXT_LENGTH.to(None, "fewer bytes: a shorter context, a q8_0 cache, a smaller quant")
-    # physics reckons with weights where the runtime put them, so the case as configured is the cured one
-    return Found(because, evidence, cure, (Remedy(fewer, cure), Remedy(fallback)))
+def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+    try:
+        fewer = _shorter_context(case) or _fewer_layers(case)
+    except MissingFactError:
+        fewer = None
+    smaller = Remedy(Knob.QUANT.to(None, "a smaller quant, or a q8_0 cache"), None, "quality falls")
+    remedies = [fewer] if fewer else []
+    cure = fewer.cure if fewer else Cure(only_own_memory=True)
+    return Found(because, evidence, cure, (*remedies, smaller, *_no_lending(case)))
+
+
+def _no_lending(case: Case) -> tuple[Remedy, ...]:
+    """The setting that stops the driver from lending, where it has one: NVIDIA's of Windows, and llama.cpp's own."""
+    why = "let the load fail rather than spill in silence"
+    if MOVABLE in case.runtime.environment.value_or({}):
+        return (Remedy(Knob.DRIVER_FALLBACK.to(MOVABLE, why)),)
+    nvidia = all(maker_of(gpu) in {"", "NVIDIA"} for gpu in gpus_used(case))
+    return (Remedy(Knob.DRIVER_FALLBACK.to(value=False, why=why)),) if nvidia and not _is_linux(case) else ()
+
+
+def _shorter_context(case: Case) -> Remedy | None:
+    """The longest context with which all of it fits, where that is not shorter than what is used."""
+    used = max(SHORTEST_USEFUL, case.wish.context_tokens.value_or(0), case.runtime.longest_sequence.value_or(0))
+    shorter = range(int(case.runtime.context_length.need()) // _STEP - 1, math.ceil(used / _STEP) - 1, -1)
+    # what is asked for grows with the context, so the first that fits can be searched by halves
+    place = bisect_left(shorter, 1, key=lambda steps: int(read_demand(case, steps * _STEP).lacking <= 0))
+    if place == len(shorter):
+        return None
+    context = shorter[place] * _STEP
+    change = Knob.CONTEXT_LENGTH.to(context, f"at {context} tokens all of it fits into the GPU's own memory")
+    return Remedy(change, Cure(only_own_memory=True, context=context), "long chats are cut")
+
+
+def _fewer_layers(case: Case) -> Remedy | None:
+    """As many layers as the card's own memory holds; nothing where all of them do."""
+    shape, cure = read_shape(case), Cure(only_own_memory=True)
+    placed = cured_placement(case, shape, cure)
+    fitting, total = int(placed.gpu_layers) + placed.output_on_gpu, shape.layers + 1
+    if not 0 < fitting < total:
+        return None
+    why = f"{fitting} of {total} layers fit; the CPU computes the rest faster than the GPU fetches it"
+    return Remedy(Knob.GPU_LAYERS.to(fitting, why), cure)
 
 
 CAUSE = Cause(
@@ -190,7 +264,5 @@ CAUSE = Cause(
     on_gpu=True,
     explains=("weights_spill_to_ram", "fits_on_one_gpu", "multi_gpu_link_bound"),
     gpu_only=True,
-    ask='Windows: Task Manager, Performance, GPU, "Shared GPU memory", or '
-    "`(Get-Counter '\\GPU Process Memory(*)\\Shared Usage').CounterSamples | Sort CookedValue | Select -Last 3`; "
-    "AMD on Linux: `cat /sys/class/drm/card*/device/mem_info_gtt_used`",
+    ask="while it generates: {gpu_shared_memory}",
 )

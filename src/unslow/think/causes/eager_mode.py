@@ -8,11 +8,15 @@ each by itself, and for small models and few requests the GPU waits for the host
 The setting is in the command line, the environment or the log, tokens come far slower than the GPU's bandwidth allows,
 and few requests run at a time: with many, kernels are long enough to hide their start.
 
+## What it is not
+Launches that are slow with nothing switched off: that is `kernel_launch_bound`. Nor a large model, or many requests at
+once, where the setting costs next to nothing.
+
 ## How to fix
 Remove the setting:
 - vLLM: `--enforce-eager`, `-O0` (its log says `Cudagraph is disabled under eager mode`)
 - SGLang: `--disable-cuda-graph`; TGI: `--cuda-graphs 0`
-- llama.cpp, Ollama: `GGML_CUDA_DISABLE_GRAPHS=1` in the environment of the server
+- llama.cpp, Ollama, LM Studio: `GGML_CUDA_DISABLE_GRAPHS=1` in the environment of the server
 - Transformers: generate with `cache_implementation="static"`, which compiles; its default cache grows with each token,
   and nothing that grows can be captured
 
@@ -30,11 +34,12 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.experiments import blames, is_report, tried
 from unslow.think.adapt.runtime_family import runs_ggml
+from unslow.think.adapt.sides import slow_side_has
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._against import lost_against
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, first_to_decide
 from unslow.think.report import Evidence
+from unslow.think.slowness import lost_against
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 ON = Cure(graphs=True)
@@ -47,9 +52,14 @@ def check(case: Case) -> Found | Absent | Suspected:
     return first_to_decide(case, _by_trial, _by_setting)
 
 
-def _by_trial(case: Case) -> Found | None:
+def _by_trial(case: Case) -> Found | Suspected | None:
     trial = tried(case, Topic.GRAPHS, Topic.KERNEL)
     if trial is None or case.runtime.eager.value_or(default=True) is False:
+        return None
+    slow_with = slow_side_has(trial, Topic.GRAPHS)
+    if slow_with is None:
+        return Suspected(trial.text, "which of the two speeds is the one with graphs", CAUSE.ask)
+    if slow_with:
         return None
     words = f"with graphs it is {times_as_fast(trial)}"
     return _found(words, (cite_comparison(case, trial),), gain_of(trial))
@@ -91,6 +101,7 @@ CAUSE = Cause(
     needs=(("runtime.eager", "runtime.environment", "account.comparisons"),),
     check=check,
     gpu_only=True,
+    not_on=("macOS",),
     explains=("kernel_launch_bound", "cpu_round_trip_bound"),
-    ask="the command line of the server, and the tokens per second of one request with and without `--enforce-eager`",
+    ask="{command_line}, and {try_graphs}",
 )

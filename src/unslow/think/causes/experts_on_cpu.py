@@ -14,6 +14,10 @@ The command line has `--cpu-moe`, `--n-cpu-moe` or an `--override-tensor` to the
 far larger than the token table; and the GPU had room for more. Or the model is a mixture (its name has `A3B` or the
 like), larger than the GPU's memory, and runs on the CPU in whole layers.
 
+## What it is not
+A dense model with layers on the CPU: that is a spill. Nor experts for which the GPU has no room, in the number that
+has to stay outside: that is the best there is.
+
 ## How to fix
 Remove the setting where everything fits, else keep all layers on the GPU and only as many experts on the CPU as lack
 room: lower the number until the GPU's memory is used up to its margin.
@@ -27,7 +31,7 @@ Answers do not change. The GPU's memory fills up: leave room for what else uses 
 """
 
 import math
-import re
+from typing import NamedTuple
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
@@ -37,28 +41,49 @@ from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.demand import Demand, read_demand
 from unslow.think.adapt.experiments import experiment_on, is_report, names_phase
-from unslow.think.adapt.hardware import is_unified, vram_total_bytes
+from unslow.think.adapt.hardware import SURELY_FREE, is_unified, vram_total_bytes
+from unslow.think.adapt.overrides import layers_without_experts, overrides_of, sent_away
 from unslow.think.adapt.placement import read_placement, seen_split
 from unslow.think.adapt.shape import ACTIVE_PART, is_mixture, read_shape
 from unslow.think.adapt.story import lost_since_a_version
-from unslow.think.adapt.vram import available_vram_bytes
+from unslow.think.adapt.vram import available_vram_bytes, buffers_of
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, Shape
 
-_ALL_EXPERTS = re.compile(r"--cpu-moe|-cmoe|^[^\d]*exps[^\d]*=\s*CPU", re.IGNORECASE)
-_OF_THE_OUTPUT = re.compile(r"[^=]{0,20}\boutput[^=|]*=", re.IGNORECASE)
-SURELY_FREE = 0.75
-"""Of a card's memory, where nobody looked: so much is free on any that shows a desktop."""
 FEWEST_BITS = 4.0
 """Of a weight, where only the number of parameters is known: a usual quant is hardly smaller."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the layers whose experts were sent away against those that lack room."""
-    return first_to_decide(case, _by_setting, _by_place, _by_size, _by_words)
+    return first_to_decide(case, _by_setting, _by_buffers, _by_place, _by_size, _by_words)
+
+
+def _by_buffers(case: Case) -> Found | None:
+    """Layers that count as on the GPU while most of their bytes lie on the host: whoever sent them, it is experts."""
+    if isinstance(case.runtime.tensor_overrides, Known) or not is_mixture(case) or seen_split(case):
+        return None
+    shape, counted = read_shape(case), case.runtime.gpu_layers.value_or(0)
+    away = min(shape.layers, counted) - read_placement(case, shape).with_experts
+    host = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False)) - case.model.token_table_bytes.value_or(0)
+    if away < 1 or host < shape.layer_bytes:
+        return None
+    demand = read_demand(case)  # the runtime's own sum leaves out what was sent away
+    demand = demand._replace(asked=max(demand.asked, case.model.weights_bytes.value_or(0) + COMPUTE_BUFFER_BYTES))
+    stay = _must_stay(shape, demand.lacking)
+    if stay.layers >= away:
+        return None
+    cure = Cure(vram_bytes=demand.available, experts_on_gpu=True)
+    return Found(
+        because=f"{counted} layers count as on the GPU, yet {host / GIB:.1f} GiB of their weights lie on the host; the "
+        f"whole model asks for {demand.asked / GIB:.1f} GiB, and the GPU had {demand.available / GIB:.1f} GiB free",
+        evidence=(cite(case, "runtime.buffers", stay.words), cite(case, "runtime.gpu_layers"), *free_before_load(case)),
+        cure=cure,
+        remedies=(Remedy(Knob.EXPERTS_ON_CPU.to(stay.layers or None if stay.exact else None, stay.words), cure),),
+    )
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -91,32 +116,54 @@ def _surely_fits(case: Case) -> bool:
 
 
 def _by_setting(case: Case) -> Found | Absent | None:
-    overrides = [o for o in need(case, "runtime.tensor_overrides") if not _OF_THE_OUTPUT.match(o)]
-    if not overrides:
-        return None if _is_mixture(case) else Absent("no setting places tensors by name")
+    need(case, "runtime.tensor_overrides")
+    if not sent_away(case).of_layers:
+        return None if is_mixture(case) else Absent("no setting sends experts to the CPU")
     if not case.model.experts.need():
         return Absent("the model has no experts")
     shape, demand = read_shape(case), _demand(case)
-    away = _away(case, shape, overrides)
-    must_stay = max(0, math.ceil(demand.lacking / shape.layer_bytes))
-    if away < 1 or must_stay >= (away if _saw_free_memory(case) else away / 2):
+    away, stay = _away(case, shape), _must_stay(shape, demand.lacking)
+    if away < 1 or stay.layers >= (away if _saw_free_memory(case) else away / 2):
         read_demand(case)  # only what was really free may rule it out
-        return Absent(f"the experts of {away:.0f} layers are on the CPU, and {must_stay} lack room")
+        return Absent(f"the experts of {away:.0f} layers are on the CPU, and {stay.words}")
     cure = Cure(vram_bytes=demand.available, experts_on_gpu=True)
-    why = "remove the setting: everything fits" if not must_stay else f"only {must_stay} layers lack room"
+    why = stay.words if stay.layers else "remove the setting: everything fits"
+    overrides = overrides_of(case, "experts") or overrides_of(case, "others")
     return Found(
-        because=f"{' '.join(overrides)} keeps experts on the CPU; the whole model asks for "
+        because=f"{' '.join(overrides) or 'a setting'} keeps experts on the CPU; the whole model asks for "
         f"{demand.asked / GIB:.1f} GiB, and the GPU had {demand.available / GIB:.1f} GiB free",
-        evidence=(cite(case, "runtime.tensor_overrides", f"{must_stay} layers lack room"), *free_before_load(case)),
+        evidence=(cite(case, "runtime.tensor_overrides", stay.words), *free_before_load(case)),
         cure=cure,
-        remedies=(Remedy(Knob.EXPERTS_ON_CPU.to(must_stay or None, why), cure),),
+        remedies=(Remedy(Knob.EXPERTS_ON_CPU.to(stay.layers or None if stay.exact else None, why), cure),),
         explains=("weights_spill_to_ram",) if is_report(case) else None,
     )
 
 
+class _Stay(NamedTuple):
+    """Layers whose experts have no room on the GPU, in words too; at least so many where it is not exact."""
+
+    layers: int
+    words: str
+    exact: bool = True
+
+
+def _must_stay(shape: Shape, lacking: float) -> _Stay:
+    """Only its experts leave with a layer: what lacks room is divided by their bytes."""
+    if lacking <= 0:
+        return _Stay(0, "none lacks room")
+    if not shape.expert_share:
+        return _Stay(
+            math.ceil(lacking / shape.layer_bytes), "only as many of them as lack room belong there", exact=False
+        )
+    layers = math.ceil(lacking / (shape.layer_bytes * shape.expert_share))
+    if layers > shape.layers:
+        return _Stay(layers, "even without any of them there is no room for all layers")
+    return _Stay(layers, f"only {layers} layers lack room")
+
+
 def _by_place(case: Case) -> Absent | None:
     """All of it on the GPU, with nothing set apart: by what was allocated or counted, or by what the process holds."""
-    if isinstance(case.runtime.tensor_overrides, Known) and _is_mixture(case) and cpu_computes(case) is False:
+    if isinstance(case.runtime.tensor_overrides, Known) and is_mixture(case) and cpu_computes(case) is False:
         return Absent("all experts are on the GPU")
     return None
 
@@ -140,21 +187,22 @@ def _demand(case: Case) -> Demand:
         return Demand(weights.value + COMPUTE_BUFFER_BYTES, 0.0, SURELY_FREE * vram)
 
 
-def _away(case: Case, shape: Shape, overrides: list[str]) -> float:
-    """Layers whose experts are on the CPU: by what was allocated, else by a setting that sends all of them there."""
+def _away(case: Case, shape: Shape) -> float:
+    """Layers whose experts are on the CPU: by what was allocated, else by the settings."""
     try:
-        return shape.layers - read_placement(case, shape).gpu_layers
+        return shape.layers - read_placement(case, shape).with_experts
     except MissingFactError:
-        if not any(_ALL_EXPERTS.search(override) for override in overrides):
+        named = layers_without_experts(case, shape.layers)
+        if named is None:
             raise
-        return float(shape.layers)
+        return named
 
 
 def _by_size(case: Case) -> Found | Absent | None:
     """A mixture that is larger than the GPU's memory and is divided by whole layers."""
-    if not _is_mixture(case):
+    if not is_mixture(case):
         return Absent("the model is no mixture of experts") if case.model.experts.value_or(1) == 0 else None
-    if is_unified(case) or case.runtime.tensor_overrides.value_or([]) or lost_since_a_version(case):
+    if is_unified(case) or sent_away(case).of_layers or lost_since_a_version(case):
         return None
     where, fact = _on_cpu(case)
     vram, weights = vram_total_bytes(case), _weights(case)
@@ -174,10 +222,6 @@ def _by_size(case: Case) -> Found | Absent | None:
         ),
         explains=("weights_spill_to_ram", "gpu_layers_set_too_low", "model_outside_envelope", "gpu_backend_not_loaded"),
     )
-
-
-def _is_mixture(case: Case) -> bool:
-    return case.model.experts.value_or(0) > 1 or bool(ACTIVE_PART.search(case.model.name.value_or("")))
 
 
 def _on_cpu(case: Case) -> tuple[str, str]:
@@ -221,5 +265,5 @@ CAUSE = Cause(
     ggml_only=True,
     gpu_only=True,
     explains=("weights_spill_to_ram", "prefill_pcie_bound"),
-    ask="the command line of the runtime, and the `model buffer size` lines of its log (llama-server: with `-lv 4`)",
+    ask="{command_line}, and {placement}",
 )

@@ -1,12 +1,17 @@
 """The model would fit on one GPU and is split over several.
 
 ## Why it is slow
-A split adds waiting: GPUs that take turns hand over after each part, and GPUs that share every layer exchange its parts
-over their link. Where one GPU holds everything, all of that is for nothing, but for prompts and many users at once.
+A split adds waiting: GPUs that take turns hand over after each part, and GPUs that share every layer exchange its
+parts over their link. Where one GPU holds everything, all of that is for nothing, but for prompts and many users at
+once.
 
 ## How to confirm
 Weights, KV cache and buffers together are smaller than the memory of one GPU, and the same model on that GPU alone is
-faster: `llama-bench -m MODEL -sm none -mg 0`. Split by layers, it costs one hand-over for a token, next to nothing.
+faster: `llama-bench -m MODEL -sm none -mg 0`.
+
+## What it is not
+A model that needs the memory of several GPUs, or a split by layers: that costs one hand-over for a token, next to
+nothing.
 
 ## How to fix
 Use the fastest GPU alone, and the others for something else:
@@ -28,7 +33,8 @@ from unslow.think.adapt.account import gain_of, times_as_fast
 from unslow.think.adapt.cure import Cure
 from unslow.think.adapt.experiments import experiment_on, is_clear
 from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
-from unslow.think.adapt.vram import gpus_of, own_is_known, strangers
+from unslow.think.adapt.sides import slow_side_has
+from unslow.think.adapt.vram import gpu_places, gpus_of, gpus_used, own_is_known, strangers
 from unslow.think.adapt.who_computes import gpus_computing
 from unslow.think.causes._asking import ask_for, must_be_slow
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -37,7 +43,7 @@ from unslow.think.report import Evidence
 
 USABLE = 0.93
 """Of a GPU's memory: the rest is the driver's and the display's."""
-SHOW = "`CUDA_VISIBLE_DEVICES=0 llama-bench -m MODEL`, beside the same with all GPUs"
+SHOW = "{try_one_gpu}"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -51,6 +57,11 @@ def _by_trial(case: Case) -> Found | Absent | Suspected | None:
         return None
     if not is_clear(tried):
         return Absent("one GPU is no faster")
+    slow_with_several = slow_side_has(tried, Topic.GPU_COUNT)
+    if slow_with_several is False:
+        return Absent("on several GPUs it is faster than on one")
+    if slow_with_several is None:
+        return Suspected(tried.text, "the speed on one GPU alone", SHOW)
     if (gpus_computing(case) or len(gpus_of(case))) < 2:  # noqa: PLR2004 (several)
         return Suspected("another number of GPUs is faster", "how many GPUs compute now", SHOW)
     words = f"on one GPU instead of several it is {times_as_fast(tried)}"
@@ -58,13 +69,13 @@ def _by_trial(case: Case) -> Found | Absent | Suspected | None:
 
 
 def _by_size(case: Case) -> Found | Absent | Suspected:
-    ask_for(case, "machine.gpus", "`nvidia-smi -L`")
+    ask_for(case, "machine.gpus", "{gpu_list}")
     count = gpus_computing(case)
     if count is None:
         ask_for(case, "runtime.buffers", SHOW)
     if count is not None and count < 2:  # noqa: PLR2004 (several)
         return Absent("one GPU computes")
-    held, largest = _held(case), _largest(case)
+    held, (largest, place) = _held(case), _largest(case)
     if held > USABLE * largest:
         return Absent(f"{held / GIB:.1f} GiB do not fit on a GPU of {largest / GIB:.1f} GiB")
     split = splits_tensors(case)
@@ -76,7 +87,7 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
         return Absent("the speed is what these GPUs should give")
     words = f"{held / GIB:.1f} GiB would fit on one GPU of {largest / GIB:.1f} GiB, and every layer is split"
     path = "runtime.tensor_parallel" if isinstance(case.runtime.tensor_parallel, Known) else "runtime.split_mode"
-    return _found(words, (cite(case, path), cite(case, "machine.gpus.0.vram_total_bytes")), None)
+    return _found(words, (cite(case, path), cite(case, f"machine.gpus.{place}.vram_total_bytes")), None)
 
 
 def _held(case: Case) -> float:
@@ -84,17 +95,19 @@ def _held(case: Case) -> float:
     buffers = [b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu]
     if buffers:
         return float(sum(buffers))
-    return 1.2 * float(ask_for(case, "model.weights_bytes", "the size of the model file: `ls -l MODEL`"))
+    return 1.2 * float(ask_for(case, "model.weights_bytes", "{model_size}"))
 
 
-def _largest(case: Case) -> float:
-    """The most that one GPU could hold for the runtime: all of it, less what strangers have there."""
-    room = []
-    for place, gpu in enumerate(gpus_of(case)):
-        total = ask_for(case, f"machine.gpus.{place}.vram_total_bytes", "`nvidia-smi`")
+def _largest(case: Case) -> tuple[float, int]:
+    """The most that one of its GPUs could hold for the runtime, all less what strangers have there; and its place."""
+    room, used = [], gpus_used(case)
+    for place, gpu in gpu_places(case):
+        if gpu not in used:
+            continue
+        total = ask_for(case, f"machine.gpus.{place}.vram_total_bytes", "{gpu_memory}")
         others = [p for p in strangers(case) if p in gpu.processes.value_or([])] if own_is_known(case) else []
-        room.append(float(total) - sum(p.vram_bytes.value_or(0) for p in others))
-    return max(room)
+        room.append((float(total) - sum(p.vram_bytes.value_or(0) for p in others), place))
+    return max(room, key=lambda one: one[0])
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:

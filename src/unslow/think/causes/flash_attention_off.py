@@ -7,24 +7,27 @@ it hardly matters.
 
 Guides say that it shrinks the KV cache by a third to a half, but the cache is the same with and without: only the
 compute buffer shrinks. It permits a quantised V cache, and that halves the cache. Guides also rank it among the first
-things to install, but llama.cpp, Ollama and vLLM bring it along and switch it on by themselves.
+things to install, but llama.cpp, Ollama and vLLM bring it along and switch it on by themselves. No runtime prints
+`flash-attention not found, falling back to SDPA`, and vLLM has not read `VLLM_ATTENTION_BACKEND` since 0.15.
 
 ## How to confirm
 The log says `Flash Attention not supported, set to disabled` or `flash_attn = disabled`, and the speed deep in the
 context, or a compute buffer of gigabytes, shows it: `llama-bench -m MODEL -fa 0,1 -d 0,16384`.
+
+## What it is not
+`auto` that resolved to on. Nor a short chat, where it makes no difference, or a KV cache that is large: flash
+attention does not shrink it.
 
 ## How to fix
 - llama.cpp: `-fa on`, or leave it on `auto`; where it was refused, another KV type, backend or build
 - Ollama: `OLLAMA_FLASH_ATTENTION=1` in the environment of the service, or take the variable out
 - LM Studio: "Flash Attention" in the load settings of the model
 - Transformers: `attn_implementation="sdpa"` (its kernels are flash kernels) or `"flash_attention_2"`
-- vLLM: `--attention-backend FLASH_ATTN`, where another was forced
+- vLLM: `--attention-backend FLASH_ATTN`, where another was forced; SGLang: no `--attention-backend`
 
 ## Safety
 Answers change only by rounding.
 """
-
-import re
 
 import msgspec
 
@@ -37,6 +40,7 @@ from unslow.think.adapt.cure import with_settings
 from unslow.think.adapt.demand import read_demand
 from unslow.think.adapt.experiments import blames, tried
 from unslow.think.adapt.placement import seen_split
+from unslow.think.adapt.sides import slow_side_has
 from unslow.think.adapt.vram import buffers_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
@@ -50,7 +54,6 @@ WORTH = 1.08
 WORTH_DEEP = 1.15
 """Times slower, deep in the context, than with it: less is what two measurements differ by."""
 LARGE_BUFFER = GIB
-_OFF = re.compile(r"(?:\boff\b|without|disabl|\bno[- ]|= ?0\b)", re.IGNORECASE)
 ON = Cure(flash_attention=True)
 
 
@@ -61,13 +64,14 @@ def check(case: Case) -> Found | Absent | Suspected:
     return first_to_decide(case, _by_trial, _by_prompt, _by_depths, _by_buffer, _by_physics, _by_setting)
 
 
-def _by_trial(case: Case) -> Found | None:
-    """Two speeds, and the slow one is known to be that without it."""
+def _by_trial(case: Case) -> Found | Suspected | None:
+    """Two speeds, and the slow one is that without it."""
     trial = tried(case, Topic.FLASH_ATTENTION)
-    if trial is None:
+    slow_with = slow_side_has(trial, Topic.FLASH_ATTENTION) if trial else None
+    if trial is None or slow_with:
         return None
-    if not isinstance(case.runtime.flash_attention, Known) and not _OFF.search(trial.text):
-        return None
+    if slow_with is None:
+        return Suspected(trial.text, "which of the two speeds is the one with flash attention", CAUSE.ask)
     faster = trial.fast / trial.slow
     return _found(f"with flash attention it is {faster:.1f} times faster", (cite_comparison(case, trial),), faster)
 
@@ -99,7 +103,8 @@ def _by_depths(case: Case) -> Found | Absent | None:
     slower = f"{fall.measured:.1f} times slower where it need be {fall.expected:.1f}"
     because = f"flash attention is off: {fall.words}, {slower}"
     tried = msgspec.structs.replace(cite(case, "run.depths"), value=fall.words)
-    return _found(because, (cite(case, "runtime.flash_attention"), tried), fall.beyond)
+    found = _found(because, (cite(case, "runtime.flash_attention"), tried), fall.beyond)
+    return found._replace(explains=("kv_cache_outgrows_vram",))  # it rests on the same fall
 
 
 def _by_physics(case: Case) -> Found | None:
@@ -155,5 +160,5 @@ CAUSE = Cause(
     needs=(("runtime.flash_attention", "account.comparisons"),),
     check=check,
     gpu_only=True,
-    ask="`llama-bench -m MODEL -fa 0,1 -d 0,16384`, or the same long chat with `-fa on` and `-fa off`",
+    ask="{try_flash_attention}",
 )

@@ -9,6 +9,10 @@ The log names it: `gfx1010 ... not supported`, `hipErrorNoBinaryForGpu`, `rocBLA
 TensileLibrary`, `no kernel image is available`, `compute capability 3.5 ... too old`. Or the list of architectures in
 `system_info` (`CUDA : ARCHS = ...`) has none that this GPU can run.
 
+## What it is not
+A GPU that the build knows and could not reach: a missing driver, library or permission is `gpu_backend_not_loaded`. A
+warning about a second, older GPU that nobody meant to use is no fault either.
+
 ## How to fix
 Take a build or version that has the architecture, or a backend that needs no list (Vulkan):
 - llama.cpp: build it with `-DCMAKE_CUDA_ARCHITECTURES=native` or `-DGPU_TARGETS=gfx1010`; or take the Vulkan build
@@ -31,7 +35,7 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import is_report
 from unslow.think.adapt.gpu_reach import unreached
-from unslow.think.adapt.vram import buffers_of, failed_on_gpu, free_vram_bytes, gpus_held, gpus_of
+from unslow.think.adapt.vram import buffers_of, failed_on_gpu, free_vram_bytes, gpu_places, gpus_held, gpus_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
@@ -93,9 +97,9 @@ def _by_use(case: Case) -> Absent | None:
 def _by_build(case: Case) -> Found | Absent | None:
     """By the list of architectures: newer GPUs may still run what is compiled at load, older ones never."""
     built = case.runtime.build_architectures
-    gpu = gpus_of(case)[0] if gpus_of(case) else None
-    if not isinstance(built, Known) or not built.value or gpu is None:
+    if not isinstance(built, Known) or not built.value or not gpus_of(case):
         return None
+    place, gpu = gpu_places(case)[0]
     if buffers_of(case, "model", on_gpu=True):
         return Absent("the GPU computes")
     own, fact = _architecture(gpu)
@@ -103,7 +107,7 @@ def _by_build(case: Case) -> Found | Absent | None:
         return None
     if _runs(own, built.value):
         return Absent(f"the build has code for {own}")
-    evidence = (cite(case, "runtime.build_architectures", own), cite(case, f"machine.gpus.0.{fact}"))
+    evidence = (cite(case, "runtime.build_architectures", own), cite(case, f"machine.gpus.{place}.{fact}"))
     return _found(case, f"the build has code for {', '.join(built.value)}, and the GPU is {own}", evidence)
 
 
@@ -181,6 +185,5 @@ CAUSE = Cause(
     fails_load=True,
     explains=("gpu_backend_not_loaded",),
     gpu_only=True,
-    ask="the log of the start with `OLLAMA_DEBUG=1` or `-lv 4`; AMD: `rocminfo | grep gfx`; NVIDIA: "
-    "`nvidia-smi --query-gpu=name,compute_cap --format=csv`",
+    ask="{load_log}, and {gpu_architecture}",
 )

@@ -3,12 +3,16 @@
 ## Why it is slow
 Everything runs on the CPU: a token reads all weights from RAM, ten to fifty times slower than from the GPU's memory.
 
-Guides rank heat and settings before it, but among confirmed reports this is the most frequent cause, and none was heat.
+Guides rank heat and settings before it, but among confirmed reports this is the most frequent cause, and none was
+heat.
 
 ## How to confirm
 llama.cpp lists no GPU (`--list-devices` says `(none)`; with `-lv 4` the device list holds only the CPU and no buffer
-is on a GPU), or says why: `failed to initialize CUDA`, `no usable GPU found`. Ollama's log says `library=cpu`. Hidden
-load lines are no proof: llama.cpp prints them only with `-lv 4` from build 9151 on.
+is on a GPU), or says why: `failed to initialize CUDA`, `no usable GPU found`. Ollama's log says `library=cpu`.
+
+## What it is not
+Load lines that are hidden: llama.cpp prints them only with `-lv 4` from build 9151 on, so their absence proves
+nothing. Nor a setting that keeps all layers off the GPU on purpose.
 
 ## How to fix
 Install the build for your GPU, its driver and libraries; pass the device on to a container; unset what hides it:
@@ -37,7 +41,7 @@ from unslow.think.adapt.gpu_reach import unreached
 from unslow.think.adapt.hardware import device_of, is_integrated
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.story import lost_since_a_version, places_layers_itself
-from unslow.think.adapt.vram import buffers_of, free_vram_bytes, gpus_of, runtime_sees_gpu
+from unslow.think.adapt.vram import buffers_of, free_vram_bytes, gpu_places, gpus_of, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
@@ -92,11 +96,9 @@ def _by_devices(case: Case) -> Found | Absent | None:
         return Absent("the runtime uses a GPU")
     if sees is None or not gpus_of(case):
         return None
-    hidden = {name: value for name, value in case.runtime.environment.value_or({}).items() if name in _HIDES}
     why = case.runtime.gpu_refused.value_or(_lists(case))
-    for name, value in sorted(hidden.items()):
-        if value.strip() in ("", "-1"):
-            why = f"{why}; {name}={value!r} hides it"
+    for name in _hiding(case):
+        why = f"{why}; {name}={case.runtime.environment.need()[name]!r} hides it"
     return _found(case, f"the machine has {_gpu_name(case)}, and the runtime uses none: {why}", _evidence(case))
 
 
@@ -107,7 +109,7 @@ def _by_refusal(case: Case) -> Found | Suspected | None:
         return None
     said = remarks_on(case, *_COMPLAINTS)
     if not said and not _NAMES_A_GPU.search(refused.value):
-        return Suspected(refused.value, "machine.gpus", "`nvidia-smi -L`, or `lspci | grep -iE 'vga|3d|display'`")
+        return Suspected(refused.value, "machine.gpus", "{gpu_list}")
     because = f"the runtime could not get at the GPU: {refused.value}"
     return _found(case, because, (cite(case, "runtime.gpu_refused"), *cite_remarks(case, said[:1])))
 
@@ -172,30 +174,14 @@ def _by_words(case: Case) -> Found | Suspected | None:
         because = f"the machine has {_gpu_name(case)}, and the runtime can't use it: {printed[0].text}"
         return _found(case, because, cite_remarks(case, printed[:1]))
     if said:
-        return Suspected(said[0].text, "runtime.devices", _asked(case))
+        return Suspected(said[0].text, "runtime.devices", "{sees_gpu}")
     if case.runtime.vram_share.value_or(1.0) == 0 and gpus_of(case):
-        return Suspected("the whole model is on the CPU", "runtime.devices", _asked(case))
+        return Suspected("the whole model is on the CPU", "runtime.devices", "{sees_gpu}")
     return None
 
 
 def _unseen(_case: Case) -> None:
-    raise missing(
-        "whether the runtime sees the GPU", "restart llama-server with `-lv 4`, or run it with --list-devices"
-    )
-
-
-def _asked(case: Case) -> str:
-    """The command that shows which devices the runtime at hand found."""
-    name = case.runtime.name.value_or("").lower()
-    if "ollama" in name:
-        return "`journalctl -u ollama --no-pager | grep -iE 'inference compute|library=|gpu'` (Docker: `docker logs`)"
-    if "llama" in name:
-        return "`llama-server --list-devices`"
-    if "lm studio" in name:
-        return "`lms runtime ls` and the developer log while the model loads"
-    if "transformers" in name:
-        return "`python -c 'import torch; print(torch.__version__, torch.cuda.is_available())'`"
-    return CAUSE.ask
+    raise missing("whether the runtime sees the GPU", "{sees_gpu}, or {load_log}")
 
 
 def _gpu_name(case: Case) -> str:
@@ -206,20 +192,39 @@ def _gpu_name(case: Case) -> str:
 
 def _lists(case: Case) -> str:
     """What shows it where the runtime does not say why."""
-    return "it lists no GPU" if isinstance(case.runtime.devices, Known) else "its weights lie in host memory"
+    if isinstance(case.runtime.devices, Known):
+        return "it lists no GPU"
+    return "its weights lie in host memory" if buffers_of(case, "model", on_gpu=False) else "it holds no memory there"
 
 
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
     room = free_vram_bytes(case)
-    change = Knob.GPU_BACKEND.to(None, "a build, driver, container or environment in which the GPU is seen")
+    change = Knob.GPU_BACKEND.to(None, _what_helps(case))
     cure = Cure(vram_bytes=room) if room else None
     return Found(because, evidence, cure, (Remedy(change, cure),))
 
 
+def _what_helps(case: Case) -> str:
+    """What lets the runtime see the GPU, as far as it is known what keeps it from it."""
+    if hidden := _hiding(case):
+        return f"start it without {' and '.join(hidden)}, so that the GPU is seen"
+    if case.runtime.container.value_or(""):
+        return "hand the GPU on to the container, with an image that is built for it"
+    right = ", and the right to open it" if isinstance(case.runtime.gpu_refused, Known) else ""
+    return f"a build for this GPU, with its driver{right}"
+
+
+def _hiding(case: Case) -> list[str]:
+    """Variables of the runtime that hide every GPU."""
+    given = case.runtime.environment.value_or({})
+    return sorted(name for name in given if name in _HIDES and given[name].strip() in ("", "-1"))
+
+
 def _evidence(case: Case) -> tuple[Evidence, ...]:
     runtime = case.runtime
-    names = [f for f in ("name", "vendor") if isinstance(getattr(gpus_of(case)[0], f), Known)]
-    items = [cite(case, f"machine.gpus.0.{names[0]}", "a GPU is there")] if names else []
+    place, gpu = gpu_places(case)[0]
+    names = [f for f in ("name", "vendor") if isinstance(getattr(gpu, f), Known)]
+    items = [cite(case, f"machine.gpus.{place}.{names[0]}", "a GPU is there")] if names else []
     if isinstance(runtime.gpu_refused, Known):
         items.append(cite(case, "runtime.gpu_refused"))
     if isinstance(runtime.devices, Known):
@@ -229,7 +234,13 @@ def _evidence(case: Case) -> tuple[Evidence, ...]:
         items.append(
             _item("runtime.buffers", f"{host[0].device} {host[0].bytes} bytes", "none on a GPU", runtime.buffers)
         )
-    return tuple(items)
+    return tuple(items) if len(items) > len(names[:1]) else (*items, *_memory_in_use(case))
+
+
+def _memory_in_use(case: Case) -> tuple[Evidence, ...]:
+    """What each GPU holds, where that alone shows that the model is on none."""
+    counted = [place for place, gpu in gpu_places(case) if isinstance(gpu.vram_used_bytes, Known)]
+    return tuple(cite(case, f"machine.gpus.{place}.vram_used_bytes", "none of it the runtime's") for place in counted)
 
 
 def _item(fact: str, value: str, reference: str, known: Known[Any]) -> Evidence:
@@ -265,5 +276,5 @@ CAUSE = Cause(
     fails_load=True,
     gpu_only=True,
     explains=("generic_cpu_build", "runtime_version_regressed"),
-    ask="`llama-server --list-devices`, or the first fifty lines of the runtime's log and `nvidia-smi`",
+    ask="{sees_gpu}, and {gpu_list}",
 )

@@ -1,13 +1,16 @@
 """The GPU works all the time, neither hot nor at its power limit, and stays at low clocks all the same.
 
 ## Why it is slow
-A driver, a power profile or a locked clock keeps the GPU in a low performance state under load. Memory that is
-clocked at an idle state reads a tenth of what it could.
+A driver, a power profile or a locked clock keeps the GPU in a low performance state under load. Memory that is clocked
+at an idle state reads a tenth of what it could.
 
 ## How to confirm
 While tokens are generated the GPU is busy, its clocks (or its memory's) are less than half of the maximum, or its
-state is P5 or lower, and power and temperature are low. Where the GPU is **not** busy, low clocks are what a GPU that
-waits for work does: look for what it waits for.
+state is P5 or lower, and power and temperature are low.
+
+## What it is not
+A GPU that is **not** busy: low clocks are what a GPU that waits for work does, so look for what it waits for. Nor one
+that is hot or at its power limit: those have causes of their own.
 
 ## How to fix
 On any runtime. NVIDIA: take locked clocks back (`sudo nvidia-smi -rgc` and `-rmc`). AMD: `sudo rocm-smi --setperflevel
@@ -37,12 +40,18 @@ from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly
 
 AT_WORK = 0.7
+"""Of the time: one that works less may lower its clocks by itself."""
 LOW = 0.5
+"""Of the highest clock: boost comes and goes, half of it does not."""
 MUCH_POWER = 0.8
+"""Of the limit: then it is power that holds it down."""
 HOT_C = 75
+"""Where the driver tells no limit: cards slow down from 80 °C on."""
 MARGIN_C = 5
+"""Below the limit: drivers lower the clocks before it is reached."""
 _HELD = re.compile(r"(?i)100 ?%|\b(?:falls?|fell|drops?|dropped|stuck|locked|pinned|held|capped|under load|p[5-8])\b")
 """Clocks that are low under load, or that sink: those of a GPU without work are low as well."""
+_FREE = "take locked clocks back, set the power profile to performance, or restart the driver"
 _LOW_STATES = tuple(f"P{n}" for n in range(5, 13))
 
 
@@ -60,7 +69,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     changed = any({Topic.VERSION, Topic.DRIVER} & set(c.differs) for c in case.account.comparisons.value_or(()))
     held = [r for r in said if _HELD.search(r.text)]
     if held and not elsewhere and not changed and not cpu_computes(case) and blames(case, "decode"):
-        change = Knob.POWER.to(None, "free the clocks: `sudo nvidia-smi -rgc -rmc`, power profile")
+        change = Knob.CLOCKS.to(None, _FREE)
         return Found(
             f"the GPU's clocks stay low: {held[0].text}", cite_remarks(case, held[:1]), remedies=(Remedy(change),)
         )
@@ -101,7 +110,7 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
         because=f"{busy} at {_low(case, gpu)}, with power and heat to spare",
         evidence=(cite(case, f"{gpu.at}.busy"), *_cited(case, gpu)),
         cure=Cure(),
-        remedies=(Remedy(Knob.POWER.to(None, "free the clocks: `sudo nvidia-smi -rgc -rmc`, power profile"), Cure()),),
+        remedies=(Remedy(Knob.CLOCKS.to(None, _FREE), Cure()),),
     )
 
 
@@ -142,5 +151,5 @@ CAUSE = Cause(
     needs=(("run.gpus", "machine.gpus", "account.remarks"),),
     check=check,
     gpu_only=True,
-    ask="while it generates: `nvidia-smi -q -d UTILIZATION,PERFORMANCE,CLOCK,POWER`, for AMD `rocm-smi -c -u -P -t`",
+    ask="while it generates: {gpu_state}",
 )

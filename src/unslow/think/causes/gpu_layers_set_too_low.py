@@ -9,7 +9,10 @@ else each layer on the GPU is a gain, and a model of 8B has 33 of them, not 64.
 
 ## How to confirm
 The command line, the environment or the Modelfile names a number of GPU layers below all of them, while the GPU has
-room for at least one more. It is not this where the memory is really full.
+room for at least one more.
+
+## What it is not
+A number that is all the memory holds: then the model spills, and removing the setting changes nothing.
 
 ## How to fix
 Remove the setting: the runtime then places as many layers as fit. Or set it to the number that fits:
@@ -33,17 +36,16 @@ from unslow.facts.values import Known, MissingFactError, Origin
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.demand import fitting_placement
 from unslow.think.adapt.experiments import is_report, names_phase
-from unslow.think.adapt.hardware import has_no_gpu, is_apple, is_integrated, vram_total_bytes
-from unslow.think.adapt.placement import ALL_LAYERS
+from unslow.think.adapt.hardware import SURELY_FREE, has_no_gpu, is_apple, is_integrated, vram_total_bytes
+from unslow.think.adapt.placement import ALL_LAYERS, seen_split
 from unslow.think.adapt.shape import missing, read_shape
-from unslow.think.adapt.story import places_layers_itself, tells_only_of_slowness
+from unslow.think.adapt.story import places_layers_itself, settings_unread, tells_only_of_slowness
 from unslow.think.adapt.vram import available_vram_bytes, gpus_of, runtime_sees_gpu, whole_on_gpu
 from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.slowness import generates_slowly
 
-SURELY_FREE = 0.75
 TOO_FEW = 4
 """Layers: a card on which no more than these fit is no reason to use it."""
 _OLD_PROGRAM = re.compile(r"(?:^|/)(?:main|server)(?:\.exe)?$")
@@ -102,7 +104,7 @@ def _by_no_number(case: Case) -> Found | Suspected | None:
         return None
     if not _has_gpu(case):
         why = said[0].text if said else "no number of GPU layers was given"
-        return Suspected(why, "machine.gpus", "`nvidia-smi -L`, and the line `offloaded N/M layers to GPU` of the log")
+        return Suspected(why, "machine.gpus", "{gpu_list}, and {placement}")
     evidence = cite_remarks(case, said) if said else (cite(case, "runtime.command", "without -ngl"),)
     return Found(
         because="it was started without a number of GPU layers, and this runtime then puts none there",
@@ -138,7 +140,7 @@ def _told(case: Case, why: str, fact: str) -> Found:
     )
 
 
-def _by_room(case: Case) -> Found | Absent:
+def _by_room(case: Case) -> Found | Absent | Suspected:
     asked, setting = _asked(case)
     if asked is None:
         return _nothing_sets_it(case)
@@ -166,8 +168,11 @@ def _by_room(case: Case) -> Found | Absent:
     )
 
 
-def _nothing_sets_it(case: Case) -> Absent:
-    """No setting: sure where the command is known and no words speak of one."""
+def _nothing_sets_it(case: Case) -> Absent | Suspected:
+    """No setting: sure where the command is known and no words speak of one, or where no layer was left out."""
+    split = seen_split(case)
+    if split and settings_unread(case):
+        return Suspected(f"{split.words}, and who set that can't be read", "runtime.command", "{command_line}")
     if case.runtime.cpu_offload_bytes.value_or(0) or _starts_without(case, remarks_on(case, Topic.LAYERS_UNSET)):
         raise missing("the number of GPU layers", CAUSE.ask)
     return Absent("nothing sets the number of GPU layers")
@@ -240,5 +245,5 @@ CAUSE = Cause(
         "memory_estimate_too_careful",
     ),
     gpu_only=True,
-    ask="the command line of the runtime (`ps -ww -o args -C llama-server`), or `ollama show MODEL --modelfile`",
+    ask="{command_line}",
 )

@@ -6,15 +6,19 @@ or a supply that can't deliver leaves clocks too low even for the memory to be r
 
 ## How to confirm
 All four at once, while tokens are generated: "SW Power Cap" or "HW Power Brake" is active, the power is at its limit,
-the clocks are well under their maximum, **and** the speed lies below what this hardware should give:
-`nvidia-smi -q -d PERFORMANCE,POWER,CLOCK` (AMD: `rocm-smi --showpower --showmaxpower --showclocks`).
+the clocks are well under their maximum, **and** the speed lies below what this hardware should give: `nvidia-smi -q -d
+PERFORMANCE,POWER,CLOCK` (AMD: `rocm-smi --showpower --showmaxpower --showclocks`).
 
 Guides say that a GPU at its power limit is throttled, but a power cap at full speed is normal: any well used GPU runs
 into its limit, and decoding waits for memory, not for clocks.
 
+## What it is not
+A power cap at full speed, which is normal: any well used GPU runs into its limit, and decoding waits for memory, not
+for clocks.
+
 ## How to fix
-On any runtime: raise the limit (`sudo nvidia-smi -pl W`, `sudo rocm-smi --setpoweroverdrive W`), plug the laptop in and
-choose its performance profile, or use a cable of the supply for each connector.
+On any runtime: raise the limit (`sudo nvidia-smi -pl W`, `sudo rocm-smi --setpoweroverdrive W`), plug the laptop in
+and choose its performance profile, or use a cable of the supply for each connector.
 
 ## Safety
 Answers do not change. More power is more heat; stay within the default limit of the card.
@@ -40,6 +44,7 @@ from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly, shortfall
 
 LOW_CLOCK = 0.85
+"""Of the highest clock: a cap that leaves more than this costs next to nothing."""
 _POWER_WORDS = re.compile(r"(?i)\b\d+ ?w\b|watt|power|battery|plugged|mains")
 AT_LIMIT = 0.93
 """Of the limit: samples of the power lie a little under it."""
@@ -145,5 +150,5 @@ CAUSE = Cause(
     needs=(("run.gpus", "machine.gpus", "account.comparisons", "account.remarks"),),
     check=check,
     gpu_only=True,
-    ask="while it generates: `nvidia-smi -q -d PERFORMANCE,CLOCK,POWER`, for AMD `rocm-smi --showpower --showclocks`",
+    ask="while it generates: {gpu_state}",
 )

@@ -12,6 +12,9 @@ is loaded: it is computing that costs.
 --showpids`. The GPU is busy even between requests, all layers are on it, no throttling, and yet tokens come far slower
 than its bandwidth allows. In a container the other process is not listed: look on the host.
 
+## What it is not
+A stranger that only holds memory and computes nothing: it costs nothing once the model is loaded.
+
 ## How to fix
 The same for every runtime: stop the other work, run it at another time, or give each a GPU of its own:
 - llama.cpp, Ollama, vLLM, Transformers: `CUDA_VISIBLE_DEVICES=1` (AMD: `ROCR_VISIBLE_DEVICES`) for one of the two
@@ -23,23 +26,25 @@ The same for every runtime: stop the other work, run it at another time, or give
 Answers do not change. Ending a program loses its unsaved work. This tool names it and never ends it.
 """
 
-from unslow.facts.account import Topic
+from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import ratio, remarks_on
+from unslow.think.adapt.gpu_load import FULLY_BUSY, explains, gpu_samples, loaded_gpus
 from unslow.think.adapt.placement import layers_left_on_host
 from unslow.think.adapt.shape import missing
-from unslow.think.adapt.vram import own_is_known, strangers
+from unslow.think.adapt.sides import slow_side_has
+from unslow.think.adapt.vram import gpu_places, gpus_used, strangers
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._against import lost_against
+from unslow.think.causes._asking import must_tell_own
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.causes._watched import ENOUGH_SAMPLES, cite_watched, gpu_figure, in_phase
 from unslow.think.predict import DECODE
 from unslow.think.report import Evidence
+from unslow.think.slowness import lost_against
 
-FULLY_BUSY = 0.9
 AT_WORK = 0.3
 """The least that a GPU is busy in any look between requests: what a runtime leaves behind is over sooner."""
 ALONE = Cure(alone=True)
@@ -53,6 +58,7 @@ _HOT = {"hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown"}
 
 
 WATCHED = "run.telemetry"
+WORK = "the work of other processes on the GPU"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -65,7 +71,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     said = remarks_on(case, Topic.GPU_SHARED)
     if not said:
         return None
-    slower = [c for c in case.account.comparisons.value_or(()) if set(c.differs) <= _ALONE and ratio(c) >= FAR_BELOW]
+    slower = [c for c in case.account.comparisons.value_or(()) if _is_of_sharing(c) and ratio(c) >= FAR_BELOW]
     if not slower:
         return Suspected(said[0].text, "machine.gpus.0.processes", CAUSE.ask)
     return Found(
@@ -73,6 +79,13 @@ def _by_words(case: Case) -> Found | Suspected | None:
         evidence=(*cite_remarks(case, said), *(cite_comparison(case, c) for c in slower[:1])),
         remedies=(Remedy(Knob.OTHER_PROCESS.to(None, "give each a GPU of its own, or run them in turn")),),
     )
+
+
+def _is_of_sharing(comparison: Comparison) -> bool:
+    """Whether nothing but the other program differs between the two sides, and the fast one is not that with it."""
+    if not comparison.differs or not set(comparison.differs) <= _ALONE:
+        return False
+    return comparison.now != "fast" and slow_side_has(comparison, *comparison.differs) is not False
 
 
 def _by_pauses(case: Case) -> Found | None:
@@ -93,29 +106,24 @@ def _by_pauses(case: Case) -> Found | None:
     return _found(
         f"{named} keeps the GPU {words}, and tokens come {lost:.1f} times slower than it gives alone",
         (cite_watched(case, "busy", words, "idle"), *((_cited(case, others[0].pid, named),) if others else ())),
-        others[0].pid if others else None,
     )
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], pid: int | None) -> Found:
-    change = Knob.OTHER_PROCESS.to(pid, "stop it, move it or run it later")
+def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
+    change = Knob.OTHER_LOAD.to(None, "stop it, move it or run it later")  # a nice process is not nice to a GPU
     return Found(because, evidence, ALONE, (Remedy(change, ALONE, "its work"),))
 
 
-def _by_processes(case: Case) -> Found | Absent:
-    need(case, "machine.gpus.0.processes")
-    if not own_is_known(case):
-        need(case, "runtime.pid")
+def _by_processes(case: Case) -> Found | Absent | Suspected:
+    _must_be_listed(case)
     others = strangers(case)
     if not others:
         return Absent("no other process is on the GPU")
-    busy = max((g.busy.value_or(0.0) for g in need(case, "run.gpus")), default=0.0)
-    need(case, "run.gpus.0.busy")
+    place, busy = _busiest(case)
     theirs = _work_of_others(case)
-    if theirs is not None and theirs[1] < IDLE:
-        return Absent(f"other processes on the GPU computed for {theirs[1]:.0%} of the time")
-    if busy < FULLY_BUSY:
-        return Absent(f"the GPU is {busy:.0%} busy: nobody else keeps it from the runtime")
+    idle = _without_work(case, busy, theirs)
+    if idle:
+        return Absent(idle)
     need(case, f"run.{DECODE}")
     if layers_left_on_host(case):
         return Absent("part of the model is on the CPU")
@@ -124,19 +132,52 @@ def _by_processes(case: Case) -> Found | Absent:
         raise missing("how fast it should be", CAUSE.ask)
     if lost < FAR_BELOW or _is_hot(case):
         return Absent("the speed is what this GPU gives" if lost < FAR_BELOW else "the GPU is slowed down by heat")
+    if theirs is None and _clocks_explain(case, lost):
+        return Suspected("another process is on the GPU, but its low clocks explain the speed", WORK, CAUSE.ask)
     named = f"{others[0].name.value_or('another process')} (pid {others[0].pid})"
     return _found(
         f"{named} is on the same GPU, which is {busy:.0%} busy, and tokens come {lost:.1f} times slower than "
         "this GPU gives for a model that is all on it",
-        (_cited(case, others[0].pid, named), cite(case, "run.gpus.0.busy"), cite(case, f"run.{DECODE}"),
+        (_cited(case, others[0].pid, named), cite(case, f"run.gpus.{place}.busy"), cite(case, f"run.{DECODE}"),
          *((cite(case, theirs[0], "none"),) if theirs and theirs[0] != WATCHED else ())),
-        others[0].pid,
     )  # fmt: skip
+
+
+def _without_work(case: Case, busy: float, theirs: tuple[str, float] | None) -> str:
+    """Why nobody else computes on the GPU, by what the driver counts of them, or by pauses; empty where one may."""
+    if theirs is not None and theirs[1] < IDLE:
+        return f"other processes on the GPU computed for {theirs[1]:.0%} of the time"
+    if busy < FULLY_BUSY:
+        return f"the GPU is {busy:.0%} busy: nobody else keeps it from the runtime"
+    rests = _at_rest(case) if theirs is None else None
+    if rests is not None and rests < AT_WORK:
+        return f"the GPU is {rests:.0%} busy between requests: those who hold its memory do not compute"
+    return ""
+
+
+def _must_be_listed(case: Case) -> None:
+    """Without the list of every GPU in use, and the runtime told from the rest in it, nothing is said of strangers."""
+    used = gpus_used(case)
+    for place, gpu in gpu_places(case):
+        if gpu in used:
+            need(case, f"machine.gpus.{place}.processes")
+    if not used:
+        need(case, "machine.gpus.0.processes")
+    must_tell_own(case, CAUSE.ask)
+
+
+def _busiest(case: Case) -> tuple[int, float]:
+    """The runtime's GPU that was busiest while tokens were generated: its place in the list, and how busy it was."""
+    need(case, "run.gpus")
+    told = [(place, gpu.busy.value) for place, gpu in gpu_samples(case) if isinstance(gpu.busy, Known)]
+    if not told:
+        raise missing("how busy the GPU was while tokens were generated", CAUSE.ask)
+    return max(told, key=lambda one: one[1])
 
 
 def _work_of_others(case: Case) -> tuple[str, float] | None:
     """The fact that tells most of the others' work, and how much; None where no driver counts it by process."""
-    facts = [(f"run.gpus.{place}.others_busy", gpu.others_busy) for place, gpu in enumerate(case.run.gpus.value_or(()))]
+    facts = [(f"run.gpus.{place}.others_busy", gpu.others_busy) for place, gpu in gpu_samples(case)]
     told = [(path, fact.value) for path, fact in facts if isinstance(fact, Known)]
     between = gpu_figure(case, "others_busy", "idle")  # a stranger does not stop between requests
     if not told and between is not None:
@@ -144,8 +185,24 @@ def _work_of_others(case: Case) -> tuple[str, float] | None:
     return max(told, key=lambda one: one[1], default=None)
 
 
+def _at_rest(case: Case) -> float | None:
+    """How busy the GPUs were while the runtime had nothing to do; None where nobody looked then."""
+    pause = gpu_figure(case, "busy", "idle")
+    if pause is not None and pause.samples >= ENOUGH_SAMPLES and in_phase(case, "decode") is not None:
+        return pause.mean
+    if case.runtime.busy_slots.value_or(None) != 0:
+        return None
+    return max((g.busy.value for g in gpus_used(case) if isinstance(g.busy, Known)), default=None)
+
+
+def _clocks_explain(case: Case, lost: float) -> bool:
+    """Whether the clocks under load are low enough for the loss: to be on the GPU is then no proof of work."""
+    shares = [gpu.clock_share for gpu in loaded_gpus(case) if gpu.clock_share is not None]
+    return bool(shares) and explains(min(shares), lost)
+
+
 def _is_hot(case: Case) -> bool:
-    return any(_HOT & set(g.event_reasons.value_or([])) for g in case.run.gpus.value_or(()))
+    return any(_HOT & set(gpu.event_reasons.value_or([])) for _, gpu in gpu_samples(case))
 
 
 def _cited(case: Case, pid: int, named: str) -> Evidence:
@@ -164,5 +221,5 @@ CAUSE = Cause(
     on_gpu=True,
     explains=("gpu_power_capped", "gpu_held_at_low_clocks", "gpu_thermal_throttling", "cpu_contended"),
     gpu_only=True,
-    ask="`nvidia-smi pmon -c 5` while it generates",
+    ask="while it generates: {gpu_users}",
 )

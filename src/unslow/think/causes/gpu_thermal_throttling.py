@@ -6,11 +6,13 @@ temperature holds. Speed starts well and falls over minutes, with the clocks.
 
 ## How to confirm
 While tokens are generated, `nvidia-smi -q -d PERFORMANCE` shows "SW Thermal Slowdown" or "HW Thermal Slowdown" as
-active, the clocks lie well under their maximum, and speed and clocks fall together in a long answer. A high
-temperature alone proves nothing, and low clocks on a GPU that waits for work are a consequence, not a cause.
-AMD: `rocm-smi --showclocks --showtemp`. Apple: `sudo powermetrics --samplers gpu_power,thermal`.
+active, the clocks lie well under their maximum, and speed and clocks fall together in a long answer. AMD: `rocm-smi
+--showclocks --showtemp`. Apple: `sudo powermetrics --samplers gpu_power,thermal`.
 
 Guides say that GPUs throttle above 83 °C, but every model has a limit of its own: the driver's reason decides.
+
+## What it is not
+A high temperature alone, which proves nothing, or low clocks on a GPU that waits for work: those are a consequence.
 
 ## How to fix
 On any runtime: clean fans and filters, give the card air, lower its power limit (`sudo nvidia-smi -pl W`, `sudo
@@ -30,6 +32,7 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import blames, is_report
 from unslow.think.adapt.gpu_load import THERMAL, LoadedGpu, explains, starved
+from unslow.think.adapt.surroundings import system_of
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
@@ -42,6 +45,7 @@ from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly, shortfall
 
 LOW = 0.9
+"""Of the clock or the speed before it got hot: less of a fall is noise."""
 HOT_C = 80
 """A slowdown of the hardware, which does not name its reason, is one of heat from here on."""
 _READ_OUT = re.compile(r"(?i)thermal[ _]slowdown\W{0,4}(?:active|yes|true|1\b)")
@@ -51,9 +55,9 @@ _CLOCK = re.compile(
 )
 _HOT = re.compile(r"(?i)\b(?:8[3-9]|9\d|10\d) ?(?:°|deg|c\b)")
 """Clocks or a temperature in figures beside the word: somebody who read them off."""
-SHOW = (
-    "while it generates: `nvidia-smi -q -d PERFORMANCE,CLOCK,TEMPERATURE`, for AMD `rocm-smi --showclocks --showtemp`"
-)
+SHOW = "while it generates: {gpu_state}"
+_ANYWHERE = "more air, or a lower power limit that it can hold"
+_ON_A_MAC = "more air: free vents, an open lid, a cooler place"  # it has no power limit to set
 _SERIOUS = ("Heavy", "Trapping", "Sleeping")
 
 
@@ -69,7 +73,7 @@ def _by_pressure(case: Case) -> Found | None:
     pressure = case.machine.cpu.thermal_pressure.value_or("")
     if pressure not in _SERIOUS or not generates_slowly(case):
         return None
-    return _found(f"macOS reports thermal pressure: {pressure}", (cite(case, "machine.cpu.thermal_pressure"),))
+    return _found(case, f"macOS reports thermal pressure: {pressure}", (cite(case, "machine.cpu.thermal_pressure"),))
 
 
 def _by_reasons(case: Case) -> Found | Absent:
@@ -92,7 +96,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     read_out = [r for r in said if _READ_OUT.search(r.text)]
     seen = read_out or [r for r in said if _CLOCK.search(r.text) or _HOT.search(r.text)]
     if seen and blames(case, "decode", "prefill") and not cpu_computes(case):
-        return _found(f"the GPU is throttled by heat: {seen[0].text}", cite_remarks(case, seen))
+        return _found(case, f"the GPU is throttled by heat: {seen[0].text}", cite_remarks(case, seen))
     return Suspected(said[0].text, "the reasons of the clocks under load", gpu_state(case))
 
 
@@ -106,8 +110,8 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
         return Absent(f"clocks at {share:.0%} of their maximum do not explain the speed")
     evidence = (cite(case, f"{gpu.at}.event_reasons"), cite(case, f"{gpu.at}.clock_hz", f"{share:.0%} of the maximum"))
     fell, falling = _falling(case, gpu)
-    words = f"{_temperature(gpu)}the GPU is throttled by heat to {share:.0%} of its clocks{fell}"
-    return _found(words, (*evidence, *falling))
+    words = f"{_at(gpu)}the GPU is throttled by heat to {share:.0%} of its clocks{fell}"
+    return _found(case, words, (*evidence, *falling))
 
 
 def _falling(case: Case, gpu: LoadedGpu) -> tuple[str, tuple[Evidence, ...]]:
@@ -123,14 +127,18 @@ def _falling(case: Case, gpu: LoadedGpu) -> tuple[str, tuple[Evidence, ...]]:
     return ", and the speed falls with them", (*seen, cite(case, "run.decode_decay"))
 
 
-def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
-    change = Knob.POWER.to(None, "more air, or a lower power limit that it can hold")
+def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+    change = Knob.POWER.to(None, _ON_A_MAC if system_of(case) == "macOS" else _ANYWHERE)
     return Found(because, evidence, Cure(), (Remedy(change, Cure()),))
 
 
 def _is_hot(case: Case, gpu: LoadedGpu) -> bool:
     names = set(ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case)))
     return bool(names & THERMAL) or ("hw_slowdown" in names and gpu.temperature_c.value_or(0) >= HOT_C)
+
+
+def _at(gpu: LoadedGpu) -> str:
+    return f"at {gpu.temperature_c.value:.0f} °C " if isinstance(gpu.temperature_c, Known) else ""
 
 
 def _temperature(gpu: LoadedGpu) -> str:

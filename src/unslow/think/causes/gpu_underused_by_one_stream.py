@@ -6,15 +6,17 @@ weights once, and each is nearly as fast as alone. With one slot, the others wai
 
 ## How to confirm
 The runtime has one slot (`--parallel 1`, `OLLAMA_NUM_PARALLEL=1`, `--max-num-seqs 1`) while requests wait for it, and
-all of them together get far fewer tokens than the GPU gives to several at once. A single user loses nothing: do not
-add slots for one.
+all of them together get far fewer tokens than the GPU gives to several at once.
 
 Guides say to raise the number of sequences where a GPU is not busy, but that helps only where several ask at once.
+
+## What it is not
+A single user, who loses nothing: do not add slots for one. Nor a GPU that is not busy while nobody waits.
 
 ## How to fix
 As many slots as there are people, with the context that each of them needs. llama.cpp: `-np 4 -kvu` (or drop `-np`:
 four slots that share one context); Ollama: `OLLAMA_NUM_PARALLEL=4`; LM Studio: `lms load MODEL --parallel 4`; vLLM:
-drop `--max-num-seqs 1`; or a runtime made for many (vLLM, SGLang).
+drop `--max-num-seqs 1`; Transformers: a batch of prompts; or a runtime made for many (vLLM, SGLang).
 
 ## Safety
 Answers do not change. Each slot needs its own part of the KV cache.
@@ -25,6 +27,9 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import WORTH_COMPARING, remarks_on
+from unslow.think.adapt.experiments import is_report
+from unslow.think.adapt.runtime_family import runs_ggml
+from unslow.think.adapt.vram import buffers_of, runtime_sees_gpu
 from unslow.think.bench.users_expected import expected_together
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
@@ -34,10 +39,8 @@ from unslow.think.predict import measured_rate
 from unslow.think.report import Evidence
 
 USUAL = 4
-SHOW = (
-    "while people wait, of llama.cpp with `--metrics`: `curl -s localhost:8080/metrics | grep -E "
-    "'requests_(processing|deferred)'`, of vLLM: `curl -s localhost:8000/metrics | grep num_requests_`"
-)
+"""People, where nobody counted them: the slots that llama.cpp has by itself."""
+SHOW = "while people wait: {queue}"
 
 
 _WHO_WAITS = ("run.traffic", "run.completions", "runtime.deferred_requests", "account.remarks")
@@ -56,7 +59,11 @@ def check(case: Case) -> Found | Absent:
         if not counts_waiting(case):
             ask_for(case, "runtime.deferred_requests", SHOW)
         return Absent("one request at a time, and nobody waits")
-    users = max(USUAL, round(_users(case)))
+    if runs_ggml(case) is not False and not runtime_sees_gpu(case) and not is_report(case):
+        ask_for(case, "machine.gpus", "{gpu_list}")  # one that answers from a CPU gains little by it
+    if case.runtime.gpu_layers.value_or(1) == 0 and not buffers_of(case, "model", on_gpu=True):
+        return Absent("no layer is on the GPU, which is another cause")
+    users = _users(case)
     gain, curve = _gain(case, users)
     if gain is not None and gain < WORTH_COMPARING:
         return Absent(f"{users} at once would get no more tokens together than one after the other")
@@ -82,11 +89,12 @@ def _waiting(case: Case) -> tuple[str, tuple[Evidence, ...]]:
     return (said[0].text, cite_remarks(case, said)) if said else ("", ())
 
 
-def _users(case: Case) -> float:
-    """How many want an answer at once."""
-    traffic = case.run.traffic
-    seen = traffic.value.waiting + traffic.value.running if isinstance(traffic, Known) else 0.0
-    return max(seen, case.runtime.deferred_requests.value_or(0) + 1)
+def _users(case: Case) -> int:
+    """How many want an answer at once: those who were seen; where somebody only tells of them, as many as usual."""
+    traffic, deferred = case.run.traffic, case.runtime.deferred_requests.value_or(0)
+    watched = traffic.value.waiting + traffic.value.running if isinstance(traffic, Known) else 0.0
+    seen = round(max(watched, deferred + 1 if deferred else 0))
+    return max(2, seen) if seen else USUAL
 
 
 def _gain(case: Case, users: int) -> tuple[float | None, str]:
@@ -112,5 +120,6 @@ CAUSE = Cause(
     check=check,
     explains=("queueing",),
     gpu_only=True,
+    on_gpu=True,
     ask=SHOW,
 )

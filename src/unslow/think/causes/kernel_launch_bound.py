@@ -10,8 +10,11 @@ models are bound by launches, large ones by their bytes.
 
 ## How to confirm
 Time per token is about kernels x launch and far above bytes / bandwidth; one core of the host is busy, the GPU's
-memory is not; four or eight requests at once take hardly longer for a token than one. Nothing is switched off (that is
-eager mode).
+memory is not; four or eight requests at once take hardly longer for a token than one.
+
+## What it is not
+A big model near its bandwidth, or a setting that switches graphs off (that is `eager_mode`). Tokens that take seconds
+are no launches either.
 
 ## How to fix
 Start fewer kernels, or make each worth its start:
@@ -30,14 +33,15 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.gpu_load import gpu_samples
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._against import lost_against
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.predict import measured_rate
 from unslow.think.report import Evidence
+from unslow.think.slowness import lost_against
 
 ONE_BY_ONE = ("transformers", "exllama", "text-generation-webui", "ctransformers", "autogptq", "autoawq")
 """Runtimes that start every operation from Python."""
@@ -45,8 +49,11 @@ KERNELS_PER_LAYER = 20
 SHORTEST_LAUNCH_S, LONGEST_LAUNCH_S = 3e-6, 1e-4
 """From a bare launch of CUDA to one through PyTorch's dispatcher with Python around it."""
 FAR_BELOW = 1.5
+"""Times slower than physics gives: predictions are off by less."""
 ONE_CORE = (0.6, 1.6)
+"""Cores: one thread starts the kernels, and something beside it answers."""
 BUSY = 0.85
+"""Of the time: a GPU that waits for each kernel has gaps."""
 GRAPHS = Cure(graphs=True)
 SAME_STEP = 1.4
 """Times as long with several requests at once: a step that is bound by launches hardly grows."""
@@ -108,11 +115,15 @@ def _by_requests(case: Case) -> Absent | tuple[Evidence, ...]:
 
 def _by_core(case: Case) -> Absent | tuple[Evidence, ...]:
     """One core that is busy all the time beside a GPU whose memory is not."""
-    own, loads = need(case, "run.own_cpus"), need(case, "run.gpus")
-    busy = max((g.memory_busy.value_or(g.busy.value_or(1.0)) for g in loads), default=1.0)
+    own, _ = need(case, "run.own_cpus"), need(case, "run.gpus")
+    loads = gpu_samples(case)
+    busy = max((g.memory_busy.value_or(g.busy.value_or(1.0)) for _, g in loads), default=1.0)
+    if busy > BUSY:  # short kernels in a row keep a GPU "busy" as well: only its memory tells
+        for place, _ in loads:
+            need(case, f"run.gpus.{place}.memory_busy")
     if not ONE_CORE[0] <= own <= ONE_CORE[1] or busy > BUSY:
         return Absent(f"the runtime uses {own:.1f} cores, and the GPU's memory is {busy:.0%} busy")
-    return cite(case, "run.own_cpus"), cite(case, "run.gpus.0.busy")
+    return cite(case, "run.own_cpus"), cite(case, f"run.gpus.{loads[0][0]}.busy")
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -133,5 +144,5 @@ CAUSE = Cause(
     check=check,
     explains=("cpu_round_trip_bound", "sampling_on_cpu"),
     gpu_only=True,
-    ask="while it generates: `nvidia-smi dmon -s u -c 5` and `top -H -b -n 1 | head -15`; the speed at batch 1 and 8",
+    ask="while it generates: {gpu_busy}, and {own_threads}; the speed of one request alone and of eight at once",
 )

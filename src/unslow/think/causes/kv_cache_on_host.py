@@ -6,10 +6,12 @@ or the CPU computes with them, layer by layer, there and back: the longer the ch
 
 ## How to confirm
 llama.cpp prints `CPU KV buffer size = ...` beside `CUDA0 model buffer size = ...`, and `graph splits` in the dozens.
-With layers on both sides the cache follows its layers: that is a spill, and no matter of the cache.
 
 Guides say that a cache which grows overflows the GPU's memory by itself, but it is allocated as a whole when the model
 is loaded: a setting puts it elsewhere.
+
+## What it is not
+Layers on both sides: the cache follows its layers, and what is there is a spill.
 
 ## How to fix
 Let the cache go to the GPU; where it does not fit, shorten the context or store it as q8_0:
@@ -17,6 +19,7 @@ Let the cache go to the GPU; where it does not fit, shorten the context or store
 - Ollama: take `LLAMA_ARG_KV_OFFLOAD` and `LLAMA_ARG_NO_KV_OFFLOAD` out of the environment of the service
 - LM Studio: "Offload KV Cache to GPU Memory" on
 - KoboldCpp: without `--lowvram`; Transformers: no `cache_implementation="offloaded"`
+- vLLM, SGLang: nothing to do; what they compute with lies on the GPU
 
 ## Safety
 Answers do not change. The GPU's memory must hold the cache of the whole configured context.
@@ -51,10 +54,15 @@ def check(case: Case) -> Found | Absent:
         return Absent(f"{1 - host / total:.0%} of the KV cache is on the GPU")
     if buffers_of(case, "model", on_gpu=False) and not buffers_of(case, "model", on_gpu=True):
         return Absent("the weights are on the CPU too")
-    if not buffers_of(case, "model", on_gpu=True):
-        need(case, "runtime.gpu_layers")
-    layers = max(1, runtime.layers.value_or(0))
-    on_cpu = 1 - min(1.0, runtime.gpu_layers.value_or(layers) / layers)
+    return _beside_its_layers(case, host, total)
+
+
+def _beside_its_layers(case: Case, host: float, total: float) -> Found | Absent:
+    """Whether more of the cache is on the host than its layers are; a setting that keeps it there needs no count."""
+    runtime = case.runtime
+    if runtime.kv_offload.value_or(default=True) is False:
+        return _by_setting(case)
+    on_cpu = 1 - min(1.0, need(case, "runtime.gpu_layers") / max(1, need(case, "runtime.layers")))
     if host / total < on_cpu + BESIDE_ITS_LAYERS:
         return Absent(f"{on_cpu:.0%} of the layers are on the CPU, and their cache is with them")
     evidence = Evidence(
@@ -86,5 +94,5 @@ CAUSE = Cause(
     on_gpu=True,
     explains=("kv_cache_outgrows_vram", "type_without_gpu_kernel", "cpu_round_trip_bound", "kernel_launch_bound"),
     gpu_only=True,
-    ask="the log lines `KV buffer size` and the command line (llama-server: start it with `-lv 4`)",
+    ask="the lines about the KV cache of {load_log}, and {command_line}",
 )

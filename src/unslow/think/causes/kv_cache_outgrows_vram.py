@@ -2,8 +2,8 @@
 
 ## Why it is slow
 Keys and values of every token so far are read again for each new one. On the GPU that costs little for thousands of
-tokens. A cache that the driver has moved out of the GPU's memory is read over PCIe, and speed falls off a cliff instead
-of down a gentle slope.
+tokens. A cache that the driver has moved out of the GPU's memory is read over PCIe, and speed falls off a cliff
+instead of down a gentle slope.
 
 Guides say that every message takes more GPU memory, but llama.cpp, Ollama and vLLM allocate the cache for the whole
 context when they load: what grows with a chat is what is read of it. Only Transformers and MLX allocate as they go.
@@ -11,6 +11,9 @@ context when they load: what grows with a chat is what is read of it. Only Trans
 ## How to confirm
 Speed at the start of a chat and deep in it differ by far more than the cache's bytes explain (`unslow diagnose` tries
 both; `llama-bench -m MODEL -d 0,16384` too), and the GPU's memory is full when it is slow.
+
+## What it is not
+The ordinary slope: a longer chat reads more keys and values for each token, and slows down as its bytes say.
 
 ## How to fix
 A cache of half the size, or a shorter one:
@@ -109,7 +112,7 @@ def _by_fall(case: Case) -> Found | Absent | Suspected | None:
 
 
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: float) -> Found:
-    smaller = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), None, "answers change slightly")
+    smaller = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), None, "answers change slightly")
     return Found(
         because=because,
         evidence=evidence,
@@ -137,5 +140,5 @@ CAUSE = Cause(
     on_gpu=True,
     explains=("driver_spills_to_shared_memory",),
     gpu_only=True,
-    ask="`nvidia-smi --query-gpu=memory.used,memory.free,utilization.gpu --format=csv -l 2` while the chat grows slow",
+    ask="at the start of a chat, and when it has grown slow: {gpu_memory}",
 )

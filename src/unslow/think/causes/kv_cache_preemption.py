@@ -7,13 +7,17 @@ just when many are served.
 
 ## How to confirm
 vLLM logs `GPU KV cache usage` near 100 % with requests waiting, and `vllm:num_preemptions_total` grows; SGLang counts
-`sglang:num_retracted_reqs`. A counter that grew weeks ago says nothing of now, nor does one long conversation in a
-cache of its own.
+`sglang:num_retracted_reqs`.
+
+## What it is not
+A counter that grew weeks ago, which says nothing of now; a full cache in which nobody waits; one long conversation in
+a cache of its own.
 
 ## How to fix
 More room: vLLM `--gpu-memory-utilization 0.95`, `--kv-cache-dtype fp8`, a smaller quant; SGLang
 `--mem-fraction-static`, `--kv-cache-dtype fp8_e5m2`. Fewer at once: `--max-num-seqs`, `--max-running-requests`. A
 shorter `--max-model-len`, or a second GPU. llama.cpp: a larger `-c` for its shared cache, or `-ctk q8_0 -ctv q8_0`.
+Ollama and LM Studio give each slot a cache of its own, and Transformers has no such queue.
 
 ## Safety
 An FP8 cache changes answers slightly. Fewer at once makes some wait at the door, which is quicker for all.
@@ -32,8 +36,9 @@ from unslow.think.causes._traffic import SOMEBODY, cite_traffic, waited
 from unslow.think.report import Evidence
 
 FULL = 0.9
+"""Of the cache: the next request no longer finds its blocks."""
 _KEEP = ("llama.cpp", "Ollama", "LM Studio", "KoboldCpp", "MLX-LM")
-SHOW = "under load: `curl -s localhost:8000/metrics | grep -E 'preemptions|kv_cache_usage|requests_(waiting|running)'`"
+SHOW = "under load: {preemptions}"
 
 
 def check(case: Case) -> Found | Absent | Suspected:

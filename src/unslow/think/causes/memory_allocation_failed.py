@@ -2,14 +2,19 @@
 
 ## Why it fails
 Weights, KV cache and compute buffer are allocated one after the other. The first that does not fit ends the load.
-Settings that switch the automatic fit off (`-ngl 99`, `--fit off`, a context set by hand) are the usual reason that
-it was tried at all.
+Settings that switch the automatic fit off (`-ngl 99`, `--fit off`, a context set by hand) are the usual reason that it
+was tried at all.
 
-Guides reckon with parameters x bits / 8 x 1.25, but a quant of "four bits" has 4.85, and the KV cache depends on the
-context, not on the weights: `unslow fit MODEL --context N` reckons to the byte.
+Guides reckon with parameters x bits / 8 x 1.25, but a quant of "four bits" has 4.85, the KV cache depends on the
+context, not on the weights, and one compute buffer serves all layers: `unslow fit MODEL --context N` reckons to the
+byte.
 
 ## How to confirm
 The log shows the allocation: `allocating N MiB on device 0: cudaMalloc failed: out of memory`, and what it was for.
+
+## What it is not
+A model that loads, however slowly. Nor a warning that is recovered from: llama.cpp tries again without pipeline
+parallelism, Ollama with a shorter context.
 
 ## How to fix
 Ask for fewer bytes, or leave the placement to the runtime; or free what other programs hold:
@@ -17,7 +22,7 @@ Ask for fewer bytes, or leave the placement to the runtime; or free what other p
 - Ollama: a smaller `num_ctx`, without `num_gpu`; LM Studio: fewer layers on the GPU, a shorter context
 - vLLM: its error names the longest `--max-model-len` that fits; `--gpu-memory-utilization` lower where others hold
   memory, higher where they do not
-- Transformers: `device_map="auto"`, a 4-bit `quantization_config`
+- Transformers: `device_map="auto"`, a 4-bit `quantization_config`; SGLang: a lower `--mem-fraction-static`
 
 ## Safety
 Answers do not change, but for a q8_0 cache, slightly.
@@ -40,6 +45,8 @@ _WHAT = {
     "unknown": "a buffer",
 }
 _STEP, _SHORT = 1024, 4096
+_SPARE = 0.25
+"""Of the margin that a fit leaves: a context that is set by hand needs some of it, for what the estimate lacks."""
 
 
 def check(case: Case) -> Found | Absent:
@@ -53,7 +60,7 @@ def check(case: Case) -> Found | Absent:
     free = _free(case) if failed_on_gpu(case) else case.machine.memory.available_bytes.value_or(None)
     room = f"; {free / GIB:.1f} GiB were free before the load" if free is not None else ""
     return Found(
-        because=f"{size}{_WHAT[failure.value.what]} could not be allocated on {failure.value.device}{room}",
+        because=f"{size}{_WHAT[failure.value.what]} could not be allocated{_on(failure.value.device)}{room}",
         evidence=(
             Evidence(
                 fact="runtime.allocation_failure", value=failure.value.message, origin=str(failure.origin),
@@ -64,6 +71,10 @@ def check(case: Case) -> Found | Absent:
         cure=Cure(vram_bytes=free, context=_SHORT) if free is not None and failed_on_gpu(case) else None,
         remedies=_remedies(case),
     )  # fmt: skip
+
+
+def _on(device: str) -> str:
+    return f" on {device}" if device else ""
 
 
 def _free(case: Case) -> float | None:
@@ -83,7 +94,7 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
     except MissingFactError:
         return (leave,)
     weights = shape.layers * shape.layer_bytes + shape.output_bytes
-    room = free - margin_bytes(case) / 4 - compute_bytes(case) - weights
+    room = free - margin_bytes(case) * _SPARE - compute_bytes(case) - weights
     if room <= 0 or not shape.kv_bytes_per_token:
         return (leave,)
     tokens = int(room / shape.kv_bytes_per_token) // _STEP * _STEP
@@ -98,5 +109,5 @@ CAUSE = Cause(
     needs=(("runtime.allocation_failure", "runtime.state"),),
     check=check,
     fails_load=True,
-    ask="the last fifty lines of the log of a load that fails",
+    ask="the last fifty lines, after a load that fails, of {load_log}",
 )

@@ -6,8 +6,12 @@ for good, though they would have had room.
 
 ## How to confirm
 Layers are on the CPU, nothing set their number, and once the model is loaded far more GPU memory is free than the
-margin and a layer take. It is not this where another program held that memory at the load and has gone since: load
-the model again. Old versions of Ollama print the estimate as `memory.required.full` against `memory.available`.
+margin and a layer take. Old versions of Ollama print the estimate as `memory.required.full` against
+`memory.available`.
+
+## What it is not
+Memory that another program held at the load and has given back since: load the model again. Nor a number of layers
+that somebody set.
 
 ## How to fix
 Set the number of layers yourself, or lower the margin; newer versions estimate better:
@@ -27,11 +31,12 @@ from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.hardware import vram_total_bytes
-from unslow.think.adapt.placement import seen_split, set_on_purpose
+from unslow.think.adapt.placement import layers_left_on_host, seen_split, set_on_purpose
 from unslow.think.adapt.shape import missing, read_shape
-from unslow.think.adapt.story import places_layers_itself
+from unslow.think.adapt.story import places_layers_itself, settings_unread
 from unslow.think.adapt.vram import available_vram_bytes, gpus_used, margin_bytes
 from unslow.think.adapt.work import EVERYTHING, Cure
+from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
@@ -48,13 +53,15 @@ BARELY = 1.25
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold what is free after the load against what a layer takes."""
-    refused = _by_own_sum(case)
+    refused = None if settings_unread(case) else _by_own_sum(case)
     if refused:
         return refused
     if seen_split(case) is None and _has_no_part_left_out(case) and not remarks_on(case, Topic.LAYERS_FIT_BY_HAND):
         return Absent("no layer was left out by an estimate")
     if set_on_purpose(case):
         return Absent("a setting decides on the number of layers")
+    if settings_unread(case):
+        ask_for(case, "runtime.command", "{command_line}")
     return first_to_decide(case, _by_reading, _by_plan, _by_hand, _by_words)
 
 
@@ -84,6 +91,8 @@ def _has_no_part_left_out(case: Case) -> bool:
 
 
 def _by_reading(case: Case) -> Found | Absent:
+    if seen_split(case) is None and not layers_left_on_host(case):
+        return Absent("no layer was left out by an estimate")
     free, layer, margin = _free_now(case), _layer_bytes(case), margin_bytes(case)
     if free > JUST_AS_FREE * available_vram_bytes(case):
         raise missing("how much GPU memory is free after the load", CAUSE.ask)  # this was read before it
@@ -165,7 +174,7 @@ def _held_by_others(case: Case) -> float:
     """What others held when it was loaded: they may only have made way since."""
     total = vram_total_bytes(case)
     if total is None:
-        raise missing("how much memory the GPU has", "`nvidia-smi`")
+        raise missing("how much memory the GPU has", "{gpu_memory}")
     return max(0.0, total - available_vram_bytes(case))
 
 
@@ -214,5 +223,5 @@ CAUSE = Cause(
     ggml_only=True,
     explains=("weights_spill_to_ram", "context_larger_than_needed"),
     gpu_only=True,
-    ask="`nvidia-smi --query-gpu=memory.total,memory.used,memory.free --format=csv` once the model is loaded",
+    ask="once the model is loaded: {gpu_memory}",
 )

@@ -11,6 +11,9 @@ four. Guides also put IQ3_XXS at "half the memory, hardly any loss": it is two t
 ## How to confirm
 Parameters x 3 bits + the KV cache is more than the GPUs have together: `unslow fit MODEL` shows it for each quant.
 
+## What it is not
+A model that fits after one change, such as a smaller quant or a shorter context: then that is what to do.
+
 ## How to fix
 The same for every runtime; say `unslow fit` and `unslow choose` what you need:
 - a smaller model: half of the parameters, twice the speed, and more than that once all of it is on the GPU
@@ -35,7 +38,12 @@ from unslow.think.report import Evidence
 
 FEWEST_BITS = 3.06
 """IQ3_XXS: the smallest quant of llama.cpp that is commonly recommended."""
+USUAL_BITS = 4.85
+"""Q4_K_M: what most people download."""
+FOR_WEIGHTS = 0.8
+"""Of the GPU's memory: the rest holds a cache, the margin of the runtime and what a screen takes."""
 SHORT_CONTEXT = 4096
+"""Tokens: what does not fit with so few fits with no useful number."""
 
 
 def check(case: Case) -> Found | Absent:
@@ -62,8 +70,15 @@ def check(case: Case) -> Found | Absent:
         because=f"the model is too large for the GPU in any useful quant: {sizes}",
         evidence=(cite(case, "model.parameters", sizes), *_where(case)),
         cure=EVERYTHING,
-        remedies=(Remedy(Knob.QUANT.to(None, "a smaller model, or a mixture of experts"), None, "another model"),),
+        remedies=(Remedy(Knob.QUANT.to(None, _smaller(vram)), None, "another model"),),
     )
+
+
+def _smaller(vram: float) -> str:
+    """What to look for instead: how large a model fits as a whole in the quant that most people take."""
+    billions = (vram * FOR_WEIGHTS - COMPUTE_BUFFER_BYTES) / (USUAL_BITS / 8) / 1e9
+    size = f" of at most about {billions:.0f} billion parameters" if billions >= 1 else ""
+    return f"a smaller model{size}, or a mixture of experts with a small active part"
 
 
 def _where(case: Case) -> tuple[Evidence, ...]:
@@ -78,5 +93,5 @@ CAUSE = Cause(
     fails_load=True,
     explains=("weights_spill_to_ram", "context_larger_than_needed", "other_process_holds_vram"),
     gpu_only=True,
-    ask="`nvidia-smi`, and the name of the model file",
+    ask="{gpu_memory}, and {model_size}",
 )

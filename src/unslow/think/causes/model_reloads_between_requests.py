@@ -8,15 +8,20 @@ where more models take turns than fit at once, or where a setting differs from r
 ## How to confirm
 `load_duration` is long on every request, not only on the first; Ollama's log shows `starting runner` or `starting
 llama-server` again and again, with another `--ctx-size` or `-c` each time; a router (llama-swap, llama-server without
-`-m`) starts one server after the other. The first request always loads.
+`-m`) starts one server after the other.
 
 Guides say that a load of more than 30 s shows that the model spilled, but it shows only how fast its disk is.
+
+## What it is not
+The first request, which always loads; nor the first one after a pause that was longer than `keep_alive`, if that is
+what you want.
 
 ## How to fix
 Ollama: one context for all clients (`OLLAMA_CONTEXT_LENGTH`, and no `num_ctx` in requests), `OLLAMA_KEEP_ALIVE=-1`,
 `OLLAMA_MAX_LOADED_MODELS` with models that fit together. llama.cpp: `--sleep-idle-seconds -1`, a router with
-`--models-max` as large as the models that take turns. LM Studio: a longer `--ttl`, no "auto-evict". Anywhere: a
-separate small model for background tasks.
+`--models-max` as large as the models that take turns. LM Studio: a longer `--ttl`, no "auto-evict". vLLM serves one
+model for as long as it runs; Transformers: keep the model object. Anywhere: a separate small model for background
+tasks.
 
 ## Safety
 Answers do not change. A model that stays loaded keeps its memory.
@@ -43,7 +48,9 @@ from unslow.think.report import Cost, Evidence
 MANY = 3
 """Loads: two are a start and a change of mind."""
 SEVERAL = 2
+"""Loads: the first is everybody's."""
 NOTICED_S = 1.0
+"""A load that takes less is hardly noticed."""
 LONG_S = 5.0
 """Seconds of `load duration`: a model that is loaded takes a fraction of one."""
 _AGAIN = re.compile(
@@ -53,10 +60,9 @@ _LOADS = re.compile(
     r"load|evict|restart|eject|swapp|switch|alternat|keep_?alive|num_ctx|start(?:ing|ed)", re.IGNORECASE
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
-SHOW = (
-    "Ollama: `journalctl -u ollama --since '1 hour ago' | grep -E 'starting (runner|llama)|ctx-size|load_duration'`; "
-    "llama.cpp or a router before it: `grep -c 'loading model' LOG`"
-)
+SHOW = "{loads}"
+_KEPT = Remedy(Knob.KEEP_ALIVE.to(-1, "keep the model loaded"), None, "its memory stays taken")
+_SHARED = Remedy(Knob.CONTEXT_LENGTH.to(None, "one context for every client, set on the server"))
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -80,7 +86,7 @@ def _by_traffic(case: Case) -> Found | Suspected | None:
     words = f"{_times(loads)} in {traffic.value.seconds:.0f} s a model was loaded"
     if loads < SEVERAL and not _is_unkept(case):
         return Suspected(words, "whether it happens with every request", SHOW)
-    return _priced(case, _found(words, (cite_traffic(traffic, words),)))
+    return _priced(case, _found(words, (cite_traffic(traffic, words),), _KEPT if _is_unkept(case) else None))
 
 
 def _times(count: int) -> str:
@@ -116,7 +122,8 @@ def _by_loads(case: Case) -> Found | Absent | Suspected | None:
         sizes = " and ".join(f"{c}" for c in sorted({p.context_length.value_or(0) for p in loads.value} - {0})[:3])
         return _priced(case, _found(f"{words}, because requests ask for contexts of {sizes} tokens in turn", evidence))
     if models >= MANY - 1:
-        return _priced(case, _found(f"{words}: more models take turns than stay loaded", evidence))
+        because = f"{words}: more models take turns than stay loaded"
+        return _priced(case, _found(because, evidence, _room_for(loads.value)))
     return Suspected(words, "why it was unloaded in between", SHOW)
 
 
@@ -151,7 +158,7 @@ def _by_setting(case: Case) -> Found | None:
     if not _is_unkept(case) or not (timed or names_phase(case, "load", "first_token", "total")):
         return None
     words = "keep_alive is 0, so the model is unloaded after every request"
-    return _priced(case, _found(words, (cite(case, "runtime.keep_alive_s"),)))
+    return _priced(case, _found(words, (cite(case, "runtime.keep_alive_s"),), _KEPT))
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -165,15 +172,15 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return _found(f"the model is loaded again and again: {again[0].text}", cite_remarks(case, again))
 
 
-def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
-    return Found(
-        because=because,
-        evidence=evidence,
-        remedies=(
-            Remedy(Knob.CONTEXT_LENGTH.to(None, "one context for every client, set on the server")),
-            Remedy(Knob.KEEP_ALIVE.to(-1, "keep the model loaded"), None, "its memory stays taken"),
-        ),
-    )
+def _room_for(loads: list[PastLoad]) -> Remedy:
+    """All models that take turns, loaded at once."""
+    models = {load.model.value for load in loads if isinstance(load.model, Known)}
+    change = Knob.LOADED_MODELS.to(len(models), f"room for all {len(models)} models at once, or one model for all")
+    return Remedy(change, None, "memory for each of them")
+
+
+def _found(because: str, evidence: tuple[Evidence, ...], first: Remedy | None = None) -> Found:
+    return Found(because, evidence, remedies=tuple(dict.fromkeys((first or _SHARED, _KEPT))))
 
 
 CAUSE = Cause(

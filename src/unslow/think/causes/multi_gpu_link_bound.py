@@ -2,16 +2,19 @@
 
 ## Why it is slow
 Split by tensors or rows, every GPU computes a part of each layer, and all exchange their parts twice a layer: over
-NVLink in microseconds, over PCIe in tens of them, a hundred times for each token, and megabytes for each prompt.
-Split by layers, the GPUs take turns: that adds memory and never speed for one stream, and links between them stay
-idle. Which is better depends on the links, and a changed default shows as a slow-down after an update.
+NVLink in microseconds, over PCIe in tens of them, a hundred times for each token, and megabytes for each prompt. Split
+by layers, the GPUs take turns: that adds memory and never speed for one stream, and links between them stay idle.
+Which is better depends on the links, and a changed default shows as a slow-down after an update.
 
 Guides say that two GPUs of llama.cpp are nearly twice as fast, but by default it splits by layers, which adds memory
 and no speed for one user.
 
 ## How to confirm
 Compare them: `llama-bench -m MODEL -sm layer,row`, `--tensor-parallel-size 1` against 2. `nvidia-smi topo -m` shows
-the links, `nvidia-smi nvlink -gt d` what moves over them. Split by layers, the link is not what is slow.
+the links, `nvidia-smi nvlink -gt d` what moves over them.
+
+## What it is not
+A split by layers: it adds memory and never speed for one stream, and its link is not what is slow.
 
 ## How to fix
 The split that is faster here: by layers over PCIe, by tensors over NVLink; or fewer GPUs where the model fits:
@@ -19,6 +22,7 @@ The split that is faster here: by layers over PCIe, by tensors over NVLink; or f
 - Ollama: no `OLLAMA_SCHED_SPREAD`; it then uses one GPU where the model fits
 - vLLM: `--pipeline-parallel-size 2` instead of `--tensor-parallel-size 2`, or one GPU
 - SGLang: a smaller `--tp-size`; LM Studio: "favor main GPU" instead of "evenly"
+- Transformers: `device_map="cuda:0"` where it fits; `tp_plan="auto"` only over fast links
 
 ## Safety
 Answers do not change beyond rounding. By layers each GPU needs room for its own part of the KV cache.
@@ -34,35 +38,63 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, ratio, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
+from unslow.think.adapt.sides import counts_of, labels, set_elsewhere, slow_side_has
 from unslow.think.adapt.vram import gpus_of
-from unslow.think.adapt.who_computes import cpu_computes, gpus_computing
+from unslow.think.adapt.who_computes import gpus_computing
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
+from unslow.think.causes._routes import cite_comparison, first_to_decide
 from unslow.think.report import Evidence
 from unslow.think.slowness import shortfall
 
-SHOW = "`nvidia-smi topo -m`, and `llama-bench -m MODEL -sm layer,row` (vLLM: both `--tensor-parallel-size`)"
+SHOW = "{gpu_links}, and {try_split}"
+_MODES = re.compile(r"\b(?:row|tensor|graph)\b")
 _SPLITS = re.compile(r"\b(row|layer|tensor|none)s?\b\W{1,3}\d")
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a trial, for a default that changed, for a split over slow links, and for what somebody saw."""
-    return first_to_decide(case, _by_trial, _by_change, _by_words, _by_split)
+    return first_to_decide(case, _by_trial, _by_change, _by_split, _by_words)
 
 
-def _by_trial(case: Case) -> Found | Absent | None:
+def _by_trial(case: Case) -> Found | Absent | Suspected | None:
     topics = (Topic.TENSOR_PARALLEL, Topic.SPLIT_MODE)
     tried = experiment_on(case, *topics, Topic.GPU_COUNT, Topic.LINK) or _across_versions(case)
     if tried is None or not set(tried.differs) & set(topics):
-        return None
+        return _by_fewer(case)
     if not is_clear(tried):
         return Absent("both ways of splitting are equally fast")
+    if Topic.GPU_COUNT in tried.differs and slow_side_has(tried, Topic.GPU_COUNT) is False:
+        return Absent("on several GPUs it is faster than on one")
+    slow_with = slow_side_has(tried, *topics, Topic.GPU_COUNT)
+    mode = set_elsewhere(case.runtime.split_mode, tried)
+    if mode and mode in labels(tried)[1] and mode not in labels(tried)[0]:
+        return Absent(f"the faster split, {mode}, is the one in use")
+    if slow_with is None:
+        return Suspected(tried.text, "which of the two speeds is that of which split", SHOW)
     what = "tensor parallelism" if Topic.TENSOR_PARALLEL in tried.differs else "this split"
     words = f"without {what} it is {times_as_fast(tried)}: the GPUs wait for each other"
-    found = _found(words, (cite_comparison(case, tried),), None, gain_of(tried))
+    if not slow_with:
+        words = f"with every layer split it is {times_as_fast(tried)}: split by layers, the GPUs take turns"
+    found = _found(words, (cite_comparison(case, tried),), None if slow_with else _mode(tried), gain_of(tried))
     return found._replace(explains=("runtime_version_regressed",)) if Topic.VERSION in tried.differs else found
+
+
+def _by_fewer(case: Case) -> Found | None:
+    """Fewer GPUs that were faster, where neither trial was on one alone."""
+    tried = experiment_on(case, Topic.GPU_COUNT)
+    slow, fast = counts_of(tried, Topic.GPU_COUNT) if tried else (0, 0)
+    if tried is None or not is_clear(tried) or not 1 < fast < slow:
+        return None
+    words = f"on {fast} GPUs instead of {slow} it is {times_as_fast(tried)}: they wait for each other"
+    return _found(words, (cite_comparison(case, tried),), None, gain_of(tried))
+
+
+def _mode(tried: Comparison) -> str:
+    """The split that the fast side names, else the one that engines recommend."""
+    named = _MODES.search(labels(tried)[1])
+    return named[0] if named else "tensor"
 
 
 def _across_versions(case: Case) -> Comparison | None:
@@ -91,7 +123,7 @@ def _changed_split(case: Case) -> VersionChange | None:
 
 
 def _by_split(case: Case) -> Found | Absent | Suspected:
-    ask_for(case, "machine.gpus", "`nvidia-smi -L`")
+    ask_for(case, "machine.gpus", "{gpu_list}")
     if len(gpus_of(case)) < 2 or gpus_computing(case) == 1:  # noqa: PLR2004 (several)
         return Absent("one GPU computes")
     split = splits_tensors(case)
@@ -112,12 +144,9 @@ def _by_split(case: Case) -> Found | Absent | Suspected:
     return _found(words, (cite(case, path, "no NVLink"),), "layer", None)
 
 
-def _by_words(case: Case) -> Found | Suspected | None:
+def _by_words(case: Case) -> Suspected | None:
     """Several GPUs that are no faster than one, or that take turns, as somebody sees it."""
-    turns = remarks_on(case, Topic.GPUS_TAKE_TURNS)
-    if turns and len(gpus_of(case)) > 1 and not cpu_computes(case):
-        return _found(f"the GPUs take turns: {turns[0].text}", cite_remarks(case, turns[:1]), "tensor", None)
-    said = remarks_on(case, Topic.SPLIT_MODE, Topic.TENSOR_PARALLEL)
+    said = remarks_on(case, Topic.GPUS_TAKE_TURNS, Topic.SPLIT_MODE, Topic.TENSOR_PARALLEL)
     return Suspected(said[0].text, "the speed of another split", SHOW) if said else None
 
 

@@ -6,15 +6,17 @@ that was cached while one node read it lies on that node, and all other cores wa
 memory channels are idle.
 
 ## How to confirm
-`numastat -p PID` shows the weights on one node; `numactl --hardware` shows one node full and another free. With one
-node, or with all layers on the GPU, it is not this.
+`numastat -p PID` shows the weights on one node; `numactl --hardware` shows one node full and another free.
+
+## What it is not
+A machine with one node, pages that are spread over all of them, or all layers on the GPU.
 
 ## How to fix
 Spread the pages over the nodes, or keep a model that fits on one node there, threads and all:
-- llama.cpp: `--numa distribute`, or `numactl --interleave=all llama-server --numa numactl ...`; on one node
-  `numactl -N 0 -m 0`. Drop the page cache first (`echo 3 | sudo tee /proc/sys/vm/drop_caches`), for pages stay put
+- llama.cpp: `--numa distribute`, or `numactl --interleave=all llama-server --numa numactl ...`; on one node `numactl
+  -N 0 -m 0`. Drop the page cache first (`echo 3 | sudo tee /proc/sys/vm/drop_caches`), for pages stay put
 - Ollama: start its service under `numactl --interleave=all`; it has no setting of its own any more
-- vLLM on CPUs: `VLLM_CPU_OMP_THREADS_BIND=auto`; Transformers: start Python under `numactl`
+- vLLM on CPUs: `VLLM_CPU_OMP_THREADS_BIND=auto`; Transformers, LM Studio: start them under `numactl`
 
 ## Safety
 Answers do not change. Dropping the page cache makes the next load slow.
@@ -36,6 +38,7 @@ from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly
 
 EVEN = 1.5
+"""Times its fair share: pages that are spread differ by less from node to node."""
 MOSTLY = 0.75
 """Of its memory on one node: then the channels of the others have next to nothing to give."""
 FAR = 0.25
@@ -130,5 +133,6 @@ CAUSE = Cause(
     needs=(("machine.memory.numa_nodes", "account.remarks", "account.comparisons"),),
     check=check,
     explains=("threads_too_few", "cpu_contended"),
-    ask="`numactl --hardware; numastat -p $(pgrep -of 'llama|ollama')`",
+    not_on=("macOS",),
+    ask="while it generates: {numa}",
 )

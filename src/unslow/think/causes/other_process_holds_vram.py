@@ -11,13 +11,18 @@ no room.
 ## How to confirm
 `nvidia-smi` lists the processes with their memory (AMD: `rocm-smi --showpids`). Together the strangers hold at least
 what the model lacks. Two loads of the same model in one log, with gigabytes less free before the slow one, show the
-same. The runtime's own children are no strangers.
+same.
+
+## What it is not
+The runtime's own children (Ollama's llama-server, vLLM's workers), which are no strangers; nor strangers that hold
+less than the model lacks.
 
 ## How to fix
 Close them, or start them after the model, then load the model again:
 - llama.cpp: restart llama-server; Ollama: `ollama stop MODEL`; LM Studio: `lms unload --all`, then load
 - a second model in the same Ollama: `OLLAMA_MAX_LOADED_MODELS=1`
 - vLLM: it refuses to start where less is free than `--gpu-memory-utilization` asks for; lower it to plan with the rest
+- Transformers: end the other program, then start yours again; a notebook that was left open holds its model
 - the display: on another GPU or the processor's own; a browser: hardware acceleration off
 
 ## Safety
@@ -26,16 +31,20 @@ Ending a program loses its unsaved work. This tool names it and never ends it.
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.runtime import PastLoad, SeenDevice
+from unslow.facts.machine import GpuProcess
+from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.account import amount_bytes, remarks_on
-from unslow.think.adapt.demand import read_demand
+from unslow.think.adapt.demand import must_have_room, read_demand
 from unslow.think.adapt.hardware import is_much_faster, vram_total_bytes
+from unslow.think.adapt.past_loads import LEAST_SHARE, free_of, layers_of, robbed_load
 from unslow.think.adapt.placement import layers_left_on_host, seen_split
-from unslow.think.adapt.vram import failed_on_gpu, gpus_held, gpus_of, own_is_known, seen_gpus, strangers
+from unslow.think.adapt.strangers import driver_lends, held_by_strangers, tells_its_memory
+from unslow.think.adapt.vram import failed_on_gpu, gpu_places, gpus_held, gpus_of, gpus_used, seen_gpus, strangers
 from unslow.think.adapt.work import Cure
+from unslow.think.causes._asking import must_tell_own
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
@@ -44,10 +53,9 @@ LEAST_UNACCOUNTED = 2 * GIB
 """The driver and a desktop take less."""
 FILLED = 0.5
 """Of a GPU's memory: with so much of it taken, a model that fills a card has no room there."""
-LEAST_SHARE = 0.1
 MOST_OF_A_DESKTOP = 0.25
-"""A display and a driver take less of a GPU's memory than this share."""
-"""Of what was free: less comes and goes with any desktop."""
+"""Of a GPU's memory: a display and a driver take less."""
+_FIND_IT = (Remedy(Knob.OTHER_PROCESS.to(None, "find it ({gpu_users}), and close it"), None, "unsaved work"),)
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -59,32 +67,32 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 def _by_list(case: Case) -> Found | Absent:
     failed = case.runtime.allocation_failure.value_or(None) is not None
-    if not failed and not layers_left_on_host(case) and not _driver_lends(case):
+    if not failed and not layers_left_on_host(case) and not driver_lends(case):
+        _must_have_room(case)
         return Absent("the whole model is on the GPU")
     if failed and not failed_on_gpu(case):
         return Absent("it was memory of the host that could not be allocated")
-    others = [p for p in strangers(case) if p.vram_bytes.value_or(0)]
-    held = sum(p.vram_bytes.value_or(0) for p in others)
+    others = [p for p in strangers(case) if p.vram_bytes.value_or(1)]
+    held = held_by_strangers(case, others, CAUSE.ask)
     demand, total = read_demand(case), vram_total_bytes(case)
     # memory that may move is counted with the host's: then what the GPU itself has is what strangers leave of it
-    left = min(demand.available, total - held) if total and _driver_lends(case) else demand.available
+    left = min(demand.available, total - held) if total and driver_lends(case) else demand.available
     lacking = demand.asked + demand.margin - left
     if lacking <= 0:
+        _must_list_processes(case) if driver_lends(case) else must_have_room(case)
         return Absent("nothing is lacking on the GPU")
-    need(case, "machine.gpus.0.processes")
-    if not own_is_known(case):
-        need(case, "runtime.pid")
+    _must_list_processes(case)
+    must_tell_own(case, CAUSE.ask)
     if held < lacking:
         return Absent(f"others hold {held / GIB:.1f} GiB, {lacking / GIB:.1f} GiB are lacking")
-    names = ", ".join(
-        f"{p.name.value_or('unnamed')} (pid {p.pid}, {p.vram_bytes.need() / GIB:.1f} GiB)" for p in others[:3]
-    )
+    names = ", ".join(f"{p.name.value_or('unnamed')} (pid {p.pid}{_size(p)})" for p in others[:3])
     available = max(0.0, left)
     return Found(
         because=f"{names} hold{'s' if len(others) == 1 else ''} {held / GIB:.1f} GiB of GPU memory; the model lacks "
         f"{lacking / GIB:.1f} GiB",
         evidence=(
-            *(_evidence(p.pid, p.vram_bytes, f"{lacking / GIB:.1f} GiB lacking") for p in others[:3]),
+            *(_evidence(p.pid, p.vram_bytes, f"{lacking / GIB:.1f} GiB lacking") for p in others[:3] if _size(p)),
+            *_used_evidence(case, others, lacking),
             *free_before_load(case),
         ),
         cure=None if failed else Cure(vram_bytes=available + held),
@@ -98,41 +106,71 @@ def _by_list(case: Case) -> Found | Absent:
     )
 
 
-def _driver_lends(case: Case) -> bool:
-    """Whether what counts as on the GPU may lie in system memory: it may move, or Windows lent gigabytes."""
-    lent = any(gpu.shared_used_bytes.value_or(0) >= GIB for gpu in gpus_of(case))
-    return lent or "GGML_CUDA_ENABLE_UNIFIED_MEMORY" in case.runtime.environment.value_or({})
+def _must_list_processes(case: Case) -> None:
+    for place in _places_used(case) or [0]:
+        need(case, f"machine.gpus.{place}.processes")
+
+
+def _must_have_room(case: Case) -> None:
+    """A model that counts as on a GPU where strangers leave it no room: a driver lends, if the settings let it."""
+    total, held = vram_total_bytes(case), sum(p.vram_bytes.value_or(0) for p in strangers(case))
+    try:
+        asked = read_demand(case).asked
+    except MissingFactError:
+        asked = case.model.weights_bytes.value_or(0)
+    if total and held and asked > total - held:
+        need(case, "runtime.environment")
+
+
+def _size(process: GpuProcess) -> str:
+    held = process.vram_bytes
+    return f", {held.value / GIB:.1f} GiB" if isinstance(held, Known) else ""
+
+
+def _used_evidence(case: Case, others: list[GpuProcess], lacking: float) -> tuple[Evidence, ...]:
+    """What is in use on the runtime's GPUs, where the driver tells no sizes of processes."""
+    if all(_size(p) for p in others):
+        return ()
+    reference = f"{lacking / GIB:.1f} GiB lacking"
+    return tuple(cite(case, f"machine.gpus.{place}.vram_used_bytes", reference) for place in _places_used(case))
+
+
+def _places_used(case: Case) -> list[int]:
+    return [place for place, gpu in gpu_places(case) if gpu in gpus_used(case)]
 
 
 def _by_loads(case: Case) -> Found | None:
     """Two loads of one model, and far less free before the one that kept fewer layers on the GPU."""
-    loads = case.runtime.loads.value_or([])
-    pairs = [(poor, rich) for poor in loads for rich in loads if _was_robbed(poor, rich)]
-    if not pairs:
+    robbed = robbed_load(case)
+    if robbed is None:
         return None
-    poor, rich = max(pairs, key=lambda pair: _free(pair[1]) - _free(pair[0]))
-    gone = _free(rich) - _free(poor)
+    poor, rich, cure = robbed.poor, robbed.rich, Cure(vram_bytes=free_of(robbed.rich))
     return Found(
-        because=f"of two loads of the model one found {_free(rich) / GIB:.1f} GiB free and put {_layers(rich)} on the "
-        f"GPU, the other {_free(poor) / GIB:.1f} GiB and {_layers(poor)}: something else held {gone / GIB:.1f} GiB",
-        evidence=tuple(_load_evidence(load) for load in (poor, rich)),
-        cure=Cure(vram_bytes=_free(rich)),
-        remedies=(
-            Remedy(
-                Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi` while it is slow, and close it"),
-                Cure(vram_bytes=_free(rich)),
-            ),
-        ),
+        because=f"of two loads of the model one found {free_of(rich) / GIB:.1f} GiB free and put {layers_of(rich)} on "
+        f"the GPU, the other {free_of(poor) / GIB:.1f} GiB and {layers_of(poor)}: something else held "
+        f"{robbed.gone / GIB:.1f} GiB",
+        evidence=tuple(_load_evidence(load) for load in robbed),
+        cure=cure,
+        remedies=(Remedy(Knob.OTHER_PROCESS.to(None, "find it while it is slow ({gpu_users}), and close it"), cure),),
     )
+
+
+def _load_evidence(load: PastLoad) -> Evidence:
+    return Evidence(
+        fact="runtime.loads", value=f"{load.at} {free_of(load) / GIB:.1f} GiB free, {layers_of(load)}".strip(),
+        reference=None, origin="reported", source=load.source,
+    )  # fmt: skip
 
 
 def _by_two_readings(case: Case) -> Found | None:
     """More was free when the runtime started than when it loaded, and what went is what the model lacked."""
-    runtime = case.runtime
+    available, wanted = case.runtime.available_bytes, case.runtime.asked_bytes
+    if not isinstance(available, Known) or not isinstance(wanted, Known):
+        return None
     started = float(sum(d.free_bytes.value_or(0) for d in seen_gpus(case)))
-    loaded, asked = float(runtime.available_bytes.value_or(0)), float(runtime.asked_bytes.value_or(0))
+    loaded, asked = float(available.value), float(wanted.value)
     gone = started - loaded
-    if not loaded < asked <= started or gone < max(GIB, LEAST_SHARE * started):
+    if not loaded < asked <= started or gone < max(GIB, LEAST_SHARE * started) or not _lacked_room(case):
         return None
     return Found(
         because=f"{started / GIB:.1f} GiB of GPU memory were free when the runtime started and {loaded / GIB:.1f} GiB "
@@ -141,10 +179,14 @@ def _by_two_readings(case: Case) -> Found | None:
             cite(case, "runtime.available_bytes", f"{started / GIB:.1f} GiB at the start"),
             *free_before_load(case),
         ),
-        remedies=(
-            Remedy(Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi`, and close it"), None, "unsaved work"),
-        ),
+        remedies=_FIND_IT,
     )
+
+
+def _lacked_room(case: Case) -> bool:
+    """Whether the load failed or left something on the host: memory that went and was not missed is no cause."""
+    failed = case.runtime.allocation_failure.value_or(None) is not None
+    return failed or seen_split(case) is not None or layers_left_on_host(case) > 0
 
 
 def _by_better_gpu(case: Case) -> Found | None:
@@ -165,32 +207,6 @@ def _by_better_gpu(case: Case) -> Found | None:
     return None
 
 
-def _was_robbed(poor: PastLoad, rich: PastLoad) -> bool:
-    fewer = poor.gpu_layers.value_or(0) < rich.gpu_layers.value_or(0)
-    gone = _free(rich) - _free(poor)
-    return _same_settings(poor, rich) and fewer and _free(poor) > 0 and gone >= max(GIB, LEAST_SHARE * _free(rich))
-
-
-def _same_settings(one: PastLoad, other: PastLoad) -> bool:
-    model, context = one.model.value_or(""), one.context_length.value_or(0)
-    return model == other.model.value_or("") and context == other.context_length.value_or(0)
-
-
-def _free(load: PastLoad) -> float:
-    return float(load.free_bytes.value_or(0))
-
-
-def _layers(load: PastLoad) -> str:
-    return f"{load.gpu_layers.value_or(0)} of {load.layers.value_or('its')} layers"
-
-
-def _load_evidence(load: PastLoad) -> Evidence:
-    return Evidence(
-        fact="runtime.loads", value=f"{load.at} {_free(load) / GIB:.1f} GiB free, {_layers(load)}".strip(),
-        reference=None, origin="reported", source=load.source,
-    )  # fmt: skip
-
-
 def _by_account(case: Case) -> Found | None:
     """By the runtime's own account at its end: memory in use that is not its own, beside layers that lacked room."""
     split, devices = seen_split(case), case.runtime.devices.value_or([])
@@ -201,9 +217,7 @@ def _by_account(case: Case) -> Found | None:
     return Found(
         because=f"{split.words}, and {held / GIB:.1f} GiB of the GPU's memory were not the runtime's own",
         evidence=(cite(case, f"runtime.devices.{index}.unaccounted_bytes"), cite(case, split.fact)),
-        remedies=(
-            Remedy(Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi`, and close it"), None, "unsaved work"),
-        ),
+        remedies=_FIND_IT,
     )
 
 
@@ -211,7 +225,9 @@ def _by_share(case: Case) -> Found | None:
     """A large part of the memory was gone before the runtime loaded anything, and the model then lacked room."""
     split = seen_split(case)
     devices = case.runtime.devices.value_or([])
-    gone = {n: d.total_bytes.value_or(0) - d.free_bytes.value_or(0) for n, d in enumerate(devices) if _is_counted(d)}
+    gone = {
+        n: d.total_bytes.value_or(0) - d.free_bytes.value_or(0) for n, d in enumerate(devices) if tells_its_memory(d)
+    }
     index = max(gone, key=lambda n: gone[n], default=None)
     if not split or index is None:
         return None
@@ -225,17 +241,8 @@ def _by_share(case: Case) -> Found | None:
             cite(case, f"runtime.devices.{index}.free_bytes", f"of {total / GIB:.1f} GiB"),
             cite(case, split.fact),
         ),
-        remedies=(
-            Remedy(Knob.OTHER_PROCESS.to(None, "find it with `nvidia-smi`, and close it"), None, "unsaved work"),
-        ),
+        remedies=_FIND_IT,
     )
-
-
-def _is_counted(device: SeenDevice) -> bool:
-    """Whether the runtime says both how much memory the GPU has and how much of it is free."""
-    known = isinstance(device.total_bytes, Known) and isinstance(device.free_bytes, Known)
-    is_cpu = "cpu" in (device.library, device.name.lower())
-    return known and not is_cpu and not device.integrated.value_or(default=False)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -285,5 +292,5 @@ CAUSE = Cause(
         "memory_estimate_too_careful",
         "driver_spills_to_shared_memory",
     ),
-    ask="`nvidia-smi --query-compute-apps=pid,name,used_memory --format=csv` (or all of `nvidia-smi`) while it is slow",
+    ask="while it is slow: {gpu_holders}",
 )

@@ -12,6 +12,10 @@ and the same line means one repeating layer.
 
 Guides count the layers of a model without it (32 of an 8B model), but `-ngl` and the log count it as one more (33).
 
+## What it is not
+One repeating layer short of all: newer builds place the output layer first, so there `offloaded 32/33` leaves out one
+layer like any other.
+
 ## How to fix
 - llama.cpp: take `output` out of `-ot` (`--override-tensor`); old builds: one more layer (`-ngl 33`, or 99)
 - Ollama: `num_gpu` one higher, and no `LLAMA_ARG_OVERRIDE_TENSOR` in the environment of the service
@@ -23,17 +27,16 @@ Room for it comes from a shorter context, if need be.
 Answers do not change beyond rounding.
 """
 
-import re
-
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
+from unslow.think.adapt.overrides import overrides_of, sent_away
 from unslow.think.adapt.versions import build_number
+from unslow.think.adapt.vram import buffers_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
 from unslow.think.report import Evidence
 
-_OVERRIDE = re.compile(r"\boutput[^=,]*=\s*CPU", re.IGNORECASE)
 ON_GPU = Cure(output_on_gpu=True)
 OUTPUT_LAST_UNTIL = 5000
 """Builds of llama.cpp below this number (March 2025) certainly placed the output layer last."""
@@ -41,21 +44,27 @@ OUTPUT_LAST_UNTIL = 5000
 
 def check(case: Case) -> Found | Absent:
     """See on which side the output layer is: said, set, or counted by an old build."""
-    runtime = case.runtime
-    overrides = [o for o in runtime.tensor_overrides.value_or([]) if _OVERRIDE.search(o)]
-    if overrides:
-        if runtime.gpu_layers.value_or(1) == 0:
-            return Absent("no layer is on the GPU")
-        removed = Knob.EXPERTS_ON_CPU.to(None, "take the output out of the override")
-        because = f"{overrides[0]} keeps the output layer on the CPU"
-        return Found(because, (cite(case, "runtime.tensor_overrides"),), ON_GPU, (Remedy(removed, ON_GPU),))
-    if isinstance(runtime.output_on_gpu, Known):
+    if sent_away(case).output:
+        return _by_override(case)
+    if isinstance(case.runtime.output_on_gpu, Known):
         return _by_log(case)
+    return _by_count(case)
+
+
+def _by_override(case: Case) -> Found | Absent:
+    if case.runtime.gpu_layers.value_or(1) == 0:
+        return Absent("no layer is on the GPU")
+    removed = Knob.EXPERTS_ON_CPU.to(None, "take the output out of the override")
+    because = f"{(overrides_of(case, 'output') or ['a setting'])[0]} keeps the output layer on the CPU"
+    return Found(because, (cite(case, "runtime.tensor_overrides"),), ON_GPU, (Remedy(removed, ON_GPU),))
+
+
+def _by_count(case: Case) -> Found | Absent:
     on_gpu, layers = need(case, "runtime.gpu_layers"), need(case, "runtime.layers")
-    if on_gpu != layers - 1:
-        return Absent(
-            f"{on_gpu}/{layers} layers are on the GPU: {'all' if on_gpu == layers else 'more than one is not'}"
-        )
+    if on_gpu < layers - 1:
+        return Absent(f"{on_gpu}/{layers} layers are on the GPU: more than one is not")
+    if on_gpu >= layers:
+        return _as_counted(case, f"{on_gpu}/{layers} layers are on the GPU: all")
     if build_number(need(case, "runtime.version")) < OUTPUT_LAST_UNTIL:
         because = f"{on_gpu} of {layers} layers are on the GPU, and this build places the output layer last"
         return _found(case, because, cite(case, "runtime.gpu_layers", f"{layers} layers"))
@@ -63,10 +72,19 @@ def check(case: Case) -> Found | Absent:
     return Absent("one repeating layer is short")
 
 
+def _as_counted(case: Case, counted: str) -> Absent:
+    """A layer counts as on the GPU even where an override sent it away: its bytes or the settings tell."""
+    held = sum(b.bytes for b in buffers_of(case, "model", on_gpu=True))
+    weights, table = case.model.weights_bytes.value_or(0), case.model.token_table_bytes.value_or(0)
+    if not weights or held < weights - table - case.model.output_bytes.value_or(0) / 2:
+        need(case, "runtime.tensor_overrides")
+    return Absent(counted)
+
+
 def _by_log(case: Case) -> Found | Absent:
     runtime = case.runtime
     if runtime.output_on_gpu.value_or(default=True):
-        return Absent("the output layer is on the GPU")
+        return _as_counted(case, "the output layer is on the GPU")
     if not runtime.gpu_layers.value_or(1):
         return Absent("no layer is on the GPU")
     on_gpu, layers = runtime.gpu_layers.value_or(0), runtime.layers.value_or(0)
@@ -91,5 +109,5 @@ CAUSE = Cause(
     ggml_only=True,
     explains=("weights_spill_to_ram", "memory_estimate_too_careful"),
     gpu_only=True,
-    ask="the log lines `offloading output layer to` and `offloaded N/M layers to GPU` (llama-server: with `-lv 4`)",
+    ask="the line `offloading output layer to` of {load_log}, and {command_line}",
 )

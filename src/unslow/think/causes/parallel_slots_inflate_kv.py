@@ -8,8 +8,11 @@ Guides advise more parallel requests for a GPU that is not fully used, but that 
 never the speed of one.
 
 ## How to confirm
-The KV cache is slots x context; at one slot all layers, or more of them, would fit. A unified cache (`--kv-unified`,
-llama.cpp's default without `-np`) is shared by the slots and does not multiply.
+The KV cache is slots x context; at one slot all layers, or more of them, would fit.
+
+## What it is not
+A unified cache (`--kv-unified`, llama.cpp's default without `-np`), which the slots share and which does not multiply.
+Nor slots that several people do use.
 
 ## How to fix
 As many slots as there are people at the same time:
@@ -35,6 +38,7 @@ from unslow.think.causes._freed import brings_back_enough
 from unslow.think.causes._routes import first_to_decide
 
 MANY = 4
+"""Slots: with fewer of the usual size, their caches are small beside the weights."""
 USUAL_CONTEXT = 8192
 """Tokens for one slot: with a longer context than this for each, the context is the matter."""
 IN_USE = 2
@@ -58,7 +62,7 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _by_layers(case: Case) -> Found | Absent:
-    need(case, "runtime.kv_unified")
+    _must_be_apart(case)
     if not layers_left_on_host(case):
         return Absent("all layers are on the GPU")
     shape, demand = read_shape(case), read_demand(case)
@@ -75,11 +79,18 @@ def _by_layers(case: Case) -> Found | Absent:
     return _found(case, f"{because}GPU instead of {now}", cure)
 
 
+def _must_be_apart(case: Case) -> None:
+    """Only slots that share no cache multiply it; in Ollama each has its own."""
+    if "ollama" not in case.runtime.name.value_or("").lower():
+        need(case, "runtime.kv_unified")
+
+
 def _by_reckoning(case: Case) -> Found | None:
     """By the runtime's own sums: all of it does not fit, and with one slot's share of the cache it would."""
     runtime = case.runtime
     if not isinstance(runtime.kv_bytes, Known) or not seen_split(case):
         return None
+    _must_be_apart(case)
     asked, available, slots = runtime.asked_bytes.need(), runtime.available_bytes.need(), runtime.slots.need()
     without = asked - runtime.kv_bytes.value * (1 - 1 / slots)
     if not without <= available < asked:
@@ -94,6 +105,7 @@ def _by_sizes(case: Case) -> Found | None:
     context = first_known(case.runtime.context_set, case.runtime.context_length).value_or(0)
     if grown is None or slots < MANY or context > slots * USUAL_CONTEXT:
         return None
+    _must_be_apart(case)
     because = f"{grown.size / GIB:.0f} GiB are taken for {slots} slots, and the weights are about "
     return _found(case, f"{because}{grown.weights / GIB:.0f} GiB: alone they would fit on the GPU", None)
 
@@ -130,5 +142,5 @@ CAUSE = Cause(
     fails_load=True,
     explains=_EXPLAINS,
     gpu_only=True,
-    ask="the log line `n_slots =` or `OLLAMA_NUM_PARALLEL`, and `offloaded N/M layers to GPU`",
+    ask="the number of slots ({command_line}), and {placement}",
 )

@@ -2,14 +2,18 @@
 
 ## Why it is slow
 A card in a slot with fewer lanes, a riser, a dirty contact or a firmware setting leaves a link of few lanes or of an
-old generation. One stream on one GPU hardly notices: only a few kilobytes cross for each token. Weights that are copied
-for prompts, a model that is split by tensors over several GPUs, memory that the driver moved to the host, and loading
-do notice.
+old generation. One stream on one GPU hardly notices: only a few kilobytes cross for each token. Weights that are
+copied for prompts, a model that is split by tensors over several GPUs, memory that the driver moved to the host, and
+loading do notice.
 
 ## How to confirm
-Read the link **under load**, because it falls asleep when idle: `nvidia-smi -q` shows generation and width, now and
-at most (AMD: `sudo lspci -vv -s BUS | grep -E 'LnkCap|LnkSta'`). A lasting difference between the two is the fault;
-a card that can do more than its slot has lost nothing.
+Read the link **under load**, because it falls asleep when idle: `nvidia-smi -q` shows generation and width, now and at
+most (AMD: `sudo lspci -vv -s BUS | grep -E 'LnkCap|LnkSta'`). A lasting difference between the two is the fault; a
+card that can do more than its slot has lost nothing.
+
+## What it is not
+A link that is asleep while nothing crosses it; a card that can do more than its slot, which has lost nothing; a narrow
+link over which hardly anything has to go.
 
 ## How to fix
 On any runtime: reseat the card, use the slot that is wired to the processor with all lanes, a better riser, the newest
@@ -28,6 +32,7 @@ from unslow.facts.values import MissingFactError
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.gpu_load import LoadedGpu
+from unslow.think.adapt.hardware import is_unified
 from unslow.think.adapt.host_weights import SHOW_LINK, host_weights_bytes
 from unslow.think.adapt.vram import gpus_of, gpus_used
 from unslow.think.adapt.who_computes import gpus_computing
@@ -40,11 +45,13 @@ from unslow.think.physics.pcie import link_bytes_per_s
 DEGRADED = 0.6
 """Of the rate that both ends could have."""
 MUCH = GIB
-SPLIT = "the command line or settings with which the runtime was started"
+SPLIT = "{command_line}"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the link under load against the best that both ends have, and see whether anything large crosses it."""
+    if is_unified(case):
+        return Absent("GPU and CPU share one memory: there is no link between them")
     return first_to_decide(case, _by_experiment, _by_reading, _by_words)
 
 

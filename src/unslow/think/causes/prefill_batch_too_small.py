@@ -6,35 +6,44 @@ as it has parts, and the matrix units of the GPU stay idle.
 
 ## How to confirm
 `llama-bench -m MODEL -p 2048 -n 0 -ub 64,512,2048` grows with the micro-batch, and a long prompt is read about as fast
-as physics gives for the micro-batch that is set. A prompt that is far slower than that waits for something else.
+as physics gives for the micro-batch that is set.
 
 Guides say that llama.cpp's `-n` is the batch, but that is how many tokens it generates: the batch is `-b`, and what is
 computed at once is `-ub`.
 
+## What it is not
+A prompt that is far slower than its micro-batch allows, which waits for something else; nor a micro-batch of 512 on a
+usual GPU.
+
 ## How to fix
 Raise the micro-batch as far as GPU memory allows: 512 is enough for most GPUs, 2048 for the largest and where weights
 cross a link. llama.cpp: `-ub 512`, and `-b` at least as large; Ollama: `num_batch`; LM Studio: `evalBatchSize`; vLLM:
-`--max-num-batched-tokens`; SGLang: `--chunked-prefill-size`; MLX: `--prefill-step-size`.
+`--max-num-batched-tokens`; SGLang: `--chunked-prefill-size`; MLX: `--prefill-step-size`. Transformers reads a prompt
+as a whole.
 
 ## Safety
 Answers do not change. The compute buffer grows with the micro-batch.
 """
 
-from unslow.facts.account import Topic
+from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.account import WORTH_COMPARING, gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
+from unslow.think.adapt.overrides import sent_away
 from unslow.think.adapt.prompt_speed import prompt_speed
+from unslow.think.adapt.sides import counts_of, slow_side_has_more
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
+from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.predict import predict_prefill
 from unslow.think.report import Cost, Evidence
 
 ENOUGH = 512
+"""Tokens: the default of llama.cpp; a usual GPU gains little from more."""
 FEW_ROWS = 16
 """Of a matrix: kernels work on tiles of about so many."""
 FAR_BELOW = 1.5
@@ -47,7 +56,7 @@ NEAR = 0.3
 """Of what physics gives for this micro-batch: what is slower than this waits for something else."""
 _CURE = Cure(ubatch=ENOUGH)
 _UNSET = "no larger micro-batch is set for experts whose weights are copied"
-SHOW = "`llama-bench -m MODEL -p 2048 -n 0 -ub 64,256,512,2048`"
+SHOW = "{try_ubatch}"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -55,20 +64,34 @@ def check(case: Case) -> Found | Absent | Suspected:
     return first_to_decide(case, _by_trial, _by_experts, _by_size)
 
 
-def _by_trial(case: Case) -> Found | Absent | None:
+def _by_trial(case: Case) -> Found | Absent | Suspected | None:
     tried = experiment_on(case, Topic.BATCH, Topic.EXPERTS, metrics=("prefill", "first_token"))
     if tried is None or Topic.BATCH not in tried.differs:
         return None
     if not is_clear(tried):
         return Absent("a larger batch was tried and gave nothing")
+    larger = _larger_is_faster(case, tried)
+    if larger is None:
+        return Suspected(tried.text, "which of the two speeds is that with the larger batch", SHOW)
+    if not larger:
+        return Absent("a smaller batch was tried and was faster")
     words = f"with a larger batch the reading of prompts is {times_as_fast(tried)}"
     return _found(words, (cite_comparison(case, tried),), gain_of(tried))
+
+
+def _larger_is_faster(case: Case, tried: Comparison) -> bool | None:
+    """As the two sides tell it; where only one names a size, held against the one that is set, or the usual."""
+    more, (slow, fast) = slow_side_has_more(tried, Topic.BATCH), counts_of(tried, Topic.BATCH)
+    if more is not None or not (slow or fast):
+        return None if more is None else not more
+    usual = case.runtime.ubatch.value_or(ENOUGH)
+    return fast > usual if fast else slow < usual
 
 
 def _by_experts(case: Case) -> Found | None:
     """Experts in the host's memory are copied for every micro-batch: with a small one, prompts wait for that."""
     ubatch, words = case.runtime.ubatch, _UNSET
-    away = case.runtime.tensor_overrides.value_or([]) or remarks_on(case, Topic.EXPERTS_ON_CPU)
+    away = sent_away(case).of_layers or remarks_on(case, Topic.EXPERTS_ON_CPU)
     if not away or not names_phase(case, "prefill") or remarks_on(case, Topic.COPIES_TO_GPU):
         return None
     if isinstance(ubatch, Known) and ubatch.value <= ENOUGH:
@@ -128,6 +151,8 @@ def _size(case: Case) -> tuple[int, str]:
     if not known:
         return runtime.ubatch.need(), ""
     path = min(known, key=lambda p: known[p])
+    if path == "runtime.batch" and known[path] >= ENOUGH:  # it only bounds the micro-batch from above
+        return ask_for(case, "runtime.ubatch", SHOW), "runtime.ubatch"
     return known[path], path
 
 

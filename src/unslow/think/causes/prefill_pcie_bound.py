@@ -6,14 +6,18 @@ over the link once for every micro-batch. With hundreds of gigabytes of experts,
 micro-batch has only 512 tokens to share it.
 
 ## How to confirm
-Prompt speed is about micro-batch / (bytes on the host / link rate), and grows with the micro-batch:
-`llama-bench -m MODEL -p 4096 -n 0 -ub 512,2048,4096`, with the placement of the server. While a prompt is read the link
-is busy, not the GPU.
+Prompt speed is about micro-batch / (bytes on the host / link rate), and grows with the micro-batch: `llama-bench -m
+MODEL -p 4096 -n 0 -ub 512,2048,4096`, with the placement of the server. While a prompt is read the link is busy, not
+the GPU.
+
+## What it is not
+A GPU that computes at its rate while a prompt is read, or short prompts, which the CPU reads itself.
 
 ## How to fix
 A larger micro-batch shares each copy among more tokens. llama.cpp: `-ub 4096 -b 4096`; Ollama: `num_batch`; LM Studio:
 `evalBatchSize`. Fewer bytes in RAM help in proportion. Where even that loses against the CPU, switch the copying off
-(llama.cpp `--no-op-offload`). vLLM copies `--cpu-offload-gb` for every step, prompts and tokens alike: let go of it.
+(llama.cpp `--no-op-offload`). vLLM copies `--cpu-offload-gb` for every step, prompts and tokens alike: let go of it;
+so does Transformers with a `device_map` that has `cpu`.
 
 ## Safety
 Answers do not change. A larger micro-batch takes more GPU memory for its compute buffer.
@@ -26,18 +30,21 @@ from unslow.facts.units import GB
 from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.account import WORTH_COMPARING, remarks_on
 from unslow.think.adapt.experiments import is_report, names_phase
-from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, host_link_bytes_per_s, host_weights_bytes
+from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, SHOW_LINK, host_link_bytes_per_s, host_weights_bytes
 from unslow.think.adapt.prompt_speed import prompt_speed
+from unslow.think.adapt.shape import missing
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
-from unslow.think.causes._asking import ask_for, own_speed
+from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._copies import USUAL_UBATCH, copies
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.report import Evidence
 
 LARGE_UBATCH = 4096
+"""Tokens: the most that people use for experts in RAM; its compute buffer takes a few GiB."""
 SHORT_COPY_S = 0.25
+"""A copy for each micro-batch that takes less is not noticed."""
 LONG_COPY_S = 1.0
 """A copy for each micro-batch that takes longer than this can't be overlooked by whoever waits for a prompt."""
 SMALL_BYTES = GB
@@ -74,7 +81,7 @@ def _by_copies(case: Case) -> Found | Absent | Suspected:
     words = f"{host / GB:.0f} GB of weights cross the link for every {ubatch} tokens of a prompt: {least}{copy_s:.1f} s"
     speed = prompt_speed(case)
     if isinstance(speed, Unknown) or not link:
-        return _by_words(case, words, copy_s)
+        return _by_words(case, words, copy_s, link_known=bool(link))
     copied = copies(case, link)
     if not copied or not copied.is_bound:
         return Absent(
@@ -87,15 +94,17 @@ def _by_copies(case: Case) -> Found | Absent | Suspected:
     return found._replace(speedup=price.speedup, lost=price.lost)
 
 
-def _by_words(case: Case, words: str, copy_s: float) -> Found | Absent | Suspected:
+def _by_words(case: Case, words: str, copy_s: float, *, link_known: bool) -> Found | Absent | Suspected:
     """Without a speed the mechanism decides, where somebody waits for prompts and the copies are that long."""
     if copy_s >= LONG_COPY_S and names_phase(case, "prefill"):
         return _found(words, case, case.runtime.ubatch.value_or(USUAL_UBATCH))
+    if copy_s < SHORT_COPY_S and not link_known:
+        raise missing("how fast the link between host and GPU is", SHOW_LINK)
     if copy_s < SHORT_COPY_S:
         return Absent(f"{words}, which nobody notices")
     if copy_s < LONG_COPY_S:
-        ask_for(case, "run.prefill_tokens_per_s", own_speed(case))
-    return Suspected(words, "the speed of a long prompt", own_speed(case))
+        ask_for(case, "run.prefill_tokens_per_s", "{prompt_speed}")
+    return Suspected(words, "the speed of a long prompt", "{prompt_speed}")
 
 
 def _found(because: str, case: Case, ubatch: int) -> Found:
@@ -133,5 +142,5 @@ CAUSE = Cause(
     check=check,
     on_gpu=True,
     gpu_only=True,
-    ask="restart llama-server with `-lv 4`, send a long prompt, show the lines `buffer size` and `prompt eval time`",
+    ask="{placement}; and {prompt_speed}",
 )

@@ -9,14 +9,18 @@ before.
 ## How to confirm
 Send a question, then the same conversation with one more question: `unslow` does that where the server is idle. The
 number of prompt tokens that are processed is about the whole conversation, turn by turn (`prompt eval time = ... / N
-tokens`), or the log says "forcing full prompt re-processing". The first turn always reads everything.
+tokens`), or the log says "forcing full prompt re-processing".
+
+## What it is not
+The first turn, which always reads everything; nor a conversation whose start was really changed.
 
 ## How to fix
 Keep the start of the prompt the same (no clock, no changing tool list before the conversation) and give each client
 its own slot. llama.cpp: drop `--no-cache-prompt`, `--cache-ram` larger, `--cache-reuse 256`, for sliding windows
-`--swa-full`, more slots (`-np`). vLLM: `--enable-prefix-caching`. Ollama: fewer models and clients that take turns, or
-`OLLAMA_NUM_PARALLEL`. Background requests of a user interface (titles, suggestions) take the slot away: switch them
-off.
+`--swa-full`, more slots (`-np`). vLLM: `--enable-prefix-caching`; SGLang: without `--disable-radix-cache`. LM Studio:
+as many slots as conversations (`--parallel`). Transformers: hand `past_key_values` on to the next `generate`. Ollama:
+fewer models and clients that take turns, or `OLLAMA_NUM_PARALLEL`. Background requests of a user interface (titles,
+suggestions) take the slot away: switch them off.
 
 ## Safety
 Answers do not change. A larger cache takes memory.
@@ -32,6 +36,7 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, names_phase
 from unslow.think.adapt.prompt_speed import prompt_speed
+from unslow.think.adapt.sides import slow_side_has
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
@@ -47,10 +52,8 @@ SEVERAL = 2
 LONG_PROMPT, ALIKE = 256, 0.25
 """Turns of one conversation are about as long as the one before, texts of all kinds are not."""
 IN_A_ROW = 3
-SHOW = (
-    "`unslow` while the server is idle; or the log of two turns of one conversation, for llama.cpp with `-lv 4`: "
-    "`grep -E 'prompt eval time|n_past|re-processing' LOG`"
-)
+"""Prompts of one length: two may be alike by chance."""
+SHOW = "`unslow` while the server is idle; or {turns}"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -147,7 +150,7 @@ def _counted(times: int) -> str:
 
 def _by_trial(case: Case) -> Found | None:
     tried = experiment_on(case, Topic.CACHE, metrics=("prefill", "first_token"))
-    if tried is None or not is_clear(tried):
+    if tried is None or not is_clear(tried) or slow_side_has(tried, Topic.CACHE):
         return None
     words = f"where the cache is used it is {times_as_fast(tried)}"
     return _found(words, (cite_comparison(case, tried),), gain_of(tried))

@@ -5,12 +5,16 @@ The server is busy with other requests. It answers quickly once it begins; until
 
 ## How to confirm
 The server's own time for a prompt is short, the client's time to the first token is long, and the server counts
-requests that wait (llama.cpp `requests_deferred`, vLLM `num_requests_waiting`, `Waiting: N reqs`). Several requests at
-once that all start at once are no queue, however many.
+requests that wait (llama.cpp `requests_deferred`, vLLM `num_requests_waiting`, `Waiting: N reqs`).
+
+## What it is not
+Several requests at once that all start at once, however many; nor a long prompt, which is being read and does not
+wait.
 
 ## How to fix
-More capacity. llama.cpp: more slots where memory allows (`-np 8 -kvu`); Ollama: `OLLAMA_NUM_PARALLEL`; vLLM:
-`--max-num-seqs`; else a second server, shorter answers, or fewer background requests.
+More capacity. llama.cpp: more slots where memory allows (`-np 8 -kvu`); Ollama: `OLLAMA_NUM_PARALLEL`; LM Studio:
+`--parallel`; vLLM: `--max-num-seqs`; SGLang: `--max-running-requests`; Transformers: a server that batches; else a
+second server, shorter answers, or fewer background requests.
 
 ## Safety
 Answers do not change. More slots make each conversation a little slower.
@@ -19,7 +23,7 @@ Answers do not change. More slots make each conversation a little slower.
 import re
 
 from unslow.facts.account import Topic
-from unslow.facts.knob import Knob
+from unslow.facts.knob import Change, Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
@@ -33,12 +37,12 @@ from unslow.think.report import Cost, Evidence
 MOST = 0.5
 """Of the time to the first token."""
 LONG_S = 0.5
+"""A request that waits for less is not noticed beside its prompt."""
+TAKEN = 0.9
+"""Of the places: samples of a full house find one empty now and then."""
 _MODELS = re.compile(r"(?i)\bmodels\b")
 """Requests for several models wait for one another to be loaded: that is no queue."""
-SHOW = (
-    "while it is slow, of llama.cpp with `--metrics`: `curl -s localhost:8080/metrics | grep -E "
-    "'deferred|processing'`, of vLLM: `curl -s localhost:8000/metrics | grep num_requests_`"
-)
+SHOW = "while it is slow: {queue}"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -54,10 +58,15 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     waiting, running = traffic.value.waiting, traffic.value.running
     if waiting < SOMEBODY:
         return Absent(f"while it was watched {running:.1f} requests were answered at a time, and hardly one waited")
-    words = f"while {running:.1f} requests were answered at a time, {waiting:.1f} waited for a place"
+    words = f"while {_about(running)} answered at a time, {waiting:.2g} waited for a place"
     cost = waited(case)
     long = f", {cost.seconds:.0f} s each" if cost else ""
-    return _found(f"{words}{long}", (cite_traffic(traffic, words),))._replace(lost=cost)
+    return _found(case, f"{words}{long}", (cite_traffic(traffic, words),))._replace(lost=cost)
+
+
+def _about(requests: float) -> str:
+    shown = f"{requests:.2g}"
+    return "1 request was" if shown == "1" else f"{shown} requests were"
 
 
 def _by_several(case: Case) -> Found | None:
@@ -79,7 +88,7 @@ def _by_several(case: Case) -> Found | None:
         origin=str(tried.origin),
         source=tried.source,
     )
-    found = _found(f"{words}, though there is a place for each", (cited,))
+    found = _found(case, f"{words}, though there is a place for each", (cited,))
     return found._replace(lost=Cost(seconds=extra, per="request"))
 
 
@@ -87,7 +96,7 @@ def _by_time(case: Case) -> Found | Absent:
     queue, first = ask_for(case, "run.queue_s", SHOW), case.run.time_to_first_token_s.value_or(0)
     if queue < LONG_S or (first and queue < MOST * first):
         return Absent(f"a request waits {queue:.2f} s for its turn")
-    found = _found(f"a request waits {queue:.1f} s for its turn", (cite(case, "run.queue_s", _of(first)),))
+    found = _found(case, f"a request waits {queue:.1f} s for its turn", (cite(case, "run.queue_s", _of(first)),))
     return found._replace(lost=Cost(seconds=queue, per="request"))
 
 
@@ -98,7 +107,7 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
     slots = case.runtime.slots.value_or(case.runtime.running_requests.value_or(0))
     words = f"{waiting} requests wait" + (f" while {slots} are answered" if slots else "")
     if is_report(case) or (slots and waiting >= slots):
-        return _found(words, (cite(case, "runtime.deferred_requests"),))
+        return _found(case, words, (cite(case, "runtime.deferred_requests"),))
     return Suspected(words, "run.queue_s", SHOW)
 
 
@@ -106,7 +115,7 @@ def _by_words(case: Case) -> Found | None:
     said = [r for r in remarks_on(case, Topic.QUEUED) if not _MODELS.search(r.text)]
     if not said or remarks_on(case, Topic.RELOADS) or names_phase(case, "load", "prefill"):
         return None
-    return _found(f"requests wait for their turn: {said[0].text}", cite_remarks(case, said))
+    return _found(case, f"requests wait for their turn: {said[0].text}", cite_remarks(case, said))
 
 
 def _by_nobody(case: Case) -> Absent | None:
@@ -117,8 +126,17 @@ def _of(first_s: float) -> str | None:
     return f"{first_s:.2f} s to the first token" if first_s else None
 
 
-def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
-    return Found(because, evidence, remedies=(Remedy(Knob.CAPACITY.to(None, "more slots, or a second server")),))
+def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+    return Found(because, evidence, remedies=(Remedy(_more_places(case)),))
+
+
+def _more_places(case: Case) -> Change:
+    """Twice the places where all are taken whose number is set; else more room for what a request holds."""
+    most, traffic = case.runtime.max_sequences.value_or(case.runtime.slots.value_or(0)), case.run.traffic
+    running = traffic.value.running if isinstance(traffic, Known) else case.runtime.running_requests.value_or(0)
+    if most and running >= TAKEN * most:
+        return Knob.PARALLEL.to(2 * most, "more requests at once, or a second server")
+    return Knob.CAPACITY.to(None, "more slots, or a second server")
 
 
 CAUSE = Cause(

@@ -5,9 +5,11 @@ A release changed a kernel, a default or the way a model is placed. Nothing in t
 
 ## How to confirm
 Run the same benchmark with both versions and nothing else changed: driver, settings, context and model file the same.
-`unslow bench` keeps each run, and `unslow bench --compare` holds this one against the last. It is the last thing to
-believe: most slow-downs after an update are another cause that came with it, such as a GPU backend that is missing
-now, or another default context.
+`unslow bench` keeps each run, and `unslow bench --compare` holds this one against the last.
+
+## What it is not
+A slow-down with which something else changed as well. It is the last thing to believe: most slow-downs after an update
+are another cause that came with it, such as a GPU backend that is missing now, or another default context.
 
 ## How to fix
 Go back to the version that was well, and report both numbers with the version boundary:
@@ -31,6 +33,7 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import WORTH_COMPARING, compared_by, gain_of, ratio, remarks_on
 from unslow.think.adapt.experiments import experiment_on, is_clear, is_report
 from unslow.think.adapt.hardware import has_no_gpu
+from unslow.think.adapt.versions import is_older
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
@@ -140,8 +143,12 @@ def _found(case: Case, loss: float | None, evidence: tuple[Evidence, ...]) -> Fo
     since, before = account.version_since.value_or(""), account.version_before.value_or("")
     which = f"since {since}" if since else f"since the version after {before}" if before else "since an update"
     lost = f"{loss:.1f} times slower" if loss else "slower"
+    words = f"{which} it is {lost}, and nothing else explains it"
     change = Knob.VERSION.to(before or None, "go back to the version that was well, and report the boundary")
-    return Found(f"{which} it is {lost}, and nothing else explains it", evidence, None, (Remedy(change),), None, loss)
+    if is_older(since, before):
+        words = f"{since} is {lost} than the newer {before}, and nothing else explains it"
+        change = Knob.VERSION.to(before, "the newer version, which is faster")
+    return Found(words, evidence, None, (Remedy(change),), None, loss)
 
 
 CAUSE = Cause(
@@ -160,5 +167,5 @@ CAUSE = Cause(
     ),
     check=check,
     last_resort=True,
-    ask="the same `llama-bench -m MODEL` (or `ollama run MODEL --verbose`) with the old and the new version",
+    ask="{try_version}",
 )

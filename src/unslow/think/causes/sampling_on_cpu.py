@@ -9,13 +9,17 @@ milliseconds for each token, while the GPU waits. A fast GPU does not help: all 
 The same request without grammar, schema and logprobs, and with `top_k 40`, is clearly faster: `unslow` asks both in
 turns where the server is idle. One core is busy while the GPU idles between steps.
 
-## How to fix
-Set `top_k` (llama.cpp `--top-k 40`, Ollama `top_k`, LM Studio "Top K Sampling", or in the request) or put it first
-among the samplers (`--samplers "top_k;temperature"`); use a schema rather than a general JSON grammar, or a runtime
-with a compiled grammar engine (vLLM, SGLang); ask for fewer `logprobs` (`n_probs`).
+## What it is not
+The usual samplers with `top_k 40`: they take a fraction of a millisecond. Nor a grammar that the request really needs,
+as long as it costs little.
 
-Guides say that every token waits 0.85 ms for the CPU whatever the model, but their own figures differ threefold:
-usual sampling takes a fraction of a millisecond, and only a sort, a grammar or logprobs take more.
+## How to fix
+Set `top_k` (llama.cpp `--top-k 40`, Ollama `top_k`, LM Studio "Top K Sampling", Transformers `top_k=50`, or in the
+request) or put it first among the samplers (`--samplers "top_k;temperature"`); use a schema rather than a general JSON
+grammar, or a runtime with a compiled grammar engine (vLLM, SGLang); ask for fewer `logprobs` (`n_probs`).
+
+Guides say that every token waits 0.85 ms for the CPU whatever the model, but their own figures differ threefold: usual
+sampling takes a fraction of a millisecond, and only a sort, a grammar or logprobs take more.
 
 ## Safety
 `top_k 40` changes answers only where tokens of very low probability would have been picked. Without its grammar an
@@ -28,14 +32,17 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.account import WORTH_COMPARING, gain_of, times_as_fast
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear, is_report
+from unslow.think.adapt.gpu_load import gpu_samples
 from unslow.think.adapt.hardware import has_no_gpu
+from unslow.think.adapt.sides import slow_side_has
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._command import started_without
 from unslow.think.causes._routes import cite_comparison, first_to_decide
-from unslow.think.physics.sampling import sorting_s
+from unslow.think.contention import strangers
+from unslow.think.physics.sampling import LOGPROBS_SPREAD, logprobs_s, sorting_s
 from unslow.think.predict import SLOWEST, Prediction, measured_rate, predict
 from unslow.think.report import Evidence
 from unslow.think.slowness import shortfall
@@ -45,8 +52,11 @@ LEAST_SHARE = 0.1
 NOT_WORTH_A_TRIAL = 0.03
 """Below that, not even several sorts are a tenth."""
 MOST_SHARE = 0.9
+"""Of a token: an estimate of the sorting must leave some of the time that was measured."""
 IDLE = 0.5
+"""Of the GPU's time, or of a core for others: with more, somebody else may be what is waited for."""
 USUAL_TOP_K = 40
+"""The default of llama.cpp."""
 _PLAIN = Cure(plain_sampling=True)
 SHOW = 'the same request again with `"top_k": 40` and without grammar, JSON schema, `format` and `logprobs`: its speed'
 
@@ -54,7 +64,14 @@ SHOW = 'the same request again with `"top_k": 40` and without grammar, JSON sche
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for a trial with and without, for a sort of the whole vocabulary, and for a grammar."""
     answer = first_to_decide(case, _by_turns, _by_requests, _by_trial, _by_top_k, _by_grammar, _by_speed, _by_settings)
-    return (_asked_by_others(case) or answer) if isinstance(answer, Absent) else answer
+    return (_asked_by_others(case) or _unless_asked(case, answer)) if isinstance(answer, Absent) else answer
+
+
+def _unless_asked(case: Case, answer: Absent) -> Absent:
+    """The answer with what it can't speak of: a server that was idle shows nothing of what its clients ask for."""
+    if is_report(case) or not isinstance(case.runtime.url, Known) or isinstance(case.run.traffic, Known):
+        return answer
+    return Absent(f"{answer.because}; logprobs and grammars of clients' own requests show only while they ask")
 
 
 def _by_turns(case: Case) -> Found | Absent | None:
@@ -85,30 +102,61 @@ def _usual_top_k() -> Remedy:
 
 
 def _by_requests(case: Case) -> Found | None:
-    """What the requests that were watched ask for, and the speed that they get."""
-    asked, lost = _asked_by_others(case), shortfall(case)
-    if asked is None or lost is None or lost < WORTH_COMPARING or isinstance(case.run.plain_sampling, Known):
+    """What the requests that were watched ask for: by its price, else by the speed that they get."""
+    asked, share, lost = _asked_by_others(case), _asked_share(case), shortfall(case)
+    if asked is None or isinstance(case.run.plain_sampling, Known) or isinstance(case.run.completions, Known):
+        return None
+    dear = share is not None and share >= LEAST_SHARE and _has_room(case, share)
+    if not dear and (lost is None or lost < WORTH_COMPARING):
         return None
     what, settings = _settings(case)
+    cost = f", about {share:.0%} of the time of a token" if dear else ""
     return Found(
-        because=f"requests ask for {what}, and the CPU takes that long to choose a token",
+        because=f"requests ask for {what}, and the CPU takes that long to choose a token{cost}",
         evidence=settings,
         cure=_PLAIN,
-        remedies=(_usual_top_k(),),
+        remedies=(_asked_less(case),),
     )
 
 
+def _has_room(case: Case, share: float) -> bool:
+    """Whether a token takes about so much longer than it should without; a server that is faster pays less for it."""
+    rate, plain = measured_rate(case), predict(case, _PLAIN)
+    if not isinstance(rate, Known) or not isinstance(plain, Prediction):
+        return True
+    taken_s = plain.seconds.mid * share / (1 - share)
+    return 1 / rate.value - plain.seconds.mid > taken_s / LOGPROBS_SPREAD
+
+
+def _asked_less(case: Case) -> Remedy:
+    """What the client should ask for instead."""
+    traffic = case.run.traffic
+    if isinstance(traffic, Known) and traffic.value.logprobs.value_or(0):
+        return Remedy(Knob.CLIENT.to(None, "requests for fewer logprobs, or for none"), _PLAIN, "the logprobs")
+    return _usual_top_k()
+
+
 def _asked_by_others(case: Case) -> Suspected | None:
-    """What other clients ask for was not part of the trial."""
+    """What other clients ask for was not part of the trial; nothing where it is known to cost little."""
     traffic = case.run.traffic
     if not isinstance(traffic, Known):
         return None
-    asked = traffic.value.grammar.value_or("") or traffic.value.logprobs.value_or(0)
+    grammar, share = traffic.value.grammar.value_or(""), _asked_share(case)
     sorts = traffic.value.top_k.value_or(USUAL_TOP_K) <= 0
-    if not asked and not sorts:
+    costs_little = share is not None and share < LEAST_SHARE
+    if not grammar and (costs_little or not (sorts or traffic.value.logprobs.value_or(0))):
         return None
-    words = f"clients ask for {_settings(case)[0]}"
-    return Suspected(words, "the speed of such a request without it", SHOW)
+    return Suspected(f"clients ask for {_settings(case)[0]}", "the speed of such a request without it", SHOW)
+
+
+def _asked_share(case: Case) -> float | None:
+    """The part of a token's time that what clients ask for takes, by physics; None where it can't be reckoned."""
+    traffic, entries, plain = case.run.traffic, case.model.vocabulary.value_or(0), predict(case, _PLAIN)
+    if not isinstance(traffic, Known) or not entries or not isinstance(plain, Prediction):
+        return None
+    sort_s = sorting_s(entries) if traffic.value.top_k.value_or(USUAL_TOP_K) <= 0 else 0.0
+    taken_s = sort_s + logprobs_s(traffic.value.logprobs.value_or(0), entries)
+    return taken_s / (taken_s + plain.seconds.mid)
 
 
 def _settings(case: Case) -> tuple[str, tuple[Evidence, ...]]:
@@ -132,12 +180,14 @@ def _worded(path: str, fact: Known[int] | Known[str] | Unknown) -> str:
         return "the sort of the whole vocabulary (top_k 0)" if int(fact.value) <= 0 else ""
     if path.endswith("logprobs"):
         return f"logprobs of {fact.value} tokens" if fact.value else ""
-    return f"the grammar ({str(fact.value)[:40]})" if fact.value else ""
+    return f"the grammar ({_short(str(fact.value))})" if fact.value else ""
 
 
 def _by_trial(case: Case) -> Found | Absent | None:
     tried = experiment_on(case, Topic.GRAMMAR, Topic.SAMPLER, Topic.LOGPROBS, Topic.DEPTH, metrics=("decode",))
     if tried is None or tried.differs == (Topic.DEPTH,):
+        return None
+    if slow_side_has(tried, *(topic for topic in tried.differs if topic is not Topic.DEPTH)) is False:
         return None
     if not is_clear(tried):
         return Absent("the speed is the same without it")
@@ -145,7 +195,7 @@ def _by_trial(case: Case) -> Found | Absent | None:
     return Found(
         because=f"without {kind} it is {times_as_fast(tried)}: the CPU checks every token",
         evidence=(cite_comparison(case, tried),),
-        remedies=(Remedy(Knob.SAMPLER.to(None, "without it, or with a faster grammar engine"), None, "the format"),),
+        remedies=(Remedy(Knob.CLIENT.to(None, "without it, or with a faster grammar engine"), None, "the format"),),
         speedup=gain_of(tried),
     )
 
@@ -188,19 +238,23 @@ def _by_grammar(case: Case) -> Found | Suspected | None:
     grammar = case.runtime.grammar
     if not isinstance(grammar, Known) or not grammar.value:
         return None
-    lost = shortfall(case)
+    lost, bound = shortfall(case), f"the answer is bound to {_short(grammar.value)}"
     if lost is not None and lost > 1 and not is_report(case) and not _waits_for_host(case):
-        return Suspected(f"the answer is bound to {grammar.value}", "run.plain_sampling", SHOW)
+        return Suspected(bound, "run.plain_sampling", SHOW)
     if lost is None or lost <= 1:
-        return (
-            Suspected(f"the answer is bound to {grammar.value}", "the speed without it", SHOW) if lost is None else None
-        )
+        return Suspected(bound, "the speed without it", SHOW) if lost is None else None
     return Found(
-        because=f"the answer is bound to {grammar.value}, and the CPU checks every token against it",
+        because=f"{bound}, and the CPU checks every token against it",
         evidence=(cite(case, "runtime.grammar"),),
-        remedies=(Remedy(Knob.SAMPLER.to(None, "without it, or with a faster grammar engine"), None, "the format"),),
+        remedies=(Remedy(Knob.CLIENT.to(None, "without it, or with a faster grammar engine"), None, "the format"),),
         speedup=lost,
     )
+
+
+def _short(grammar: str, longest: int = 40) -> str:
+    """The start of a grammar on one line: it is known by that."""
+    line = " ".join(grammar.split())
+    return line if len(line) <= longest else f"{line[:longest]}..."
 
 
 def _is_bound(case: Case) -> bool:
@@ -210,9 +264,10 @@ def _is_bound(case: Case) -> bool:
 
 def _waits_for_host(case: Case) -> bool:
     """Whether the GPU is idle most of the time, or there is none, beside a CPU that nobody else uses."""
-    if case.run.others_cpus.value_or(1.0) >= IDLE:
+    others = strangers(case)
+    if others is None or others.cpus >= IDLE:
         return False
-    busy = [g.busy.value_or(1.0) for g in case.run.gpus.value_or(())]
+    busy = [gpu.busy.value_or(1.0) for _, gpu in gpu_samples(case)]
     return (bool(busy) and max(busy) < IDLE and not cpu_computes(case)) or has_no_gpu(case)
 
 

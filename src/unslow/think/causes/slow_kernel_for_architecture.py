@@ -9,14 +9,17 @@ Guides advise smaller quants, but a smaller type without a fast kernel is slower
 
 ## How to confirm
 Two runs that differ only in the kernel. vLLM says it in its log: `... can run with awq_marlin, however you specified
-quantization=awq explicitly`, or `awq quantization is not fully optimized yet`. Where tokens come as fast as the
-bandwidth allows, it is not this.
+quantization=awq explicitly`, or `awq quantization is not fully optimized yet`.
+
+## What it is not
+Tokens that come as fast as the bandwidth allows, by whatever kernel.
 
 ## How to fix
 - vLLM, SGLang: leave `--quantization` out, and they take Marlin
 - Pascal: GGUF quants with llama.cpp or Ollama, which compute with 8-bit integers there
 - Transformers: a GPTQ or AWQ model with Marlin kernels instead of bitsandbytes in 8 bits
-- llama.cpp: another quant of the model (K-quants are fast everywhere; IQ types are slow on CPUs and on Metal)
+- llama.cpp, Ollama, LM Studio: another quant of the model (K-quants are fast everywhere; IQ types are slow on CPUs and
+  on Metal)
 
 ## Safety
 Answers change only by rounding.
@@ -32,6 +35,7 @@ from unslow.think.adapt.account import ratio, remarks_on
 from unslow.think.adapt.experiments import blames, is_report, tried
 from unslow.think.adapt.hardware import device_of
 from unslow.think.adapt.runtime_family import computes_in_half, runs_ggml, runs_paged
+from unslow.think.adapt.sides import slow_side_has, slow_side_names
 from unslow.think.adapt.versions import dotted
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.adapt.work import Cure
@@ -59,36 +63,39 @@ def check(case: Case) -> Found | Absent | Suspected:
     return first_to_decide(case, _by_trial, _by_quantization, _by_half, _by_words, _none_named)
 
 
-def _by_trial(case: Case) -> Found | None:
+def _by_trial(case: Case) -> Found | Suspected | None:
     """Two speeds that differ in nothing but the kernel; flash attention on the slow side is one too."""
-    trial = tried(case, Topic.KERNEL, Topic.QUANT_TYPE)
-    knob = Knob.QUANT_KERNEL.to(None, "the faster kernel")
-    if trial is None and case.runtime.flash_attention.value_or(default=False):
-        trial = tried(case, Topic.FLASH_ATTENTION)
-        knob = Knob.FLASH_ATTENTION.to(value=False, why="its kernel is slow on this GPU")
+    trial = tried(case, Topic.KERNEL, Topic.QUANT_TYPE) or _slower_with_fewer_bits(case)
     if trial is None:
-        trial = _slower_with_fewer_bits(case)
-    if trial is None:
+        return _by_attention(case)
+    return _faster_with(case, trial, Knob.QUANT_KERNEL.to(None, "the faster kernel"))
+
+
+def _by_attention(case: Case) -> Found | Suspected | None:
+    """Two speeds that differ in flash attention, where it is on: only one that is slow with it has a slow kernel."""
+    trial = tried(case, Topic.FLASH_ATTENTION)
+    if trial is None or not case.runtime.flash_attention.value_or(default=False):
         return None
+    slow_with = slow_side_has(trial, Topic.FLASH_ATTENTION)
+    if slow_with is None:
+        return Suspected(trial.text, "which of the two speeds is the one with flash attention", CAUSE.ask)
+    change = Knob.FLASH_ATTENTION.to(value=False, why="its kernel is slow on this GPU")
+    return _faster_with(case, trial, change) if slow_with else None
+
+
+def _faster_with(case: Case, trial: Comparison, change: Change) -> Found:
     faster = trial.fast / trial.slow
     because = f"with another kernel it is {faster:.1f} times faster"
-    return Found(because, (cite_comparison(case, trial),), None, (Remedy(knob),), speedup=faster)
+    return Found(because, (cite_comparison(case, trial),), None, (Remedy(change),), speedup=faster)
 
 
 def _slower_with_fewer_bits(case: Case) -> Comparison | None:
     """Packed weights that are slower than plain ones: fewer bytes can only be slower by their kernel."""
     trial = tried(case, Topic.QUANT_TYPE)
-    if trial is None or runs_ggml(case) or not _PACKED.search(trial.text) or not _PLAIN_TYPE.search(trial.text):
+    if trial is None or runs_ggml(case) or slow_side_names(trial, _PLAIN_TYPE):
         return None
-    return trial if trial.text.lower().find("slower") >= 0 or _slow_is_packed(trial) else None
-
-
-def _slow_is_packed(trial: Comparison) -> bool:
-    """Whether the packed type is the last that is named before the lower figure."""
-    figure = re.search(rf"(?<![\d.]){re.escape(f'{trial.slow:g}')}(?!\d)", trial.text)
-    before = trial.text[: figure.start()] if figure else ""
-    packed, plain = ([m.start() for m in pattern.finditer(before)] for pattern in (_PACKED, _PLAIN_TYPE))
-    return bool(packed) and max(packed) > max(plain, default=-1)
+    both = _PACKED.search(trial.text) and _PLAIN_TYPE.search(trial.text)
+    return trial if both and slow_side_names(trial, _PACKED) else None
 
 
 def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
@@ -182,5 +189,5 @@ CAUSE = Cause(
     on_gpu=True,
     explains=("kernel_launch_bound", "gpu_held_at_low_clocks"),
     gpu_only=True,
-    ask="the lines of the server's log that name a kernel, and `nvidia-smi --query-gpu=name,compute_cap --format=csv`",
+    ask="the kernels that {load_log} names, and {gpu_architecture}",
 )

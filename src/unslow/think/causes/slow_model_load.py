@@ -11,10 +11,15 @@ iflag=direct`. A second load, from the page cache, is quick.
 Guides say that a slow disk leaves gaps in the work of the GPU, but that is so only while it loads, or where the
 weights do not fit into memory.
 
+## What it is not
+Tokens that come slowly: once the model is loaded its disk plays no part. Nor a load that computes rather than reads,
+such as compiling or capturing graphs.
+
 ## How to fix
-Keep models on a local NVMe disk (Ollama `OLLAMA_MODELS`, `HF_HOME`, llama.cpp `-m`); copy them there from network
-shares. Where the share or a virtual machine handles mapped files badly: llama.cpp `--load-mode none` (`--no-mmap`
-before b10105), Ollama `use_mmap false`; vLLM on a share: `--safetensors-load-strategy eager`. Keep the model loaded.
+Keep models on a local NVMe disk (llama.cpp `-m`, Ollama `OLLAMA_MODELS`, LM Studio its models folder, vLLM and
+Transformers `HF_HOME`); copy them there from network shares. Where the share or a virtual machine handles mapped files
+badly: llama.cpp `--load-mode none` (`--no-mmap` before b10105), Ollama `use_mmap false`; vLLM on a share:
+`--safetensors-load-strategy eager`. Keep the model loaded.
 
 ## Safety
 Answers do not change.
@@ -36,11 +41,13 @@ from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_
 from unslow.think.report import Cost, Evidence
 
 LONG_S = 20.0
+"""A load that takes less is what people expect of any model."""
 FASTEST = {"hdd": 0.28 * GB, "network": 1.2 * GB, "ssd": 0.56 * GB}
 """What the quickest of each kind reads: an outer track, ten-gigabit Ethernet, SATA at 6 Gbit/s."""
 NVME_RATE = 2 * GB
 """What loading from an ordinary NVMe disk reaches: reading, and copying to the GPU."""
 SLOW_RATE = 0.5 * GB
+"""In a second: SATA disks give half a gigabyte, and any NVMe disk several times that."""
 HARD_DISK_RATE = 0.12 * GB
 """What a plain hard disk reads in a row: no disk without moving parts is slower, unless something holds it back."""
 _ANY_SPEED = {"nvme", "virtual", "other"}
@@ -49,7 +56,7 @@ MOST_OF_IT = 0.5
 CRAWL_RATE = 0.25 * GB
 """Less than any disk gives that is worth keeping models on: whatever the disk, the load itself is what is slow."""
 _RATE = re.compile(r"(?i)\b\d{1,3} ?mb/s")
-SHOW = "`df -T MODEL; lsblk -d -o NAME,ROTA,TRAN; sudo dd if=MODEL of=/dev/null bs=16M count=256 iflag=direct`"
+SHOW = "{disk}"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -71,7 +78,7 @@ def _by_rate(case: Case) -> Found | Absent | Suspected:
         return Absent(f"loaded in {seconds:.1f} s")
     if names_phase(case, "load") and remarks_on(case, Topic.SLOW_SHARE):
         return _complained_of(case, seconds)
-    rate = ask_for(case, "model.weights_bytes", "the size of the model file: `ls -l MODEL`") / seconds
+    rate = ask_for(case, "model.weights_bytes", "{model_size}") / seconds
     words = f"the load took {seconds:.0f} s, {rate / GB:.2f} GB/s"
     from_disk = case.runtime.disk_read_bytes
     if isinstance(from_disk, Known) and from_disk.value < MOST_OF_IT * case.model.weights_bytes.need():
@@ -156,7 +163,7 @@ def _cited(kind: Known[str]) -> Evidence:
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
-    change = Knob.LOAD_MODE.to(None, "keep the model on a local NVMe disk; `--no-mmap` where mapped files are slow")
+    change = Knob.STORAGE.to(None, "keep the model on a local NVMe disk")
     return Found(because, evidence, remedies=(Remedy(change),), speedup=speedup)
 
 

@@ -7,28 +7,30 @@ already busy with several requests the check is not free either.
 
 ## How to confirm
 The log of llama.cpp shows the acceptance (`draft acceptance = 0.34 ( 313 accepted / 912 generated)`), vLLM counts
-`vllm:spec_decode_num_accepted_tokens_total`, and the same request without a draft is as fast or faster. A low
-acceptance alone proves nothing: guesses from the text so far cost next to nothing.
+`vllm:spec_decode_num_accepted_tokens_total`, and the same request without a draft is as fast or faster.
+
+## What it is not
+A low acceptance alone, which proves nothing: guesses from the text so far cost next to nothing.
 
 ## How to fix
 Draft fewer tokens (llama.cpp `--spec-draft-n-max 2`, Ollama `draft_num_predict`, vLLM `num_speculative_tokens`), take
 a smaller draft of the same family, or switch it off: llama.cpp without `-md` and `--spec-type`, vLLM without
-`--speculative-config`, LM Studio "Speculative Decoding" off. Code and repeated text are accepted far more often than
-free prose.
+`--speculative-config`, SGLang without `--speculative-algorithm`, LM Studio "Speculative Decoding" off, Transformers
+without `assistant_model`. Code and repeated text are accepted far more often than free prose.
 
 ## Safety
 Answers do not change: every token is checked by the large model.
 """
 
-import re
 from typing import NamedTuple
 
-from unslow.facts.account import Comparison, Topic
+from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, remarks_on
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear
+from unslow.think.adapt.sides import slow_side_has
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -42,36 +44,16 @@ GOOD = 0.6
 """Accepted more often than this, drafting pays almost anywhere."""
 USELESS = 0.25
 """Accepted less often than this, a draft costs more than it gives however cheap it is."""
-NEAR = 0.02
-"""Speeds that are this close in proportion are the same figure, rounded."""
-_WITHOUT = re.compile(
-    r"(?i)(?:without(?: it| the| a)?(?: draft\w*| speculat\w*| mtp| eagle)?|\bno(?: draft| spec\w*| mtp)"
-    r"|\b(?:draft|mtp|spec\w*) off|baseline|plain|disabled|(?:switched|turned) (?:it )?off"
-    r"|\boff(?=:))[^.;\d]{0,16}(\d{1,6}(?:\.\d+)?)"
-    r"|(\d{1,6}(?:\.\d+)?) ?(?:tok\w*/s\w*|t/s|tps)? (?:without|when off|off\b)"
-)
-_SWITCHED_ON = re.compile(
-    r"(?i)(?:enabl\w+|turn\w* on|switch\w* on|add\w*|with)\b[^.;\d]{0,40}(\d{1,6}(?:\.\d+)?)[^.;\d]{0,8}(?:->|→"
-    r"|\bto\b) ?(\d{1,6}(?:\.\d+)?)"
-)
-"""The speed before and since the draft was switched on."""
-_SLOWS = re.compile(
-    r"(?i)(?:draft\w*|specul\w*|mtp|eagle\S*)[^.;]{0,40}(?:slower|lowers?|reduces?|hurts?|slows?|halves|worse"
-    r"|degrad\w*)"
-    r"|slower with (?:\w+ ){0,2}(?:draft|specul|mtp)"
-)
 _FLAGS = ("-md", "--model-draft", "--spec", "--draft", "-hfd", "--hf-repo-draft", "--lookup", "--mtp")
 USUAL_TOKENS = 3
+"""Drafted at once: the default of llama.cpp."""
 FEWEST_DRAFTED = 20
 """Fewer say little of how often they are accepted."""
 TOKEN_COST = 0.15
 """Of a plain step: what drafting and checking one more token takes, with a draft of a tenth of the size."""
 CHECK_COST = 0.05
 """The same of checking alone."""
-SHOW = (
-    "the line `draft acceptance` of llama.cpp's log (of vLLM: `curl -s localhost:8000/metrics | grep spec_decode`), "
-    "and the speed of the same request without the draft"
-)
+SHOW = "{acceptance}, and the speed of the same request without the draft"
 
 
 class _Accepted(NamedTuple):
@@ -99,27 +81,17 @@ def _by_trial(case: Case) -> Found | Suspected | None:
     tried, accepted = experiment_on(case, Topic.DRAFT, metrics=("decode",)), _acceptance(case)
     if tried is None or (accepted and accepted.share >= GOOD):
         return None
-    drafting = accepted is not None or isinstance(case.runtime.speculative, Known)
-    if is_clear(tried) and not drafting and not _drafting_is_slow(case, tried):
+    slow_with = slow_side_has(tried, Topic.DRAFT)
+    if is_clear(tried) and slow_with is False:
+        return None
+    if is_clear(tried) and slow_with is None and not remarks_on(case, Topic.NO_GAIN):
         return Suspected("the speed with and without a draft differs", "the acceptance of the draft", SHOW)
+    drafting, plain = (tried.fast, tried.slow) if slow_with is False else (tried.slow, tried.fast)
     share = f"; {accepted.share:.0%} of the draft is accepted" if accepted else ""
     known = (accepted.evidence,) if accepted else ()
-    speeds = (
-        "slower than without it" if tried.worded else f"{tried.slow:g} tokens per second, without it {tried.fast:g}"
-    )
+    speeds = "slower than without it" if tried.worded else f"{drafting:g} tokens per second, without it {plain:g}"
     gain = gain_of(tried) if is_clear(tried) else None
     return _found(f"with the draft {speeds}{share}", (cite_comparison(case, tried), *known), gain)
-
-
-def _drafting_is_slow(case: Case, tried: Comparison) -> bool:
-    """Whether the slow side is the one that drafts: in so many words, or by the speed beside `without`."""
-    plain = _WITHOUT.search(tried.text)
-    if plain:
-        return abs(float(plain[1] or plain[2]) - tried.fast) < NEAR * tried.fast
-    switched = _SWITCHED_ON.search(tried.text)
-    if switched and float(switched[1]) > float(switched[2]):
-        return True
-    return bool(_SLOWS.search(tried.text)) or bool(remarks_on(case, Topic.NO_GAIN))
 
 
 def _by_acceptance(case: Case) -> Found | Absent | Suspected:

@@ -5,8 +5,10 @@ What was swapped out must be read back from disk before it can be computed with,
 With weights or KV cache among it every token waits for the disk.
 
 ## How to confirm
-`vmstat 1` shows numbers under `si` while tokens are generated, and `/proc/pressure/memory` is not near zero. Swap that
-is in use but still does no harm: it may be what other programs have not touched for days.
+`vmstat 1` shows numbers under `si` while tokens are generated, and `/proc/pressure/memory` is not near zero.
+
+## What it is not
+Swap that is in use but still, which does no harm: it may be what other programs have not touched for days.
 
 ## How to fix
 Free memory, or ask for less of it:
@@ -28,7 +30,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import amount_bytes, remarks_on
-from unslow.think.adapt.hardware import is_apple
+from unslow.think.adapt.hardware import has_no_gpu, is_apple
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
@@ -39,12 +41,17 @@ from unslow.think.slowness import generates_slowly
 PRESSED = 0.10
 """Share of the time in which something waited for memory: a healthy system shows next to none."""
 LEAST_SWAPPED = 512 * MIB
+"""Any system has some old pages in its swap."""
+LEAST_LACKING = 64 * MIB
+"""Of the weights: every token reads all of them, so that even this little comes back from disk each time."""
 LEAST_FAULTS = 1.0
 """In a second, of the runtime itself: without them nothing of its own was away."""
 HARMLESS, HARMFUL = 0.1 * MIB, 8 * MIB
 """Read back in a second: pages of a program that wakes up, and what holds up any disk's owner."""
 SHORT = 0.05
 """Of the memory that is still available: the system has begun to look for more."""
+AT_WORK = 0.5
+"""Of the cores: a runtime that computes on the CPU keeps at least so many busy, unless it waits."""
 _SWAP = re.compile(r"swap|thrash|paged? out|paging", re.IGNORECASE)
 
 
@@ -52,7 +59,26 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the pressure on memory against the swap that is in use."""
     if is_apple(case):
         return Absent("GPU and CPU share one memory here, which is another matter")
-    return first_to_decide(case, _by_watching, _by_counters, _by_words)
+    return first_to_decide(case, _by_watching, _by_limit, _by_counters, _by_words)
+
+
+def _by_limit(case: Case) -> Found | None:
+    """Weights that were copied into less memory than they take: the rest of them can only be in the swap."""
+    runtime, used = case.runtime, case.machine.memory.swap_used_bytes.value_or(0)
+    limits = [f.value for f in (case.machine.memory.total_bytes, runtime.memory_limit_bytes) if isinstance(f, Known)]
+    if runtime.load_mode.value_or("") != "none" or not limits or not has_no_gpu(case):
+        return None
+    lacking = case.model.weights_bytes.value_or(0) - min(limits)
+    if lacking < LEAST_LACKING or used < lacking or not generates_slowly(case):
+        return None
+    because = (
+        f"the weights were copied into memory, {lacking / MIB:.0f} MiB of them have no room there, and as many are"
+    )
+    return _found(
+        f"{because} swapped out",
+        (cite(case, "machine.memory.swap_used_bytes"), cite(case, "model.weights_bytes"), *_limit(case)),
+        Cure(),
+    )
 
 
 def _by_watching(case: Case) -> Found | Absent | None:
@@ -85,19 +111,40 @@ def _by_counters(case: Case) -> Found | Absent | Suspected | None:
     if used < LEAST_SWAPPED:
         return Absent(f"{used / MIB:.0f} MiB are swapped out")
     if isinstance(pressure, Known):
-        if pressure.value < PRESSED:
-            return Absent(f"{used / GIB:.1f} GiB are swapped out, and nothing waits for them ({pressure.value:.0%})")
-        because = (
-            f"{used / GIB:.1f} GiB are swapped out, and {pressure.value:.0%} of the time something waits for memory"
-        )
-        return _found(
-            because, (cite(case, "machine.memory.swap_used_bytes"), cite(case, "machine.load.memory_pressure")), Cure()
-        )
+        return _by_pressure(case, used, pressure.value)
     total, left = memory.total_bytes.value_or(0), memory.available_bytes.value_or(0)
     if total and isinstance(memory.available_bytes, Known) and left < SHORT * total:
         because = f"{used / GIB:.1f} GiB are swapped out, and {left / GIB:.1f} of {total / GIB:.1f} GiB are available"
         return Suspected(because, "machine.load.memory_pressure", CAUSE.ask)
     return None
+
+
+def _by_pressure(case: Case, used: float, pressure: float) -> Found | Absent | Suspected:
+    """The pressure of some moment: low, it rules swapping out only where tokens came then, or where there is room."""
+    because = f"{used / GIB:.1f} GiB are swapped out, and {pressure:.0%} of the time something waits for memory"
+    if generates_slowly(case) is False:
+        return Absent(f"{because}, but tokens come as fast as they should")
+    if pressure >= PRESSED:
+        read = ("machine.memory.swap_used_bytes", "machine.load.memory_pressure")
+        return _found(because, tuple(cite(case, path) for path in read), Cure())
+    if _has_room(case) or _was_at_work(case):
+        return Absent(because)
+    return Suspected(because, "what comes back from swap while it generates", CAUSE.ask)
+
+
+def _has_room(case: Case) -> bool:
+    """Whether what comes back from swap can stay: memory is left, in the machine and in the runtime's own limit."""
+    memory, limit, weights = case.machine.memory, case.runtime.memory_limit_bytes, case.model.weights_bytes
+    if not isinstance(memory.available_bytes, Known) or not isinstance(memory.total_bytes, Known):
+        return False
+    boxed = isinstance(limit, Known) and not (isinstance(weights, Known) and weights.value < limit.value)
+    return memory.available_bytes.value >= SHORT * memory.total_bytes.value and not boxed
+
+
+def _was_at_work(case: Case) -> bool:
+    """Whether most cores computed at the moment of the reading."""
+    busy, cores = case.machine.load.busy_cpus, case.machine.cpu.physical_cores
+    return isinstance(busy, Known) and isinstance(cores, Known) and busy.value >= AT_WORK * cores.value
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -121,5 +168,5 @@ CAUSE = Cause(
     phase="decode",
     needs=(("run.telemetry", "machine.memory.swap_used_bytes", "account.remarks"),),
     check=check,
-    ask='`vmstat 1 5` while it generates (Windows: "Hard faults/sec" in the Resource Monitor)',
+    ask="while it generates: {swap}",
 )

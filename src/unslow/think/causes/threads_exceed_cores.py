@@ -6,10 +6,14 @@ one, hundreds of times for each token.
 
 ## How to confirm
 llama.cpp prints `n_threads = T ... / L`: T above the CPUs that the process may use. Sixteen threads on two cores were
-5.5 times slower than two. Two threads on a core with SMT are no crowd: they gain little and lose little.
+5.5 times slower than two.
 
 Guides say that the number of threads matters for a model on the GPU, but there it hardly does: they compute only what
 lies on the CPU.
+
+## What it is not
+Two threads on a core with SMT, which are no crowd: they gain little and lose little. Nor threads of a model that is
+all on the GPU.
 
 ## How to fix
 Leave the number of threads to the runtime, or set it to the number of physical cores that it may use. llama.cpp: drop
@@ -95,5 +99,5 @@ CAUSE = Cause(
     phase="decode",
     needs=(("runtime.threads", "account.comparisons"), ("machine.cpu.physical_cores", "account.comparisons")),
     check=check,
-    ask="`lscpu | grep -E 'Core|Socket|Thread'`, and the line `n_threads` of the runtime's log",
+    ask="{cpu_cores}, and the number of threads: {command_line}",
 )

@@ -2,18 +2,22 @@
 
 ## Why it is slow
 The threads meet at a barrier after every operation. Under a CPU quota (`docker --cpus`, a limit in Kubernetes) the
-kernel stops some of them for the rest of each period, and all the others wait; under a cpuset they share the CPUs
-that are left. Runtimes count the CPUs of the machine, not the quota: the container sees all of them.
+kernel stops some of them for the rest of each period, and all the others wait; under a cpuset they share the CPUs that
+are left. Runtimes count the CPUs of the machine, not the quota: the container sees all of them.
 
 ## How to confirm
 The quota (`cpu.max`) or the cpuset of the **runtime's** process is smaller than its number of threads, and `cpu.stat`
-of its cgroup shows `nr_throttled` growing while tokens are generated (a cpuset is never throttled):
-`cat /proc/PID/cgroup; grep Cpus_allowed_list /proc/PID/status`.
+of its cgroup shows `nr_throttled` growing while tokens are generated (a cpuset is never throttled): `cat
+/proc/PID/cgroup; grep Cpus_allowed_list /proc/PID/status`.
+
+## What it is not
+A quota that is never reached: the throttled periods do not grow. Nor a machine without any limit, where too many
+threads are another cause.
 
 ## How to fix
-Threads: the quota rounded down. llama.cpp `-t N -tb N`, Ollama `num_thread`, LM Studio "CPU Thread Pool Size", vLLM and
-Transformers `OMP_NUM_THREADS=N`. Or raise the quota (`docker update --cpus N`), or give whole CPUs (`--cpuset-cpus`)
-instead of a quota.
+Threads: the quota rounded down. llama.cpp `-t N -tb N`, Ollama `num_thread`, LM Studio "CPU Thread Pool Size", vLLM
+and Transformers `OMP_NUM_THREADS=N`. Or raise the quota (`docker update --cpus N`), or give whole CPUs
+(`--cpuset-cpus`) instead of a quota.
 
 ## Safety
 Answers do not change.
@@ -37,7 +41,7 @@ THROTTLED = 0.05
 """Of the periods: fewer are noise."""
 MOSTLY = 0.2
 """Of the periods: a runtime that is stopped so often has more threads than its quota, whatever that is."""
-SHOW = "in the container, before and after a generation: `cat /sys/fs/cgroup/cpu.max /sys/fs/cgroup/cpu.stat; nproc`"
+SHOW = "where the runtime runs, before and after a generation: {cpu_limit}"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -63,9 +67,11 @@ def _by_periods(case: Case) -> Found | Absent | None:
 def _by_count(case: Case) -> Found | Absent:
     """The number of threads beside that of the CPUs."""
     (allowed, quota), (threads, fact), (throttled, counted) = _allowed(case), _threads(case), _throttled(case)
+    if threads <= allowed and (throttled or 0.0) >= MOSTLY:
+        ask_for(case, quota_of(case)[1], SHOW)  # something stops them: a quota that nobody read
     if threads <= allowed:
         return Absent(f"{threads:g} threads, {allowed:g} CPUs allowed")
-    if allowed >= case.machine.cpu.logical_cpus.value_or(LARGEST_COUNT) and not throttled:
+    if not throttled and _are_all(case, allowed):
         return Absent(f"all {allowed:g} CPUs of the machine are allowed")
     tried = experiment_on(case, Topic.CPU_QUOTA, Topic.THREADS)
     proven = tried if is_clear(tried) else None
@@ -74,7 +80,7 @@ def _by_count(case: Case) -> Found | Absent:
     stopped = f", stopped in {throttled:.0%} of the periods" if throttled else ""
     waits = "those that share a CPU" if _by_cpuset(case) and not throttled else "those that are stopped"
     return _found(
-        f"{threads:g} threads where {allowed:g} CPUs are allowed{stopped}: all wait for {waits}",
+        f"{threads:g} threads where {_cpus(allowed)} allowed{stopped}: all wait for {waits}",
         (
             cite(case, fact, f"{allowed:g} CPUs allowed"),
             *_cited_limit(case, allowed),
@@ -84,6 +90,18 @@ def _by_count(case: Case) -> Found | Absent:
         (max(1, int(allowed)), int(threads)),
         gain_of(proven) if proven else None,
     )
+
+
+def _cpus(count: float) -> str:
+    return "1 CPU is" if count == 1 else f"{count:g} CPUs are"
+
+
+def _are_all(case: Case, allowed: float) -> bool:
+    """Whether so many CPUs are no limit: as many as there are; one with more cores than that need not be counted."""
+    cpu = case.machine.cpu
+    if cpu.physical_cores.value_or(0) > allowed or is_report(case):
+        return allowed >= cpu.logical_cpus.value_or(LARGEST_COUNT)
+    return bool(allowed >= ask_for(case, "machine.cpu.logical_cpus", SHOW))
 
 
 def _is_settled(case: Case, *, quota: bool) -> bool:
@@ -176,5 +194,6 @@ CAUSE = Cause(
     ),
     check=check,
     explains=("threads_exceed_cores", "cpu_contended"),
+    not_on=("macOS", "Windows"),
     ask=SHOW,
 )

@@ -6,16 +6,20 @@ on an efficiency core takes two to three times as long, so the performance cores
 
 ## How to confirm
 The CPU has performance and efficiency cores (Intel since the 12th generation, Apple, many phones), there are more
-threads than performance cores, and as many threads as performance cores are faster:
-`llama-bench -m MODEL -n 64 -t 6,8,14,20`. Only that trial decides: where the memory's bandwidth is used up, or many
-slow cores share the work of a few fast ones, nothing is lost.
+threads than performance cores, and as many threads as performance cores are faster: `llama-bench -m MODEL -n 64 -t
+6,8,14,20`.
 
-Guides say to set the number of threads by hand on such CPUs, but llama.cpp counts performance cores by itself on Linux.
+Guides say to set the number of threads by hand on such CPUs, but llama.cpp counts performance cores by itself on
+Linux.
+
+## What it is not
+More threads than performance cores where that costs nothing: the memory's bandwidth is used up, or many slow cores
+share the work of a few fast ones. Only the trial decides.
 
 ## How to fix
-As many threads as performance cores, or bind them there. llama.cpp: drop `-t`, or `-t N --cpu-range 0-15
---cpu-strict 1`; Ollama: `num_thread`; any runtime: `taskset -c 0-15`; Windows: start it with the affinity of the fast
-cores.
+On any runtime as many threads as performance cores, or bound there. llama.cpp: drop `-t`, or
+`-t N --cpu-range 0-15 --cpu-strict 1`; Ollama: `num_thread`; any runtime: `taskset -c 0-15`; Windows: start it with the
+affinity of the fast cores.
 
 ## Safety
 Answers do not change.
@@ -25,12 +29,14 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of, ratio, remarks_on, times_as_fast
+from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear
+from unslow.think.adapt.thread_trials import fewer_are_faster
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.causes._watched import cite_watched, host_at_work
+from unslow.think.instructions import spelled_out
 from unslow.think.slowness import generates_slowly, shortfall
 
 SLOW_SHARE = "own_slow_core_share"
@@ -40,7 +46,6 @@ FAR_BELOW = 1.5
 """Times slower than expected: a slow core takes two to three times as long for its part, so less is not its doing."""
 OTHERS_BUSY = 0.3
 """Processors that others use: then threads may have been pushed aside, which is another matter."""
-SHOW = "`llama-bench -m MODEL -n 64 -t {fast},{all}`"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -59,14 +64,16 @@ def _by_words(case: Case) -> Found | None:
     return Found(f"efficiency cores do the work: {said[0].text}", cite_remarks(case, said), remedies=(Remedy(change),))
 
 
-def _by_all_cores(case: Case) -> Found | None:
+def _by_all_cores(case: Case) -> Found | Suspected | None:
     """Every core of a hybrid CPU is busy since it got slower: the slow ones hold the fast ones up."""
     cpu, busy = case.machine.cpu, remarks_on(case, Topic.CPU_BUSY)
-    slower = max(case.account.comparisons.value_or(()), key=ratio, default=None)
-    if not cpu.performance_cores.value_or(0) or not cpu.efficiency_cores.value_or(0) or not busy or not slower:
+    if not cpu.performance_cores.value_or(0) or not cpu.efficiency_cores.value_or(0) or not busy:
         return None
-    if not is_clear(slower) or isinstance(case.runtime.threads, Known):
+    if isinstance(case.runtime.threads, Known):
         return None
+    slower = experiment_on(case, Topic.THREADS, Topic.VERSION, Topic.SYSTEM)
+    if slower is None or not is_clear(slower) or fewer_are_faster(slower) is False:
+        return Suspected(busy[0].text, "the speed with as many threads as performance cores", CAUSE.ask)
     fast = cpu.performance_cores.value_or(1)
     change = Knob.THREADS.to(fast, "one thread for each performance core")
     evidence = (
@@ -103,7 +110,10 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
         return Absent(f"{threads} threads fit on {fast} performance cores")
     tried = experiment_on(case, Topic.THREADS)
     words = f"{threads} threads run on {fast} performance and {slow} efficiency cores"
-    if tried and is_clear(tried):
+    fewer = fewer_are_faster(tried) if tried else None
+    if tried and is_clear(tried) and fewer is None:
+        return Suspected(f"{words}: {tried.text}", "which of the two speeds is that with fewer threads", CAUSE.ask)
+    if tried and is_clear(tried) and fewer:
         return Found(
             because=f"{words}, and fewer threads are {times_as_fast(tried)}",
             evidence=(cite(case, "runtime.threads", f"{fast} performance cores"), cite_comparison(case, tried)),
@@ -112,7 +122,8 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
         )
     if tried or generates_slowly(case) is False:
         return Absent(f"{words}, and that costs nothing here")
-    return Suspected(words, "the speed with as many threads as performance cores", SHOW.format(fast=fast, all=threads))
+    trial = spelled_out("{try_fast_cores}", case).replace("FAST", str(fast)).replace("ALL", str(threads))
+    return Suspected(words, "the speed with as many threads as performance cores", trial)
 
 
 CAUSE = Cause(
@@ -121,5 +132,5 @@ CAUSE = Cause(
     needs=(("runtime.threads", "account.remarks"), ("machine.cpu.performance_cores", "account.remarks")),
     check=check,
     explains=("threads_exceed_cores",),
-    ask="`lscpu -e=CPU,CORE,MAXMHZ` (macOS: `sysctl hw.perflevel0.physicalcpu hw.perflevel1.physicalcpu`)",
+    ask="{cpu_cores}, and the number of threads: {command_line}",
 )

@@ -6,25 +6,29 @@ up, every further core adds its share.
 
 ## How to confirm
 `n_threads` in the log is below the number of physical cores, and `llama-bench -m MODEL -n 64 -t 4,8,16` grows with the
-threads. Where it does not grow, memory bandwidth is the limit, and more threads give nothing. On a hybrid CPU the
-performance cores count, and cores that other programs use do not.
+threads.
+
+## What it is not
+Bandwidth that is used up already: then more threads give nothing. On a hybrid CPU only the performance cores count,
+and cores that other programs use do not.
 
 ## How to fix
 Leave the number of threads to the runtime, or set it to the number of physical cores. llama.cpp: drop `-t`, or `-t N`;
-Ollama: drop `num_thread`; LM Studio: "CPU Thread Pool Size"; Transformers: `torch.set_num_threads(N)`.
+Ollama: drop `num_thread`; LM Studio: "CPU Thread Pool Size"; Transformers: `torch.set_num_threads(N)`; vLLM on a CPU:
+`VLLM_CPU_OMP_THREADS_BIND=auto`.
 
 ## Safety
 Answers do not change. The machine has less left for other work.
 """
 
-from unslow.facts.account import Topic
+from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import MissingFactError, Unknown
 from unslow.think.adapt.account import WORTH_COMPARING, gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.bandwidth import cores_of
 from unslow.think.adapt.experiments import experiment_on, is_clear, is_report
-from unslow.think.adapt.thread_trials import thread_trial, threads_of
+from unslow.think.adapt.thread_trials import fewer_are_faster, thread_trial, threads_of
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
@@ -33,7 +37,7 @@ from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_
 from unslow.think.predict import predict
 from unslow.think.report import Evidence
 
-SHOW = "`llama-bench -m MODEL -n 64 -t 2,4,8,16`"
+SHOW = "{try_threads}"
 ROUNDING = 0.25
 """Of a core: what every desktop does beside."""
 MANY_LEFT = 2
@@ -50,7 +54,8 @@ def check(case: Case) -> Found | Absent | Suspected:
 def _by_trial(case: Case) -> Found | None:
     """More threads that were faster, with both numbers."""
     tried = thread_trial(case)
-    if not tried or not 0 < tried.slow_threads < tried.fast_threads:
+    told = fewer_are_faster(tried.speeds) if tried else None
+    if not tried or told or not 0 < tried.slow_threads < tried.fast_threads:
         return None
     words = f"{tried.fast_threads} threads instead of {tried.slow_threads} are {times_as_fast(tried.speeds)}"
     return _found(words, (cite_comparison(case, tried.speeds),), tried.fast_threads, gain_of(tried.speeds))
@@ -67,7 +72,7 @@ def _by_idle_cores(case: Case) -> Found | None:
     return _found(f"only some of the cores compute: {said[0].text}", cite_remarks(case, said[:1]), cores or None, None)
 
 
-def _by_count(case: Case) -> Found | Absent:
+def _by_count(case: Case) -> Found | Absent | Suspected:
     counted = threads_of(case)
     if counted is None:
         raise MissingFactError(fact_at(case, "runtime.threads"), "runtime.threads")
@@ -75,8 +80,9 @@ def _by_count(case: Case) -> Found | Absent:
     if threads >= cores:
         return Absent(f"{threads} threads, {cores} cores{_taken(case, cores)}")
     tried = experiment_on(case, Topic.THREADS)
-    if remarks_on(case, Topic.SATURATED) or (tried and not is_clear(tried)):
-        return Absent("more threads were tried and gave nothing: the memory's bandwidth is used up")
+    against = _against(case, tried)
+    if against:
+        return against
     shown = (cite(case, fact, f"{cores} cores"),) if fact == "runtime.threads" else ()
     evidence = (*shown, cite(case, "machine.cpu.physical_cores"))
     words = f"{threads} threads compute on {cores} cores"
@@ -88,10 +94,21 @@ def _by_count(case: Case) -> Found | Absent:
     return _found(f"{words}, and all of them would be {gain:.1f} times as fast", evidence, cores, None)
 
 
+def _against(case: Case, tried: Comparison | None) -> Absent | Suspected | None:
+    """What a trial says against more threads: they gave nothing, fewer were faster, or nobody tells which were."""
+    if remarks_on(case, Topic.SATURATED) or (tried and not is_clear(tried)):
+        return Absent("more threads were tried and gave nothing: the memory's bandwidth is used up")
+    fewer = fewer_are_faster(tried) if tried else None
+    if tried and fewer is None:
+        return Suspected(tried.text, "which of the two speeds is that with more threads", SHOW)
+    return Absent("fewer threads were tried and were faster") if fewer else None
+
+
 def _cores_left(case: Case) -> int:
     """Cores that another thread would gain from: the fast ones of a hybrid CPU, without those that others use."""
-    fast, slow = case.machine.cpu.performance_cores.value_or(0), case.machine.cpu.efficiency_cores.value_or(0)
-    cores = min(cores_of(case), fast) if fast and slow else cores_of(case)
+    cores, cpu = cores_of(case), case.machine.cpu
+    fast = cpu.performance_cores.value_or(0) or cpu.physical_cores.value_or(0) - cpu.efficiency_cores.value_or(0)
+    cores = min(cores, fast) if fast > 0 else cores
     return max(1, int(cores - min(cores, case.run.others_cpus.value_or(0.0)) + ROUNDING))
 
 

@@ -13,8 +13,11 @@ and can be ten times slower.
 With CUDA the usual cases are a KV cache of q4_1, q5_0, q5_1 or of two unlike types with flash attention, and BF16
 weights before January 2025 (llama.cpp pull request 11093). Until September 2026 only f16, bf16, q8_0 and q4_0 of both
 had kernels unless the build had `GGML_CUDA_FA_ALL_QUANTS`; later builds convert the others to F16 on the GPU, which
-costs little. An iq4_nl cache has none in any build. So the type alone proves nothing: prompts that are read many times
-too slowly, or a speed that falls off with depth, do.
+costs little. An iq4_nl cache has none in any build.
+
+## What it is not
+The type alone, which proves nothing: builds differ. Nor the few splits of a graph that several GPUs, or a token table
+on the host, bring along.
 
 ## How to fix
 A type that has kernels, the same for keys and values:
@@ -38,7 +41,10 @@ from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.account import ratio, remarks_on
 from unslow.think.adapt.bandwidth import backend_name
 from unslow.think.adapt.experiments import is_report, tried
+from unslow.think.adapt.overrides import sent_away
 from unslow.think.adapt.runtime_family import runs_ggml
+from unslow.think.adapt.shape import is_mixture
+from unslow.think.adapt.sides import slow_side_has, slow_side_names
 from unslow.think.adapt.versions import NEWEST, build_number
 from unslow.think.adapt.vram import buffers_of, gpus_of
 from unslow.think.adapt.work import Cure
@@ -72,9 +78,11 @@ _SWITCHED_OFF = re.compile(r"flash attention", re.IGNORECASE)
 CLEARLY = 3.0
 """Times slower than another type: no matter of bytes, where the types are of like size."""
 SLOWER_CACHE = 1.5
+"""Times as fast with another type of cache: kernels for all types differ by less."""
 MANY_SPLITS = 0.9
 """Of the layers: an operation of each of them runs elsewhere."""
 TINY = 0.05
+"""Of the host's part: then the GPU holds no weights to speak of."""
 _ADVICE = Knob.KV_CACHE_TYPE.to("q8_0", "a type that has kernels, for keys and values alike")
 
 
@@ -106,11 +114,11 @@ def _by_trial(case: Case) -> Found | None:
     if cache and (ratio(cache) >= CLEARLY or (ratio(cache) >= SLOWER_CACHE and _is_rare(case, cache))):
         return _tried(case, cache, "of the KV cache", Remedy(_ADVICE, None, "answers change slightly"))
     attention = tried(case, Topic.FLASH_ATTENTION)
-    if attention and _lacks_flash_attention(case):
+    if attention and _lacks_flash_attention(case) and slow_side_has(attention, Topic.FLASH_ATTENTION):
         change = Knob.FLASH_ATTENTION.to(value=False, why="this build computes it on the CPU")
         return _tried(case, attention, "of attention", Remedy(change))
-    bf16 = weights and _RARE_WEIGHTS.search(f"{weights.text} {case.model.quant.value_or('')}")
-    if weights and bf16 and ratio(weights) >= CLEARLY:
+    rare = weights and _RARE_WEIGHTS.search(f"{weights.text} {case.model.quant.value_or('')}")
+    if weights and rare and slow_side_names(weights, _RARE_WEIGHTS) is not False and ratio(weights) >= CLEARLY:
         return _tried(case, weights, "of the weights", Remedy(Knob.QUANT.to("F16", "a type that has kernels")))
     return None
 
@@ -130,7 +138,8 @@ def _tried(case: Case, trial: Comparison, whose: str, remedy: Remedy) -> Found:
 
 
 def _is_rare(case: Case, trial: Comparison) -> bool:
-    return bool(_RARE_CACHE.search(trial.text)) or _cache_lacks_kernels(case)
+    named = _RARE_CACHE.search(trial.text) and slow_side_names(trial, _RARE_CACHE) is not False
+    return bool(named) or _cache_lacks_kernels(case)
 
 
 def _by_buffers(case: Case) -> Found | None:
@@ -138,8 +147,8 @@ def _by_buffers(case: Case) -> Found | None:
     runtime = case.runtime
     gpu = sum(b.bytes for b in buffers_of(case, "model", on_gpu=True))
     host = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False))
-    if not _all_on_gpu(case) or not gpu or gpu > TINY * host:
-        return None
+    if not _all_on_gpu(case) or not gpu or gpu > TINY * host or is_mixture(case):
+        return None  # of a mixture it is experts that lie there
     because = (
         f"{runtime.gpu_layers.need()} layers count as on the GPU, and it holds {gpu / (gpu + host):.1%} of the weights"
     )
@@ -151,6 +160,9 @@ def _by_splits(case: Case) -> Found | None:
     """Work that leaves the GPU in every layer though everything lies on it."""
     splits, layers = case.runtime.graph_splits.value_or(0), case.runtime.layers.value_or(0)
     away = buffers_of(case, "kv", on_gpu=False) or case.runtime.kv_offload.value_or(default=True) is False
+    host, gpu = (sum(b.bytes for b in buffers_of(case, "model", on_gpu=side)) for side in (False, True))
+    away = away or host > gpu  # tensors of layers that count as on the GPU lie elsewhere
+    away = away or (not host + gpu and is_mixture(case))  # experts may, where nobody printed the buffers
     if not _all_on_gpu(case) or away or len(gpus_of(case)) > 1 or splits < MANY_SPLITS * max(2, layers):
         return None
     kinds = f"{case.runtime.kv_type_k.value_or('f16')} keys, {case.model.quant.value_or('unknown')} weights"
@@ -166,7 +178,7 @@ def _all_on_gpu(case: Case) -> bool:
     runtime = case.runtime
     layers = runtime.layers.value_or(0)
     whole = layers > 0 and runtime.gpu_layers.value_or(0) >= layers and not runtime.overflowing_layers.value_or(0)
-    return whole and not runtime.tensor_overrides.value_or([])
+    return whole and not any(sent_away(case))
 
 
 def _by_cache(case: Case) -> Found | Absent | Suspected | None:
@@ -308,5 +320,5 @@ CAUSE = Cause(
         "slow_kernel_for_architecture",
     ),
     gpu_only=True,
-    ask="`llama-bench -m MODEL -ctk f16,q8_0 -ctv f16,q8_0 -fa 1`, and the line `graph splits` of the log (`-lv 4`)",
+    ask="{try_kv_type}",
 )

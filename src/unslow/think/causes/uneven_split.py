@@ -11,6 +11,9 @@ what its memory takes.
 ## How to confirm
 The buffers of each GPU in the log (`-lv 4`), against its free memory in `nvidia-smi` and its bandwidth.
 
+## What it is not
+Parts that follow the memory of GPUs alike, or a slow GPU whose memory is needed: then the split is as good as it gets.
+
 ## How to fix
 Give the fastest GPU as much as it holds, then the next; or leave the slow one out where the model fits without it:
 - llama.cpp: `--tensor-split 20,4`, `--device CUDA0`
@@ -22,24 +25,26 @@ Give the fastest GPU as much as it holds, then the next; or leave the slow one o
 Answers do not change.
 """
 
+import math
+
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import WORTH_COMPARING
 from unslow.think.adapt.cure import Cure
-from unslow.think.adapt.several_gpus import MARGIN_BYTES, Share, filled, shares, splits_tensors
-from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.several_gpus import MARGIN_BYTES, Share, filled, gpu_numbered, shares, splits_tensors
+from unslow.think.adapt.vram import gpu_places, gpus_of
 from unslow.think.adapt.who_computes import cpu_computes, gpus_computing
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
 
-SHOW = "restart llama-server with `-lv 4` and show the lines `buffer size`, beside `nvidia-smi`"
+SHOW = "{placement}; and {gpu_memory}"
 
 
 def check(case: Case) -> Found | Absent:
     """Hold the time of this split against that of one that fills the fastest GPU first."""
-    ask_for(case, "machine.gpus", "`nvidia-smi -L`")
+    ask_for(case, "machine.gpus", "{gpu_list}")
     if len(gpus_of(case)) < 2 or gpus_computing(case) == 1:  # noqa: PLR2004 (several)
         return Absent("one GPU computes")
     ask_for(case, "runtime.buffers", SHOW)
@@ -54,7 +59,7 @@ def check(case: Case) -> Found | Absent:
     spilled = cpu_computes(case) and isinstance(case.runtime.tensor_split, Known)
     if gain < WORTH_COMPARING and not (spilled and idle.free_bytes > 2 * MARGIN_BYTES):
         return Absent("no other split of these GPUs would be faster")
-    split = ",".join(f"{p.model_bytes / GIB:.1f}" for p in best)
+    split = _in_numbers(best)
     slowest = min(parts, key=lambda p: p.bytes_per_s)
     words = (
         f"GPU {slowest.gpu} holds {slowest.model_bytes / GIB:.1f} GiB and is the slowest, "
@@ -70,13 +75,20 @@ def check(case: Case) -> Found | Absent:
     )
 
 
+def _in_numbers(parts: list[Share]) -> str:
+    """Each GPU's part of the model, in the smallest whole numbers that are right to a hundredth of it."""
+    whole = sum(p.model_bytes for p in parts)
+    hundredths = [round(100 * p.model_bytes / whole) for p in parts]
+    return ",".join(str(part // math.gcd(*hundredths)) for part in hundredths)
+
+
 def _time(parts: list[Share]) -> float:
     """Seconds to read the model once, one GPU after the other."""
     return sum(p.model_bytes / p.bytes_per_s for p in parts)
 
 
 def _place(case: Case, part: Share) -> int:
-    return next(number for number, gpu in enumerate(gpus_of(case)) if gpu.index == part.gpu)
+    return next(place for place, gpu in gpu_places(case) if gpu == gpu_numbered(case, part.gpu))
 
 
 CAUSE = Cause(

@@ -11,11 +11,15 @@ Guides say that unified memory has no ceiling to worry about, but of 32 GiB the 
 Weights and KV cache exceed the limit (`sysctl iogpu.wired_limit_mb`, `recommendedMaxWorkingSetSize` in the log), or
 memory pressure is yellow or red and swap grows while tokens are generated.
 
+## What it is not
+Plenty of memory free, or swap that is in use but still.
+
 ## How to fix
 A smaller quant or model, a shorter context, fewer other programs; where there is room, a higher limit:
 - macOS: `sudo sysctl iogpu.wired_limit_mb=28672` of 32 GiB, and leave the system at least 4 to 8 GiB
 - llama.cpp: `-c 8192`, `-ctk q8_0 -ctv q8_0`; Ollama: `num_ctx 8192`; LM Studio: a shorter context
-- MLX: a 4-bit model, a smaller `--prompt-cache-size` of the server
+- MLX: a 4-bit model, a smaller `--prompt-cache-size` of the server; Transformers: a smaller model in 16 bits
+- vLLM on a GPU that shares its memory: a lower `--gpu-memory-utilization`
 - AMD and Intel with shared memory: more of it for the GPU in the firmware, or a larger `amdgpu.gttsize`
 
 ## Safety
@@ -34,7 +38,7 @@ from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.hardware import is_unified, unified_limit_bytes
 from unslow.think.adapt.shape import kv_per_token
 from unslow.think.adapt.story import tells_only_of_slowness
-from unslow.think.adapt.vram import buffers_of, seen_gpus
+from unslow.think.adapt.vram import buffers_of, is_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
@@ -54,6 +58,10 @@ _PRESSED = re.compile(
 )
 LEAST_PACKED, PACKED_SHARE = 4 * GIB, 0.2
 """In the compressor, of a Mac that is in trouble: a healthy one keeps a few gigabytes there."""
+LEAST_LEFT, LEFT_SHARE = 4 * GIB, 1 / 8
+"""What macOS and its programs need beside a model, at least."""
+BESIDE_IT = 1.05
+"""Times what the model asks for: the GPU keeps small things of others as well."""
 FILLED = 0.7
 """Of the memory: what a process must have grown to before swap is its doing."""
 _PAGED = re.compile(r"swap|thrash|\bpag(?:e|ing)|compress|red\b|yellow|critical", re.IGNORECASE)
@@ -71,8 +79,8 @@ def _by_warning(case: Case) -> Found | None:
     warned = next((line for line in case.runtime.warnings.value_or([]) if _EXCEEDED.search(line)), "")
     if not warned:
         return None
-    return _found(f"the model is larger than the GPU's share of the memory: {warned}",
-                  (cite(case, "runtime.warnings"),), _limit(case)[0])  # fmt: skip
+    because = f"the model is larger than the GPU's share of the memory: {warned}"
+    return _found(case, because, (cite(case, "runtime.warnings"),))
 
 
 def _by_limit(case: Case) -> Found | Absent | Suspected | None:
@@ -87,9 +95,9 @@ def _by_limit(case: Case) -> Found | Absent | Suspected | None:
     if not tells_only_of_slowness(case):  # it ran well before with as much memory
         return Suspected(f"it hardly fits: {sizes}", "machine.memory.pressure", CAUSE.ask)
     return _found(
+        case,
         f"the model asks for more memory than the GPU may have: {sizes}",
         (cite(case, what, f"{limit / GIB:.1f} GiB for the GPU"), cite(case, whose)),
-        limit,
     )
 
 
@@ -111,8 +119,8 @@ def _limit(case: Case) -> tuple[float, str]:
     """The most that the GPU may have, and where that is read."""
     if isinstance(case.machine.memory.wired_limit_bytes, Known):
         return unified_limit_bytes(case) or 0.0, "machine.memory.wired_limit_bytes"
-    for index, device in enumerate(seen_gpus(case)):
-        if isinstance(device.total_bytes, Known):
+    for index, device in enumerate(case.runtime.devices.value_or([])):
+        if is_gpu(device) and isinstance(device.total_bytes, Known):
             return float(device.total_bytes.value), f"runtime.devices.{index}.total_bytes"
     if isinstance(case.runtime.available_bytes, Known):
         return float(case.runtime.available_bytes.value), "runtime.available_bytes"
@@ -135,26 +143,36 @@ def _by_pressure(case: Case) -> Found | None:
     """By the system's own word on its memory, with a model that is large enough to be the reason."""
     memory = case.machine.memory
     pressure = memory.pressure.value_or("normal")
-    total, weights = memory.total_bytes.value_or(0), case.model.weights_bytes.value_or(0)
-    if pressure == "normal" or (total and weights and weights < LARGE_SHARE * total):
+    if pressure == "normal" or _is_large(case) is False:
         return None
     swap = (
         f", {memory.swap_used_bytes.value / GIB:.1f} GiB swapped" if isinstance(memory.swap_used_bytes, Known) else ""
     )
-    return _found(
-        f"memory pressure is {pressure} while the model is loaded{swap}",
-        (cite(case, "machine.memory.pressure"),),
-        total,
-    )
+    because = f"memory pressure is {pressure} while the model is loaded{swap}"
+    return _found(case, because, (cite(case, "machine.memory.pressure"),))
 
 
-def _by_compressor(case: Case) -> Found | None:
-    """Gigabytes of a model that macOS packed away: every token unpacks them."""
-    packed, total = case.machine.memory.compressed_bytes, case.machine.memory.total_bytes.value_or(0)
+def _is_large(case: Case) -> bool | None:
+    """Whether the model takes so much of the memory that it is what is packed away; None where its size is unknown."""
+    total = case.machine.memory.total_bytes.value_or(0)
+    taken = max(case.model.weights_bytes.value_or(0), case.runtime.asked_bytes.value_or(0))
+    return taken >= LARGE_SHARE * total if total and taken else None
+
+
+def _by_compressor(case: Case) -> Found | Suspected | None:
+    """Gigabytes that macOS packed away: of a large model, every token unpacks them; else they may be anybody's."""
+    memory = case.machine.memory
+    packed, total = memory.compressed_bytes, memory.total_bytes.value_or(0)
     if not isinstance(packed, Known) or packed.value < max(LEAST_PACKED, PACKED_SHARE * total):
         return None
-    because = f"{packed.value / GIB:.1f} GiB are in the memory compressor, from which every token has to fetch them"
-    return _found(because, (cite(case, "machine.memory.compressed_bytes"),), total)
+    large, pressure = _is_large(case), memory.pressure.value_or("")
+    words = f"{packed.value / GIB:.1f} GiB are in the memory compressor"
+    beyond_doubt = packed.value >= LARGE_SHARE * total > 0 and pressure != "normal"
+    if large or beyond_doubt or (large is None and pressure not in {"", "normal"}):
+        because = f"{words}, from which every token has to fetch them"
+        return _found(case, because, (cite(case, "machine.memory.compressed_bytes"),))
+    known = "machine.memory.pressure" if large is False else "model.weights_bytes"
+    return None if pressure == "normal" else Suspected(words, known, CAUSE.ask)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -176,7 +194,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     ]
     if not seen:
         return Suspected(said[0].text, "machine.memory.pressure", CAUSE.ask)
-    return _found(f"the memory is too small for it: {seen[0].text}", cite_remarks(case, seen), 0.0)
+    return _found(case, f"the memory is too small for it: {seen[0].text}", cite_remarks(case, seen))
 
 
 def _most_told(case: Case) -> float:
@@ -186,12 +204,32 @@ def _most_told(case: Case) -> float:
     return max(float(known), *(amount_bytes(text) for text in texts))
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], limit: float) -> Found:
-    smaller = Remedy(Knob.QUANT.to(None, "a smaller quant or model, or a shorter context"), None, "quality falls")
-    wired = Knob.WIRED_LIMIT.to(int(limit * 1.15 / MIB) or None, "where the rest of the system leaves room for it")
+def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
     # physics reckons with memory in reach of the GPU, so the case as configured is the cured one
-    risk = "too high a limit can freeze the machine"
-    return Found(because, evidence, Cure(), (smaller, Remedy(wired, Cure(), risk)))
+    return Found(because, evidence, Cure(), _remedies(case))
+
+
+def _remedies(case: Case) -> tuple[Remedy, ...]:
+    """More for the GPU where the system can spare it; less of other things where the memory itself is short."""
+    smaller = Remedy(Knob.QUANT.to(None, "a smaller quant or model, or a shorter context"), None, "quality falls")
+    asked, limit = _asked(case)[0], _limit(case)[0]
+    total = float(case.machine.memory.total_bytes.value_or(0))
+    if not asked or not total or asked > total - max(LEAST_LEFT, LEFT_SHARE * total):
+        return (smaller,)
+    if _is_short(case):
+        others = Knob.OTHER_LOAD.to(None, "close other programs: beside them the memory is too small")
+        return (Remedy(others, Cure(), "unsaved work"), smaller)
+    if asked <= limit:
+        return (smaller,)
+    wired = Knob.WIRED_LIMIT.to(int(asked * BESIDE_IT / MIB), "the system keeps enough for itself")
+    return (Remedy(wired, Cure(), "too high a limit can freeze the machine"), smaller)
+
+
+def _is_short(case: Case) -> bool:
+    """Whether the whole memory is short, not only the part that the GPU may have: a higher limit makes that worse."""
+    memory = case.machine.memory
+    packed = memory.compressed_bytes.value_or(0) >= max(LEAST_PACKED, PACKED_SHARE * memory.total_bytes.value_or(0))
+    return memory.pressure.value_or("normal") != "normal" or packed or bool(remarks_on(case, Topic.SWAPPING))
 
 
 CAUSE = Cause(
@@ -223,5 +261,5 @@ CAUSE = Cause(
         "context_larger_than_needed",
         "model_outside_envelope",
     ),
-    ask="`sysctl hw.memsize iogpu.wired_limit_mb vm.swapusage; memory_pressure | tail -1; ls -lh MODEL`",
+    ask="{gpu_memory}; {swap}; and {model_size}",
 )

@@ -11,11 +11,16 @@ back, and llama.cpp and Ollama start a new one for each load. Look at other prog
 PyTorch says it in its error: much is "reserved by PyTorch but unallocated", more than what was asked for. A log in
 which the same model is loaded again with as much memory free and fewer layers on the GPU is a sign of it, no proof.
 
+## What it is not
+Memory that another program took, or a context that was changed between two loads: look at those first.
+
 ## How to fix
 Restart the runtime, and no more:
 - vLLM, SGLang, Transformers: start it with `PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True`
-- Ollama: `systemctl restart ollama`; LM Studio: `lms unload --all`, then load the model again
-- Guides advise `torch.cuda.reset_peak_memory_stats()`, but that only resets a counter; `torch.cuda.empty_cache()` frees
+- llama.cpp: restart llama-server; Ollama: `systemctl restart ollama`; LM Studio: `lms unload --all`, then load the
+  model again
+- Guides advise `torch.cuda.reset_peak_memory_stats()`, but that only resets a counter; `torch.cuda.empty_cache()`
+  frees
 
 ## Safety
 Answers do not change. A restart ends the requests that are being answered.
@@ -61,7 +66,7 @@ def _by_message(case: Case) -> Found | Absent | None:
         source=failure.source,
     )  # fmt: skip
     because = f"{asked / MIB:.0f} MiB could not be allocated while {spare / MIB:.0f} MiB lay unused in pieces"
-    change = Knob.FIT.to(None, "restart the runtime: a fresh process has its memory in one piece")
+    change = Knob.ALLOCATOR.to("expandable_segments:True", "start it anew, with an allocator that joins what it freed")
     return Found(because, (evidence,), None, (Remedy(change),))
 
 
@@ -106,5 +111,5 @@ CAUSE = Cause(
     fails_load=True,
     explains=("memory_allocation_failed", "other_process_holds_vram"),
     gpu_only=True,
-    ask="the whole text of the out-of-memory error; or restart the runtime and compare `offloaded N/M layers to GPU`",
+    ask="the whole text of the error; or restart the runtime and compare {placement}",
 )

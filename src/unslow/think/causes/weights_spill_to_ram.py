@@ -6,13 +6,17 @@ reads RAM, so a few layers on the CPU cost more than all the others on the GPU t
 when the model is loaded.
 
 Guides say that the runtime swaps layers to RAM and back while it runs, and that one core is then busy, but llama.cpp
-computes the layers that have no room on the CPU, with all of its threads; and `ollama ps` does show it. Guides also
-warn of nonsense in the answers: where a layer is computed does not change them.
+computes the layers that have no room on the CPU, with all of its threads; and `ollama ps` does show it (there is no
+`ollama ps -a`, and `--verbose` shows no layers). Guides also warn of nonsense in the answers: where a layer is
+computed does not change them.
 
 ## How to confirm
 llama.cpp prints `offloaded N/M layers to GPU` with N below M (from build 9151 on only with `-lv 4`), and weights + KV
 cache + compute buffer ask for more than the GPU had free. `ollama ps` shows the same as `48%/52% CPU/GPU`.
-It is not this where a setting keeps layers out beside free memory, nor where experts were sent to the CPU on purpose.
+
+## What it is not
+A setting that keeps layers out beside free memory (`gpu_layers_set_too_low`), or experts that were sent to the CPU on
+purpose.
 
 ## How to fix
 Ask for fewer bytes, cheapest loss first, or give it more memory:
@@ -20,6 +24,7 @@ Ask for fewer bytes, cheapest loss first, or give it more memory:
 - Ollama: `num_ctx 8192`, `OLLAMA_KV_CACHE_TYPE=q8_0`, a smaller tag of the model
 - LM Studio: a shorter context, quantised K and V caches, a smaller quant (`lms load KEY --estimate-only` reckons)
 - Transformers: a 4-bit `quantization_config`, so that `hf_device_map` has neither `cpu` nor `disk`
+- vLLM: it never spills by itself: without `--cpu-offload-gb`, with a quantised model or a lower `--max-model-len`
 - any: close what else holds GPU memory; a larger or second GPU
 
 ## Safety
@@ -35,29 +40,34 @@ from unslow.facts.units import GIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.cache_type import can_shrink_cache
-from unslow.think.adapt.demand import Demand, read_demand
+from unslow.think.adapt.demand import Demand, must_have_room, read_demand
 from unslow.think.adapt.experiments import is_report
-from unslow.think.adapt.hardware import has_no_gpu, is_unified, vram_total_bytes
+from unslow.think.adapt.hardware import has_no_gpu, is_unified, is_windows, vram_total_bytes
+from unslow.think.adapt.overrides import sent_away
 from unslow.think.adapt.placement import counted_layers, layers_left_on_host, seen_split, set_on_purpose
 from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.adapt.shape import is_mixture
 from unslow.think.adapt.story import tells_only_of_slowness
+from unslow.think.adapt.vram import gpus_used, margin_bytes
 from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.physics.kv_cache import element_bytes
 from unslow.think.report import Evidence
 
+ROOMY = 2
+"""Times the margin that a fit keeps free: what rounding and layers of unequal size leave is less."""
 _FEWEST_BITS = 2.0
-_HALF_CACHE = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), None, "answers change slightly")
+"""Of a weight: below them nothing useful is left of a model."""
+_HALF_CACHE = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), None, "answers change slightly")
 _KEPT_BACK = re.compile(r"offloaded to the (?:cpu|disk)|dispatched on the cpu", re.IGNORECASE)
 _ABOUT = {"gpu_layers", "layers", "runtime.gpu_layers", "runtime.layers"}
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Compare what the model asks of the GPU with what was free there; else take the runtime's own count."""
-    if case.runtime.tensor_overrides.value_or([]):
-        return Absent("tensors were placed on the CPU by a setting")
+    if sent_away(case).of_layers:
+        return Absent("parts of layers were placed on the CPU by a setting")
     found = first_to_decide(case, _by_demand, _by_count, _by_word_of_the_runtime, _by_size)
     # who complains about prompts has seen more than the spill
     return found._replace(explains=()) if isinstance(found, Found) and is_report(case) else found
@@ -68,6 +78,8 @@ def _by_demand(case: Case) -> Found | Absent:
     if not left:
         return Absent(f"{layers.on_gpu}/{layers.total} layers are on the GPU")
     demand = read_demand(case)
+    if demand.lacking <= 0 and not _had_room(case):
+        must_have_room(case)
     if demand.lacking <= 0 or _had_room(case):
         return Absent(f"there was room: {demand.asked / GIB:.1f} GiB asked, {demand.available / GIB:.1f} GiB free")
     return Found(
@@ -98,7 +110,9 @@ def _by_count(case: Case) -> Found | Absent | Suspected | None:
         return None
     doubts = remarks_on(case, Topic.VRAM_FREE, Topic.LAYERS_FIT_BY_HAND)
     if doubts:  # then it is no lack of room
-        return Suspected(f"{split.words}, yet {doubts[0].text}", "machine.gpus.0.vram_free_bytes", "`nvidia-smi`")
+        return Suspected(f"{split.words}, yet {doubts[0].text}", "machine.gpus.0.vram_free_bytes", "{gpu_memory}")
+    if not is_report(case) and _is_roomy(case):
+        return Suspected(f"{split.words}, yet the GPU has room left", "model.weights_bytes", "{model_size}")
     return Found(
         because=f"{split.words}; the rest is computed by the CPU from RAM, and no setting asks for that",
         evidence=(cite(case, split.fact, "all of it"), *_contradictions(case)),
@@ -109,6 +123,13 @@ def _by_count(case: Case) -> Found | Absent | Suspected | None:
             Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, "quality falls with the quant"),
         ),
     )
+
+
+def _is_roomy(case: Case) -> bool:
+    """Whether far more is free after the load than the runtime keeps free: then it is no lack of room."""
+    free = [gpu.vram_free_bytes for gpu in gpus_used(case)]
+    seen = sum(f.value for f in free if isinstance(f, Known))
+    return bool(free) and all(isinstance(f, Known) for f in free) and seen > ROOMY * margin_bytes(case)
 
 
 def _by_word_of_the_runtime(case: Case) -> Found | None:
@@ -123,13 +144,15 @@ def _by_word_of_the_runtime(case: Case) -> Found | None:
     return Found(because, shown, EVERYTHING, (Remedy(change, None, "quality falls"),))
 
 
-def _by_size(case: Case) -> Found | None:
+def _by_size(case: Case) -> Found | Suspected | None:
     """A dense model that is larger than all GPUs together, in a runtime that divides what does not fit."""
     vram, weights = vram_total_bytes(case), float(case.model.weights_bytes.value_or(0))
     known = vram and weights and runs_ggml(case) and not is_unified(case) and not _is_divided(case)
     if not known or vram is None or weights <= vram or is_mixture(case) or not tells_only_of_slowness(case):
         return None
     sizes = f"{weights / GIB:.0f} GiB of weights, {vram / GIB:.0f} GiB of GPU memory"
+    if is_windows(case) and not is_report(case):  # its driver lends memory of the host, and layers count as on the GPU
+        return Suspected(sizes, "where the weights lie", "{placement}")
     return Found(
         because=f"the model does not fit on the GPU, so the CPU computes the rest from RAM: {sizes}",
         evidence=(cite(case, "model.weights_bytes", f"{vram / GIB:.0f} GiB of GPU memory"),),
@@ -160,7 +183,7 @@ def _smaller_cache(case: Case, demand: Demand) -> tuple[Remedy, ...]:
         return ()
     context = case.runtime.context_length.value_or(0) * element_bytes("q8_0") / element_bytes("f16")
     cure = Cure(vram_bytes=demand.available, context=context)
-    return (Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "halves the KV cache"), cure, "answers change slightly"),)
+    return (Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), cure, "answers change slightly"),)
 
 
 def _smaller_weights(case: Case, demand: Demand) -> Remedy:
@@ -198,5 +221,5 @@ CAUSE = Cause(
     on_gpu=True,
     explains=("prefill_pcie_bound",),
     gpu_only=True,
-    ask="the line `offloaded N/M layers to GPU` of the log (llama-server: start it with `-lv 4`), or `ollama ps`",
+    ask="{placement}",
 )

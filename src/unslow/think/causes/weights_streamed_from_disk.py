@@ -12,6 +12,9 @@ from disk once, when it is loaded.
 Weights on the host are more than the RAM, or than the memory limit of the container; while tokens are generated the
 disk reads at its full rate (`iostat -x 1`, `vmstat 1` under `bi`) and the runtime shows major page faults.
 
+## What it is not
+The first load, which always reads the disk, or the first tokens after it, which fetch what was not read yet.
+
 ## How to fix
 Fewer bytes, or more room for them:
 - any: a smaller quant or model, more RAM, a higher memory limit (`docker run --memory`); a mixture of experts suffers
@@ -43,8 +46,8 @@ from unslow.think.report import Evidence
 
 LEAST_READ, LEAST_READ_BYTES = 0.01, 4 * MIB
 """Of the weights, and in bytes, for each token: what else a machine reads meanwhile is less."""
-LEAST_FAULTS = 0.1
-"""In a second: a process that waits for no page reads none, whatever others read; each may fetch many megabytes."""
+MOST_OF_A_FAULT = 128 * MIB
+"""What one page fault reads at most, by reading ahead: usually 128 KiB, and 90 MiB on a recorded virtual disk."""
 USABLE = 0.95
 """Of the RAM: the system itself needs the rest."""
 BEYOND_ANY_PC = 192 * GIB
@@ -63,23 +66,45 @@ def check(case: Case) -> Found | Absent | Suspected:
     return first_to_decide(case, _by_counters, _by_watching, _by_size, _by_waiting, _by_words)
 
 
-def _by_counters(case: Case) -> Found | Absent | None:
+def _by_counters(case: Case) -> Found | Absent | Suspected | None:
     """What the disks gave while tokens were generated, less what came back from swap: what is seen beats any sum."""
-    read, rate = host_at_work(case, "disk_read_bytes_per_s"), measured_rate(case)
-    if read is None or not isinstance(rate, Known):
+    of_a_token = _read_for_a_token(case)
+    if of_a_token is None:
         return None
-    swapped = host_at_work(case, "swap_in_bytes_per_s")
-    faults = host_at_work(case, "own_major_faults_per_s") or host_at_work(case, "major_faults_per_s")
-    of_a_token = max(0.0, read.mean - (swapped.mean if swapped else 0.0)) / rate.value
     words = f"{of_a_token / MIB:.1f} MiB were read from disk for each token"
-    share = of_a_token / max(1.0, case.model.weights_bytes.value_or(0))
-    if share < LEAST_READ or of_a_token < LEAST_READ_BYTES or (faults and faults.mean < LEAST_FAULTS):
+    weights = case.model.weights_bytes.need() if of_a_token >= LEAST_READ_BYTES else 1
+    share = of_a_token / max(1, weights)
+    if of_a_token < LEAST_READ_BYTES or share < LEAST_READ:
         return Absent(f"{words}: they are in memory")
+    if case.runtime.load_mode.value_or("") in _HELD_IN_RAM:
+        return None  # what was copied into memory never comes back from the model's file
+    doubt = _others_reads(case)
+    if doubt:
+        return Suspected(f"{words}, by whomever", doubt, CAUSE.ask)
     return _found(
         f"{words}, {share:.0%} of the weights: they do not stay in memory",
         (cite_watched(case, "disk_read_bytes_per_s", words, "none once it is loaded"),
          *_cited_limit(case)),
     )  # fmt: skip
+
+
+def _others_reads(case: Case) -> str:
+    """What would tell whether it was the model that was read; empty where that is known."""
+    if host_at_work(case, "own_major_faults_per_s") is None:
+        return "the runtime's own page faults while it generates"
+    unseen = host_at_work(case, "swap_in_bytes_per_s") is None and case.machine.memory.swap_used_bytes.value_or(1)
+    return "what comes back from swap while it generates" if unseen else ""
+
+
+def _read_for_a_token(case: Case) -> float | None:
+    """Bytes from disk that the runtime may have waited for: of what all read, no more than page faults can fetch."""
+    read, rate = host_at_work(case, "disk_read_bytes_per_s"), measured_rate(case)
+    if read is None or not isinstance(rate, Known):
+        return None
+    swapped = host_at_work(case, "swap_in_bytes_per_s")
+    faults = host_at_work(case, "own_major_faults_per_s") or host_at_work(case, "major_faults_per_s")
+    its = max(0.0, read.mean - (swapped.mean if swapped else 0.0))
+    return min(its, faults.mean * MOST_OF_A_FAULT if faults else its) / rate.value
 
 
 def _cited_limit(case: Case) -> tuple[Evidence, ...]:
@@ -100,9 +125,11 @@ def _by_size(case: Case) -> Found | Absent | None:
     ram, host = _ram(case), max(0.0, case.model.weights_bytes.value - held)
     sizes = f"{host / GIB:.0f} GiB of weights on the host, {ram / GIB:.0f} GiB of RAM"
     if host <= USABLE * ram:
-        if _is_partly_there(case, host):
+        if _is_partly_there(case, host) or (_read_for_a_token(case) or 0.0) >= LEAST_READ_BYTES:
             raise missing("what the disks give while it generates", CAUSE.ask)
         return Absent(f"they fit: {sizes}")
+    if case.runtime.load_mode.value_or("") in _HELD_IN_RAM:
+        return Absent(f"they were copied into memory, so what lacks room there is swapped out, not read again: {sizes}")
     return _found(
         f"the weights do not fit into memory, and are read from disk for every token: {sizes}",
         (cite(case, "model.weights_bytes", sizes), cite(case, "machine.memory.total_bytes"), *_cited_limit(case)),
@@ -189,5 +216,5 @@ CAUSE = Cause(
     ),
     check=check,
     explains=("weights_spill_to_ram", "model_outside_envelope", "swapping", "experts_on_cpu"),
-    ask="`free -g; ls -lh MODEL`, and `vmstat 1 5` while it generates",
+    ask="{memory}; {model_size}; and while it generates: {disk_reads}",
 )

@@ -8,6 +8,9 @@ guise of a GPU.
 ## How to confirm
 The log names the device that was chosen (`using device Vulkan0 (Intel(R) UHD Graphics ...)`), and lists a faster one.
 
+## What it is not
+The only GPU there is, however slow; two GPUs that share one model; or a faster one that has no room for it.
+
 ## How to fix
 Name the device, or hide the slower one:
 - llama.cpp: `--device CUDA0` (`--list-devices` shows the names), `-sm none -mg 1`, `GGML_VK_VISIBLE_DEVICES=1`
@@ -30,7 +33,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import experiment_on, is_clear
-from unslow.think.adapt.hardware import is_integrated_name
+from unslow.think.adapt.hardware import has_far_more_bandwidth, is_integrated_name
 from unslow.think.adapt.vram import buffers_of, seen_gpus
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
@@ -38,8 +41,6 @@ from unslow.think.report import Evidence
 
 _SURELY = re.compile(r"\bwrong (?:gpu|card|device|one)\b|\binstead of\b|while .{1,40}\bidle", re.IGNORECASE)
 _SOFTWARE = re.compile(r"llvmpipe|lavapipe|swiftshader|device type is cpu|microsoft basic render", re.IGNORECASE)
-MUCH_FASTER = 1.5
-"""Of the bandwidths: between cards that are closer, other reasons decide which is used."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -60,7 +61,7 @@ def _by_choice(case: Case) -> Found | Absent | None:
     return Found(
         because=f"{', '.join(used)} computes, while {best} is idle",
         evidence=(_cited(case, fact, used[0], best),),
-        remedies=(Remedy(Knob.DEVICE.to(best, "name the faster one")),),
+        remedies=(Remedy(Knob.DEVICE.to(_own_name(case, best), "name the faster one")),),
         speedup=_faster(best, used),
     )
 
@@ -112,6 +113,11 @@ def _described(case: Case, name: str) -> str:
     return _title(found) if found and found.description else name
 
 
+def _own_name(case: Case, title: str) -> str | None:
+    """What the runtime itself calls a device, such as CUDA1; None for one that it does not list."""
+    return next((d.name for d in seen_gpus(case) if title and _title(d) == title), None)
+
+
 def _title(device: SeenDevice) -> str:
     return f"{device.name} {device.description}".strip()
 
@@ -144,8 +150,7 @@ def _is_much_better(idle: str, used: str) -> bool:
     """A card against an integrated GPU, or a card with far more bandwidth."""
     if is_integrated_name(used) != is_integrated_name(idle):
         return is_integrated_name(used)
-    slow, fast = find_device(used), find_device(idle)
-    return bool(slow and fast and fast.memory_bytes_per_s > MUCH_FASTER * slow.memory_bytes_per_s > 0)
+    return has_far_more_bandwidth(find_device(idle), find_device(used))
 
 
 def _is_mixed(names: list[str]) -> bool:
@@ -183,7 +188,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     return Found(
         because=f"of {', '.join(names) or 'several GPUs'} the wrong one is used: {said[0].text}",
         evidence=cite_remarks(case, said),
-        remedies=(Remedy(Knob.DEVICE.to(max(names, key=_rank, default=None), "name the faster one")),),
+        remedies=(Remedy(Knob.DEVICE.to(_own_name(case, max(names, key=_rank, default="")), "name the faster one")),),
     )
 
 
@@ -205,5 +210,5 @@ CAUSE = Cause(
     fails_load=True,
     explains=("weights_spill_to_ram", "gpu_backend_not_loaded", "context_larger_than_needed"),
     gpu_only=True,
-    ask="`llama-server --list-devices` and the log line `using device`; `journalctl -u ollama | grep -iE 'gpu|device'`",
+    ask="{sees_gpu}, and {gpu_list}",
 )

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import chain, islice
 
 import msgspec
@@ -9,8 +10,10 @@ import msgspec
 from unslow.facts import values
 from unslow.facts.account import Comparison, Metric, Topic
 from unslow.facts.values import NOT_LOOKED, Fact
+from unslow.think.words import sides
 from unslow.think.words.gains import Timed, gain, timed
-from unslow.think.words.labelled import Pair, label_topics, pairs
+from unslow.think.words.in_use import settings_in_use, side_in_use, sides_are_told
+from unslow.think.words.labelled import Pair, label_topics, labels_at, pairs
 from unslow.think.words.lines import Line
 from unslow.think.words.rates import Change, changes, metric_of, phases, slowdown, speeds
 from unslow.think.words.topics import topics_of
@@ -18,9 +21,13 @@ from unslow.think.words.versions import other_version, versions_in
 from unslow.think.words.worded import PROVABLE, worded_trial
 
 MOST_COMPARISONS = 50
+MOST_WAYS = 100
+"""Sentences that are heard on which way is slow, and on which is in use: a person writes fewer."""
 STAND_IN = 1.5
 """How many times faster a side is that is only said to be; a word such as "much" is used of no less."""
 _LONGEST = 160
+BOTH_LINES = " ; "
+"""Between the two lines of a pair."""
 _SLOW = re.compile(
     r"\bslow|\b\d{1,3} ?m(?:in)? ?\d{1,2} ?s\b|\b\d{1,3}(?:\.\d)? ?(?:h|hours?)\b|\bpauses?\b|\bwaiting\b|\bdrop"
     r"|\bdeclin|\bhalv|\bdegrad|\bregress|\bworse\b|\bcrippl|\bdelay|\bwaits?\b|\bhang|\bstuck"
@@ -36,10 +43,30 @@ _HEADING = re.compile(r"^(?:hardware|runtime|model|gpus?|cpu|system|machine|spec
 
 def comparisons_told(lines: Sequence[Line]) -> tuple[Comparison, ...]:
     """Every pair of speeds; one that its own line does not explain is explained by the complaint."""
+    return _comparisons(tuple(lines))
+
+
+@lru_cache(maxsize=4)  # a report is asked for its comparisons and, by phase, for its speeds
+def _comparisons(lines: tuple[Line, ...]) -> tuple[Comparison, ...]:
     complaint, about = complaint_topics(lines), slow_metric(lines).value_or("unknown")
     within = (comparison for line in lines for comparison in _of_line(line, complaint, about))
     across = (_of_pair(pair, complaint) for pair in pairs(lines, about))
-    return tuple(islice(chain(within, across), MOST_COMPARISONS))
+    found = list(islice(chain(within, across), MOST_COMPARISONS))
+    ways = list(islice((told for line in lines if any(told := sides.told(line.text))), MOST_WAYS)) if found else []
+    settings = [sentence for _, sentence in islice(settings_in_use(lines), MOST_WAYS)] if found else []
+    return tuple(_with_use(_with_sides(comparison, ways), settings) for comparison in found)
+
+
+def _with_sides(told: Comparison, ways: Sequence[sides.Sides]) -> Comparison:
+    """Where its own words do not tell which side is which, those of another line that speaks of the same."""
+    if sides_are_told(told) or not told.differs:
+        return told
+    others = (msgspec.structs.replace(told, slow_is=way.slow, fast_is=way.fast) for way in ways)
+    return next((other for other in others if sides_are_told(other)), told)
+
+
+def _with_use(told: Comparison, settings: Sequence[str]) -> Comparison:
+    return msgspec.structs.replace(told, now=side_in_use(settings, told)) if told.differs else told
 
 
 def complaint_topics(lines: Sequence[Line]) -> tuple[Topic, ...]:
@@ -82,15 +109,16 @@ def _of_line(line: Line, complaint: tuple[Topic, ...], about: Metric) -> Iterato
 def _of_times(line: Line, pair: Timed) -> Change:
     """Times as rates; what takes so long is the load where the line says so, else the whole."""
     metric = metric_of("", line.text)
-    return Change(1 / pair.slow_s, 1 / pair.fast_s, metric if metric in {"load", "first_token"} else "total")
+    phase: Metric = metric if metric in {"load", "first_token"} else "total"
+    return Change(1 / pair.slow_s, 1 / pair.fast_s, phase, sides=pair.labels)
 
 
 def _of_pair(pair: Pair, complaint: tuple[Topic, ...]) -> Comparison:
-    change = Change(pair.slow.value, pair.fast.value, pair.slow.metric)
+    change = Change(pair.slow.value, pair.fast.value, pair.slow.metric, sides=(pair.slow.label, pair.fast.label))
     told = _comparison(pair.slow.line, change, pair.differs or complaint, relative=False)
     if pair.slow.line == pair.fast.line:
         return told
-    return msgspec.structs.replace(told, text=f"{told.text} ; {pair.fast.line.original[:_LONGEST]}")
+    return msgspec.structs.replace(told, text=f"{told.text}{BOTH_LINES}{pair.fast.line.original[:_LONGEST]}")
 
 
 def _differs(line: Line, pair: Change) -> tuple[Topic, ...]:
@@ -101,15 +129,24 @@ def _differs(line: Line, pair: Change) -> tuple[Topic, ...]:
 
 
 def _comparison(line: Line, pair: Change, differs: tuple[Topic, ...], *, relative: bool) -> Comparison:
+    ways = sides.told(line.text) if relative else pair.sides if any(pair.sides) else _labels(line, pair)
     return Comparison(
         metric=pair.metric,
         slow=pair.slow,
         fast=pair.fast,
         relative=relative,
         differs=differs,
+        slow_is=ways[0][:_LONGEST],
+        fast_is=ways[1][:_LONGEST],
         text=line.original[:_LONGEST],
         source=line.where,
     )
+
+
+def _labels(line: Line, pair: Change) -> tuple[str, str]:
+    """The words beside each speed with its unit, else those of the list."""
+    slow, fast = labels_at(line, pair.slow, pair.fast)
+    return (slow, fast) if slow and fast else pair.labels
 
 
 def versions_compared(lines: Sequence[Line]) -> tuple[Fact[str], Fact[str]]:
@@ -154,11 +191,14 @@ def slowdown_told(lines: Sequence[Line]) -> Fact[float]:
 
 
 def speed_told(lines: Sequence[Line], metric: Metric) -> Fact[float]:
-    """The speed that is complained of: the slower of a pair, else the first that stands there."""
+    """The speed that is complained of: that of the way in use, else the slower of a pair, else the first of all."""
     complained_of = slow_metric(lines).value_or("decode")
+    in_use = (told for told in comparisons_told(lines) if told.now == "fast" and not told.relative)
+    if used := next((told for told in in_use if _is_of(told.metric, metric, complained_of)), None):
+        return values.told(used.fast, used.source)
     for line in lines:
         for pair in changes(line.text):
-            if metric == (complained_of if pair.metric == "unknown" else pair.metric):
+            if _is_of(pair.metric, metric, complained_of):
                 return values.told(pair.fast if pair.rose else pair.slow, line.where)
     for labelled in pairs(lines, complained_of):
         if labelled.slow.metric == metric:
@@ -168,3 +208,8 @@ def speed_told(lines: Sequence[Line], metric: Metric) -> Fact[float]:
             if speed.metric == metric or (metric == "decode" and speed.metric == "unknown"):
                 return values.told(speed.value, line.where)
     return NOT_LOOKED
+
+
+def _is_of(named: Metric, metric: Metric, complained_of: Metric) -> bool:
+    """Whether a speed is of a phase; one that names none is of the phase that is complained of."""
+    return metric == (complained_of if named == "unknown" else named)

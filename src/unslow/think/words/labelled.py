@@ -17,6 +17,8 @@ from unslow.think.words.versions import other_version
 LEAST_RATIO = 1.15
 """Speeds that differ by less are the same speed, measured twice."""
 _MOST = 40
+_ROUNDED = 0.02
+"""Speeds that are this close in proportion are the same figure, rounded."""
 _END = re.compile(r"[,;]|\.\s|\bvs\b|\bbut\b|\bwhile\b|\bwithout\b|\band\b(?= \w+ \d)")
 _UNCLOSED = re.compile(r"\([^()]{0,80}$")
 _CARDS = re.compile(
@@ -84,6 +86,16 @@ def pairs(lines: Sequence[Line], about: Metric) -> Iterator[Pair]:
         told = pair.differs or (_SWITCH.search(slow.label) and _SWITCH.search(fast.label))
         if slow.label != fast.label and (clear or (fast.value > slow.value and told)):
             yield pair
+
+
+def labels_at(line: Line, slow: float, fast: float) -> tuple[str, str]:
+    """What stands beside each of two speeds of a line; empty beside one that it does not give with its unit."""
+    found = list(_labelled(line, "unknown"))
+    return _label_at(found, slow), _label_at(found, fast)
+
+
+def _label_at(found: Sequence[Labelled], speed: float) -> str:
+    return next((one.label for one in found if abs(one.value - speed) <= _ROUNDED * speed), "")
 
 
 def _labelled(line: Line, about: Metric) -> Iterator[Labelled]:

@@ -7,6 +7,7 @@ from typing import Any
 from unslow.catalog.report_words import number_phrases
 from unslow.facts.units import GB, GIB, MB, MHZ, MIB
 from unslow.facts.values import Known, told
+from unslow.think.words.in_use import settings_in_use
 from unslow.think.words.lines import Line
 from unslow.think.words.modality import is_of_others
 
@@ -39,8 +40,12 @@ _CONTEXTS = re.compile(
 
 
 def numbers_told(lines: Sequence[Line], only: str = "") -> dict[str, Known[Any]]:
-    """Facts by their dotted path, or that of one path only; of each, the first that the text gives."""
+    """Facts by their dotted path, or that of one path only; of each, what is said to be in use, else the first."""
     found: dict[str, Known[Any]] = {}
+    for line, sentence in settings_in_use(lines):
+        for path, value in _of_line(sentence):
+            if path.startswith("runtime.") and (not only or path == only):
+                found.setdefault(path, told(value, line.where))
     for line in lines:
         for path, value in (*_of_line(line.text), *layers_of(line.text)):
             elsewhere = path.startswith("machine.") and is_of_others(line.text)

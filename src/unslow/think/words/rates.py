@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from unslow.facts.account import Metric
+from unslow.think.words.beside import beside
 
 _N = r"\d{1,6}(?:[.,]\d{1,3})?"
 _UNIT = (
@@ -35,6 +36,7 @@ _LISTED = re.compile(
     rf"(?P<label>(?<![\w-])-{{0,2}}(?:[a-z]"
     rf"|(?<![\w.])v?\d{{1,3}}\.\d)[\w .+/()-]{{0,24}}?)[ :=]+(?P<n>{_N})(?:\s?{_UNIT})?(?=\s*(?:[,;|]|$|and\b|vs\b))"
 )
+_COUNT = re.compile(r"(?<![\w.,])\d{1,4} $")
 _RATED = re.compile(rf"{_UNIT}|\b(?:tg|pp) ?\d{{2,5}}\b")
 """What tells that the numbers of a list are speeds: a unit, or what llama-bench calls its tests."""
 _UNIT_NEXT = re.compile(rf"\s?\+?\s?{_KIND}{_UNIT}")
@@ -139,6 +141,8 @@ class Change(NamedTuple):
     metric: Metric
     labels: tuple[str, str] = ("", "")
     """What stands beside each speed, the slow one's first, in lists such as `bf16 5.6, fp16 192`."""
+    sides: tuple[str, str] = ("", "")
+    """What a sentence says of each speed, the slow one's first, where it sets one against the other."""
     rose: bool = False
     """Whether it is told as a gain, so that the faster one is how it is now."""
 
@@ -183,7 +187,14 @@ def direct_changes(text: str) -> Iterator[Change]:
         a, b = middle(match["a"]), middle(match["b"])
         if min(a, b) > 0 and max(a, b) < _MOST:
             rose = match.re is _CHANGE and b > a and bool(_ROSE.search(text))
-            yield Change(min(a, b), max(a, b), metric_of(text[: match.start()], text), rose=rose)
+            ways = beside(text, match)
+            yield Change(
+                min(a, b),
+                max(a, b),
+                metric_of(text[: match.start()], text),
+                sides=ways if a <= b else (ways[1], ways[0]),
+                rose=rose,
+            )
     yield from _of_times(text)
 
 
@@ -193,7 +204,9 @@ def _of_times(text: str) -> Iterator[Change]:
         a, b = middle(match["a"]), middle(match["b"])
         if (match["p"] or match["q"]) and min(a, b) > 0:
             scale = 1e-3 if match["u"] == "ms" else 1.0
-            yield Change(1 / (max(a, b) * scale), 1 / (min(a, b) * scale), metric_of(text[: match.start()], text))
+            ways = beside(text, match)
+            rates, metric = (1 / (max(a, b) * scale), 1 / (min(a, b) * scale)), metric_of(text[: match.start()], text)
+            yield Change(*rates, metric, sides=ways if a >= b else (ways[1], ways[0]))
 
 
 def _then(text: str) -> Iterator[Change]:
@@ -209,7 +222,7 @@ def _listed(text: str) -> Iterator[Change]:
     """`bf16 eval 5.62 tps, fp16 191.95`: the unit may stand only once."""
     if not _RATED.search(text):
         return
-    items = [(m["label"].strip(" ,;("), middle(m["n"])) for m in _LISTED.finditer(text) if _is_speed(text, m)]
+    items = [(_label(text, m), middle(m["n"])) for m in _LISTED.finditer(text) if _is_speed(text, m)]
     items = [(label, value) for label, value in items if 0 < value < _MOST and label]
     kinds = {metric_of(label, "") for label, _ in items} - {"unknown"}
     if len(items) < 2 or len(kinds) > 1:  # noqa: PLR2004 (one speed is no comparison, nor are two phases of one run)
@@ -217,6 +230,12 @@ def _listed(text: str) -> Iterator[Change]:
     slow, fast = min(items, key=lambda i: i[1]), max(items, key=lambda i: i[1])
     if slow[1] < fast[1]:
         yield Change(slow[1], fast[1], metric_of(text, text), (slow[0], fast[0]))
+
+
+def _label(text: str, item: re.Match[str]) -> str:
+    """The words of an item, with the number that counts them: `16 threads`."""
+    counted = _COUNT.search(text[: item.start()])
+    return f"{counted[0] if counted else ''}{item['label'].strip(' ,;(')}"
 
 
 def _is_speed(text: str, item: re.Match[str]) -> bool:

@@ -5,9 +5,11 @@ from typing import Any, NamedTuple
 
 from unslow.facts.values import Absence
 from unslow.look.bench.asking import ask
-from unslow.look.bench.completions import FEWEST_TOKENS, WARM_UP_TOKENS, completion_of, decode_rate
+from unslow.look.bench.completions import FEWEST_TOKENS
 from unslow.look.bench.guest import Plan, Question, Reply, Target
 from unslow.look.bench.prompts import Prompts
+from unslow.look.bench.timed import completion_of, decode_rate
+from unslow.look.bench.watched import WARM_UP_TOKENS
 from unslow.look.json_fields import objects
 from unslow.look.system import LookError, System
 

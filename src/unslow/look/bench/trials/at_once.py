@@ -11,6 +11,7 @@ import msgspec
 
 from unslow.facts.bounded import bounded
 from unslow.facts.run import AtOnce, Run
+from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.values import Absence, measured
 from unslow.look.bench.asking import ask
 from unslow.look.bench.completions import Progress
@@ -19,7 +20,6 @@ from unslow.look.bench.trials._asker import Asker
 from unslow.look.system import LookError, System, unknown
 
 USUAL, USUAL_IN_BATCHES = 4, 8
-_BATCHING = ("vLLM", "SGLang", "TGI")
 MOST = 64
 PROMPT_TOKENS = 64
 """At most, of the protocol's prompts."""
@@ -60,7 +60,7 @@ def perform(system: System, target: Target, plan: Plan, progress: Progress) -> R
 
 
 def _counts(target: Target, plan: Plan) -> tuple[int, int]:
-    usual = USUAL_IN_BATCHES if target.runtime.startswith(_BATCHING) else USUAL
+    usual = USUAL_IN_BATCHES if target.runtime.startswith(IN_BATCHES) else USUAL
     wanted = plan.at_once or len(plan.slots) or (usual if plan.slot is None else 1)
     if wanted < 2:  # noqa: PLR2004 (one is not several)
         raise LookError("only one slot holds no conversation", Absence.NOT_FOUND, "measure with --evict")

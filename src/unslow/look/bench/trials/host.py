@@ -9,8 +9,9 @@ from unslow.facts.bounded import bounded
 from unslow.facts.run import Run
 from unslow.facts.telemetry import Span
 from unslow.facts.values import not_found
-from unslow.look.bench.completions import Progress, processors, sample_here, use_between
+from unslow.look.bench.completions import Progress
 from unslow.look.bench.guest import Plan, Target
+from unslow.look.bench.processors import processors, sample_here, use_between
 from unslow.look.bench.trials._work import Work, read_work
 from unslow.look.bench.watching import is_here, watching, with_telemetry
 from unslow.look.sampler import Sampler

@@ -58,6 +58,4 @@ def _fastest_s(server: Server, path: str) -> float | None:
         with suppress(LookError):
             server.ask(path)
             found.append(max(0.0, server.system.clock() - start))
-        if not found:
-            return None
-    return min(found)
+    return min(found, default=None)

@@ -65,6 +65,7 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
     works = [look.work for look in looks]
     running = [work.running for work in works if work.running is not None]
     waiting = [work.waiting for work in works if work.waiting is not None]
+    each = speed_of_each(looks)
     return Traffic(
         seconds=looks[-1].at_s - looks[0].at_s,
         looks=len(looks),
@@ -79,6 +80,8 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
         grammar=_usual(works, lambda asked: asked.grammar),
         logprobs=_usual(works, lambda asked: asked.logprobs),
         prompts=_prompts(works),
+        each_tokens_per_s=each.speed,
+        each_among=each.among,
     )
 
 
@@ -119,6 +122,42 @@ def _grown(one: Work, two: Work) -> int:
 
 def _goes_on(before: dict[int, Decoding], after: dict[int, Decoding], slot: int) -> bool:
     return slot in before and before[slot].task == after[slot].task
+
+
+class Each(NamedTuple):
+    """The speed of one request, and among how many."""
+
+    speed: Fact[float]
+    among: float = 0.0
+
+
+def speed_of_each(looks: Sequence[Look]) -> Each:
+    """What a request got while it and those beside it went on: whoever comes or goes takes a part of a step or two."""
+    steady = [(two.at_s - one.at_s, grown) for one, two in pairwise(looks) if (grown := _steady(one.work, two.work))]
+    seconds = sum(took * grown.requests for took, grown in steady)
+    tokens = sum(grown.tokens for _, grown in steady)
+    if tokens < _FEWEST_TOKENS or seconds < _SHORTEST_S:
+        return Each(not_found("no requests went on together for long enough"))
+    among = sum(took * grown.requests**2 for took, grown in steady) / seconds
+    return Each(measured(tokens / seconds, f"{len(looks)} looks at {looks[-1].work.source}"), among)
+
+
+class _Grown(NamedTuple):
+    requests: float
+    tokens: float
+
+
+def _steady(one: Work, two: Work) -> _Grown | None:
+    """The requests that were answered at both looks, and their tokens; None where these were not the same."""
+    before, after = one.decoding, two.decoding
+    if before is not None and after is not None:
+        same = before.keys() == after.keys() and all(_goes_on(before, after, slot) for slot in after)
+        grown = [after[slot].tokens - before[slot].tokens for slot in after] if same else []
+        began = all(decoding.tokens for decoding in before.values())  # else its prompt was still being read
+        return _Grown(len(grown), sum(grown)) if grown and began and min(grown) > 0 else None
+    if one.tokens is None or two.tokens is None or not one.running or one.running != two.running:
+        return None
+    return _Grown(one.running, two.tokens - one.tokens) if two.tokens > one.tokens else None
 
 
 def _preemptions(works: Sequence[Work]) -> Fact[int]:

@@ -53,6 +53,8 @@ def _along(column: str, rows: Sequence[Row]) -> Iterator[Comparison]:
             slow=values[slow].speed,
             fast=values[fast].speed,
             differs=(_TOPICS[column],),
+            slow_is=f"{column} {slow[:80]}",
+            fast_is=f"{column} {fast[:80]}",
             text=f"{_test(values[slow])}: {column} {slow[:80]} against {fast[:80]}",
             source=values[slow].where,
         )

@@ -50,8 +50,15 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
         return []
     if change.knob is Knob.CONTEXT_LENGTH and change.value is None:
         return ["--contextsize N", labelled(Place.HAND, "with a smaller N than now")]  # its default is not the shortest
+    return _spelled_flags(change, command)
+
+
+def _spelled_flags(change: Change, command: Sequence[str]) -> list[str]:
+    """The flags of a knob, and the command with them; nothing where it is as it should be already."""
     words = _words(change.knob, change.value)
     removed = [shlex.join(command[s.start : s.end]) for s in spelled_flags(command) if s.name in _NAMES[change.knob]]
+    if command and not words and not removed:
+        return []
     fragment = shlex.join(words) or f"remove {' '.join(removed) or FLAGS[_NAMES[change.knob][0]].spellings[0]}"
     return [fragment, shlex.join(changed_command(command, change))] if command else [fragment]
 

@@ -1,5 +1,6 @@
 """How llama-server spells each knob: the flag, and the whole command line to start it again with."""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
@@ -43,6 +44,9 @@ _ALL = "99"
 """More layers than any model has that people run."""
 _FEWER = "-ngl N, with fewer layers than now: builds before b7407 do not fit them by themselves"
 _UNTHINKING = ["--reasoning-budget 0", labelled(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')]
+_HANDED_ON = {"CUDA": "--gpus all", "ROCm": "--device /dev/kfd --device /dev/dri"}
+_CLOSED = re.compile(r"(?i)permission|/dev/kfd|no ROCm-capable device")
+"""What ROCm says where it may not open the device."""
 _OLD_LOAD_MODES = {"none": ["--no-mmap"], "mlock": ["--no-mmap", "--mlock"], "mmap+mlock": ["--mlock"], "dio": ["-dio"]}
 
 
@@ -54,12 +58,22 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
         change = Change(Knob.FIT, None, change.why)  # it is on unless something stops it
     if change.knob not in _NAMES:
         return _outside_the_flags(change, runtime)
-    command = runtime.command.value_or([])
+    command, environment = runtime.command.value_or([]), runtime.environment.value_or({})
+    if not _changes_anything(change, command, runtime):
+        return []
     fragment = _fragment(change, command, runtime)
     if not command:
         return [fragment]
     words = changed_command(command, change, runtime)
-    return [fragment, restart(words, change, runtime.environment.value_or({}))]
+    return [fragment, restart(words, change, environment)]
+
+
+def _changes_anything(change: Change, command: Sequence[str], runtime: Runtime) -> bool:
+    """Whether there is a word to add, or one to take away from a command line that is known."""
+    names, environment = _names(change, runtime), runtime.environment.value_or({})
+    given = any(flag.name in names for flag in spelled_flags(command))
+    set_by_variable = any(v in environment for name in names for v in FLAGS[name].variables)
+    return bool(_words(change, runtime)) or not command or given or set_by_variable
 
 
 def _fits_by_itself(runtime: Runtime) -> bool:
@@ -77,14 +91,24 @@ def _outside_the_flags(change: Change, runtime: Runtime) -> list[str]:
     words: dict[Knob, list[str]] = {
         Knob.OTHER_PROCESS: again,  # once the memory is free, a restart fits the layers anew
         Knob.QUANT: [labelled(Place.HAND, f"give `-m` the file of this model as {change.value or 'a smaller quant'}")],
-        Knob.GPU_BACKEND: unhidden
-        or [labelled(Place.HAND, f"install a llama.cpp build{_for(change.value)} and its driver")],
-        Knob.GRAPHS: graphs or [f"unset {_GRAPHS_OFF}"],
+        Knob.GPU_BACKEND: ["unset CUDA_VISIBLE_DEVICES", *unhidden] if unhidden else _seen(change.value, runtime),
+        Knob.GRAPHS: [f"unset {_GRAPHS_OFF}", *graphs],
         Knob.KEEP_ALIVE: ["--sleep-idle-seconds -1"],
         Knob.VERSION: [labelled(Place.HAND, f"install llama.cpp {change.value or 'anew, in a newer build'}")],
         Knob.THINKING: _UNTHINKING,
+        Knob.LOADED_MODELS: [f"--models-max {change.value or 'N'}"],  # of the router, whose command is another
     }
     return words.get(change.knob, [])
+
+
+def _seen(backend: Setting, runtime: Runtime) -> list[str]:
+    """What a build needs to see the GPU: in a container the devices, elsewhere also the right to open them."""
+    handed_on = _HANDED_ON.get(str(backend))
+    if runtime.container.value_or("") and handed_on:
+        return [f"docker run {handed_on} IMAGE", labelled(Place.HAND, f"IMAGE is one that is built for {backend}")]
+    closed = backend == "ROCm" and _CLOSED.search(runtime.gpu_refused.value_or(""))
+    allowed = ["sudo usermod -a -G render,video $USER"] if closed else []
+    return [labelled(Place.HAND, f"install a llama.cpp build{_for(backend)} and its driver"), *allowed]
 
 
 def _for(backend: Setting) -> str:
@@ -97,9 +121,24 @@ def _without_variable(name: str, command: Sequence[str], environment: Mapping[st
 
 def changed_command(command: Sequence[str], change: Change, runtime: Runtime | None = None) -> list[str]:
     """The command line with the knob's flags taken out, and put in anew unless the value is None."""
-    names = _NAMES.get(change.knob, ())
+    names = _names(change, runtime or Runtime())
     kept = taken_out(command, ((flag.start, flag.end) for flag in spelled_flags(command) if flag.name in names))
     return [*kept, *_words(change, runtime or Runtime())]
+
+
+def _names(change: Change, runtime: Runtime) -> tuple[str, ...]:
+    """The flags that a change touches; with fewer slots of their own, a context that was set for all of them too."""
+    names = _NAMES.get(change.knob, ())
+    return (*names, "context") if _context_of_fewer(change, runtime) else names
+
+
+def _context_of_fewer(change: Change, runtime: Runtime) -> int:
+    """The context that leaves each slot its own, where fewer slots would only share out the whole; 0 elsewhere."""
+    slots, total = runtime.slots.value_or(0), runtime.context_length.value_or(0)
+    set_for_all = any(flag.name == "context" for flag in spelled_flags(runtime.command.value_or([])))
+    apart = isinstance(runtime.kv_unified, Known) and not runtime.kv_unified.value
+    fewer = change.knob is Knob.PARALLEL and isinstance(change.value, int) and 0 < change.value < slots
+    return total // slots * int(change.value or 0) if fewer and apart and set_for_all and total else 0
 
 
 def restart(command: Sequence[str], change: Change, environment: Mapping[str, str]) -> str:
@@ -109,7 +148,7 @@ def restart(command: Sequence[str], change: Change, environment: Mapping[str, st
 
 
 def _fragment(change: Change, command: Sequence[str], runtime: Runtime) -> str:
-    names, words = _NAMES[change.knob], _words(change, runtime)
+    names, words = _names(change, runtime), _words(change, runtime)
     if words:
         return shlex.join(words)
     given = [shlex.join(command[start:end]) for name, start, end, _ in spelled_flags(command) if name in names]
@@ -127,7 +166,9 @@ def _words(change: Change, runtime: Runtime) -> list[str]:
         return ["-ngl", _ALL] if change.knob is Knob.GPU_LAYERS and not _fits_by_itself(runtime) else []
     if change.knob is Knob.LOAD_MODE and 0 < (build_number(runtime.version) or LOAD_MODE) < LOAD_MODE:
         return _OLD_LOAD_MODES.get(str(change.value), [])
-    return [word for name in _set_by(change) for word in _flag(name, change.value)]
+    context = _context_of_fewer(change, runtime)
+    words = [word for name in _set_by(change) for word in _flag(name, change.value)]
+    return [*words, "-c", str(context)] if context else words
 
 
 def _set_by(change: Change) -> tuple[str, ...]:

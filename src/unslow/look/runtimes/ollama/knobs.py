@@ -151,6 +151,7 @@ _WORDS: dict[Knob, Words] = {
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.FLASH_ATTENTION: _flash_attention,
     Knob.PARALLEL: partial(_variable, "OLLAMA_NUM_PARALLEL"),
+    Knob.LOADED_MODELS: partial(_variable, "OLLAMA_MAX_LOADED_MODELS"),
     Knob.BATCH: partial(_option, "num_batch"),
     Knob.THREADS: partial(_option, "num_thread"),
     Knob.SAMPLER: partial(_option, "top_k"),

@@ -9,6 +9,7 @@ from unslow.look.serving.turns import (
     MOST_MEMORY,
     UNTHINKING,
     Turn,
+    gpus_of_split,
     halved_context,
     kv_type,
     nothing,
@@ -21,6 +22,10 @@ def _kernel(value: Setting) -> list[str]:
     return ["--quantization", str(value)] if value else []
 
 
+def _parallel(value: Setting) -> list[str]:
+    return ["--pp-size" if value == "layer" else "--tp-size", gpus_of_split(value)]
+
+
 def _attention(value: Setting) -> list[str]:
     return ["--attention-backend", "triton" if value is False else "flashinfer"]
 
@@ -30,7 +35,7 @@ _TURNS: dict[Knob, Turn] = {
     Knob.KV_CACHE_TYPE: Turn(("kv_type",), lambda value: [w.replace("fp8", "fp8_e5m2") for w in kv_type(value)]),
     Knob.PARALLEL: Turn(("sequences",), number("--max-running-requests")),
     Knob.BATCH: Turn(("batched_tokens",), number("--chunked-prefill-size")),
-    Knob.SPLIT_MODE: Turn(("tensor_parallel",), number("--tp-size")),
+    Knob.SPLIT_MODE: Turn(("tensor_parallel",), _parallel),
     Knob.GPU_LAYERS: Turn(("cpu_offload",), nothing),
     Knob.GRAPHS: Turn(("no_graphs",), nothing),
     Knob.QUANT_KERNEL: Turn(("quantization",), _kernel),

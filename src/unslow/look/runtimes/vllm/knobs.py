@@ -1,5 +1,6 @@
 """How vLLM spells each knob. It has no layers on the CPU, no slots and no unloading; those knobs have no spelling."""
 
+import re
 import shlex
 from collections.abc import Callable
 
@@ -13,6 +14,7 @@ from unslow.look.serving.turns import (
     MOST_MEMORY,
     UNTHINKING,
     Turn,
+    gpus_of_split,
     halved_context,
     kv_type,
     nothing,
@@ -23,9 +25,9 @@ from unslow.look.serving.vllm_flags import FLAGS
 
 
 def _parallel(value: Setting) -> list[str]:
-    """Layers on one GPU after the other, or every layer on all of them."""
+    """Layers on one GPU after the other, every layer on all of them, or all on one."""
     flag = "--pipeline-parallel-size" if value == "layer" else "--tensor-parallel-size"
-    return [flag, str(value) if isinstance(value, int) and not isinstance(value, bool) else "N"]
+    return [flag, gpus_of_split(value)]
 
 
 def _drafting(value: Setting) -> list[str]:
@@ -76,7 +78,8 @@ def _attention(value: Setting, runtime: Runtime) -> list[str]:
 
 
 def _device(value: Setting, _runtime: Runtime) -> list[str]:
-    return [f"CUDA_VISIBLE_DEVICES={'NUMBER' if value is None else value}"]
+    named = re.fullmatch(r"[A-Za-z]*(\d{1,3})", str(value))  # CUDA1 is GPU 1; a product's name has other figures
+    return [f"CUDA_VISIBLE_DEVICES={named[1] if named else 'NUMBER'}"]
 
 
 def _backend(value: Setting, runtime: Runtime) -> list[str]:

@@ -1,0 +1,67 @@
+"""A server that this program started: waited for until it answers, and ended before this program is."""
+
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from http import HTTPStatus
+from types import TracebackType
+from typing import Any, Self
+
+from unslow.look.launch.last_words import parse_last_words
+from unslow.look.system import LookError, System
+
+LOG_TAIL_BYTES = 65536
+_LOOK_EVERY_S = 0.05
+
+Waiting = Callable[[float], None]
+"""Hears how long it has taken so far."""
+
+
+class Started(ABC):
+    """It runs until `stop`; use it in a `with` block."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """End it, by force if it must be, and remove its log. May be called twice."""
+
+    def __enter__(self) -> Self:
+        """Nothing more: it runs already."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Stop."""
+        self.stop()
+
+
+def ended_within(process: "subprocess.Popen[Any]", seconds: float) -> None:
+    """Wait for the end of a process, and make it end where that takes longer."""
+    try:
+        process.wait(seconds)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+
+
+def silent_for(system: System, address: Callable[[], str]) -> Iterator[float]:
+    """How long nothing has answered there, again and again until something does; "" is no address yet."""
+    start = system.clock()
+    while not _answers(system, address()):
+        yield system.clock() - start
+        system.sleep(_LOOK_EVERY_S)
+
+
+def _answers(system: System, url: str) -> bool:
+    try:
+        return bool(url) and system.request("GET", url).status == HTTPStatus.OK
+    except LookError:
+        return False
+
+
+def last_words(system: System, log_path: str) -> str:
+    """The line of its log that tells best why it ended."""
+    try:
+        return parse_last_words(system.read_tail(log_path, LOG_TAIL_BYTES).decode("utf-8", "replace"))
+    except LookError as error:
+        return error.why

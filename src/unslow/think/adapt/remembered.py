@@ -1,0 +1,34 @@
+"""What was reckoned once in a judgement is not reckoned again in it; with the judgement it is forgotten."""
+
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+_NOTES: ContextVar[dict[Hashable, tuple[object, Any]] | None] = ContextVar("notes of a judgement", default=None)
+
+
+@contextmanager
+def one_judgement() -> Iterator[None]:
+    """Remember until the end of it; one within another shares what the outer one knows."""
+    if _NOTES.get() is not None:
+        yield
+        return
+    begun = _NOTES.set({})
+    try:
+        yield
+    finally:
+        _NOTES.reset(begun)
+
+
+def remembered(of: object, asked: Hashable, reckon: Callable[[], T]) -> T:
+    """What is reckoned of this very object for what is asked; outside a judgement it is reckoned each time."""
+    notes = _NOTES.get()
+    if notes is None:
+        return reckon()
+    key = (id(of), asked)
+    if key not in notes:
+        notes[key] = (of, reckon())  # which keeps the object, and with it its number, for as long as the note
+    answer: T = notes[key][1]
+    return answer

@@ -1,0 +1,30 @@
+"""Where a case happens, as far as commands differ by it: the system, the container, the makers of its GPUs."""
+
+from unslow.facts.snapshot import Case
+from unslow.think.adapt.vram import gpus_of, seen_gpus
+from unslow.think.gpu_makers import maker_of
+
+_MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "HIP": "AMD", "MTL": "Apple", "Metal": "Apple", "SYCL": "Intel"}
+"""By the backend that a runtime names its devices after; Vulkan is anybody's."""
+
+
+def system_of(case: Case) -> str:
+    """The family of the operating system; empty where neither a word nor the hardware tells."""
+    words = case.machine.system.name.value_or(case.runtime.system.value_or("")).lower()
+    if "windows" in words:
+        return "Windows"
+    if "mac" in words or "darwin" in words or "Apple" in makers_of(case):
+        return "macOS"
+    return "Linux" if words or container_of(case) else ""
+
+
+def container_of(case: Case) -> str:
+    """The kind of container that the runtime is in; empty for none that is known."""
+    return str(case.runtime.container.value_or(case.machine.system.container.value_or("")))
+
+
+def makers_of(case: Case) -> frozenset[str]:
+    """Who made the machine's GPUs, else those that the runtime sees."""
+    makers = {maker_of(gpu) for gpu in gpus_of(case)} - {""}
+    named = {device.name.rstrip("0123456789") for device in seen_gpus(case)}
+    return frozenset(makers or {_MAKERS[name] for name in named if name in _MAKERS})
