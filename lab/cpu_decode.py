@@ -9,10 +9,10 @@ import argparse
 import statistics
 
 from unslow.facts.units import GB
-from unslow.look.bench.completions import complete as one_completion
-from unslow.look.bench.completions import decode_rate
 from unslow.look.bench.guest import Plan, Target
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
+from unslow.look.bench.timed import complete as one_completion
+from unslow.look.bench.timed import decode_rate
 from unslow.look.engine.cache import default_cache
 from unslow.look.engine.server import start_engine
 from unslow.look.system.live import LiveSystem

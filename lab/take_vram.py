@@ -14,7 +14,8 @@ import sys
 import time
 import urllib.request
 
-from lab.record_faults import stranger
+from lab.faults.fault import SkippedError
+from lab.faults.strangers import Kind, stranger
 
 SMALLER_GIB = 2.0
 _DEEPEST = re.compile(rb"^llamacpp:n_tokens_max (\d+)", re.MULTILINE)
@@ -50,15 +51,15 @@ def deepest(url: str) -> int:
     return int(found[1]) if found else 0
 
 
-def hold(kind: str, gib: float, least_gib: float, end: float) -> int:
+def hold(kind: Kind, gib: float, least_gib: float, end: float) -> int:
     """Take as much of it as there is, and keep it; 1 where even the least is not to be had."""
     while gib >= least_gib:
         try:
-            with stranger([kind, str(gib)]):
+            with stranger(kind, gib, works=False):
                 print(f"{kind} {gib:.1f} GiB from now on, {time.strftime('%H:%M:%S')}", flush=True)
                 time.sleep(max(0.0, end - time.monotonic()))
                 return 0
-        except RuntimeError as error:
+        except SkippedError as error:
             print(f"{gib:.1f} GiB: {error}", flush=True)
             gib -= SMALLER_GIB
     return 1

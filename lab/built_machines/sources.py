@@ -94,6 +94,7 @@ TINY = _of(
     f"{_GITHUB}/turboderp-org/exllamav3/issues/97",  # one core full, the GPU not
     "the model: https://huggingface.co/HuggingFaceTB/SmolLM2-135M",
 )
+LAUNCHES = _of(f"{_GITHUB}/turboderp-org/exllamav2/issues/109")  # A100: 13B 35.41, 30B 33.43 tokens/s
 REPROCESSED = _of(f"{_LLAMA}/issues/20153")  # "forcing full prompt re-processing"
 LOCALHOST = _of(f"{_GITHUB}/lmstudio-ai/lmstudio-bug-tracker/issues/384")  # two seconds by name, none by 127.0.0.1
 QUOTA = _of(f"{_OLLAMA}/17916", f"files: {_LINUX}/Documentation/admin-guide/cgroup-v2.rst")  # 0.27 and 12 tokens/s

@@ -33,6 +33,12 @@ FAULTS = (
         Stage(("-np", "4", "--metrics"), beside=(clients(2, pause_s=1.0),)),
     ),
     _healthy(
+        "few_logprobs",
+        "a client that asks for the probabilities of 20 tokens at every step, which costs next to nothing",
+        "small",
+        Stage(("--metrics",), beside=(clients(1, n_probs=20),)),
+    ),
+    _healthy(
         "idle_swap",
         "a KV cache of 1.5 GB of which half is swapped out, and nothing waits for it",
         "small",

@@ -55,6 +55,15 @@ FAULTS = (
         cure=Stage(("--metrics",), beside=(clients(1),)),
     ),
     Fault(
+        "logprobs_of_experts",
+        "a client that asks for the probabilities of 3,000 tokens at every step, a mixture of experts",
+        HERE,
+        "experts",
+        Stage(("--metrics",), beside=(clients(1, n_probs=3000),)),
+        CAUSE,
+        cure=Stage(("--metrics",), beside=(clients(1),)),
+    ),
+    Fault(
         "draft_never_accepted",
         "a draft model of random weights, eight tokens ahead",
         HERE,

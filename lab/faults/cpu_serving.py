@@ -8,7 +8,7 @@ from pathlib import Path
 from lab.faults.asking import ask, tokens
 from lab.faults.cpu_threads import AS_IT_COMES, HERE
 from lab.faults.fault import Fault, Playing, Stage
-from lab.faults.neighbours import clients, slow_proxy
+from lab.faults.neighbours import clients, pausing_proxy, slow_proxy
 
 USERS = 4
 BOTH = ("llama_1b", "experts")
@@ -54,6 +54,15 @@ FAULTS = (
         "client_overhead",
         cure=AS_IT_COMES,
         metric="first_token",
+    ),
+    Fault(
+        "pausing_client",
+        "a proxy that stops for 0.8 s after every forty pieces of an answer",
+        HERE,
+        "small",
+        Stage(beside=(pausing_proxy(0, 40, 0.8),)),
+        "client_overhead",
+        cure=AS_IT_COMES,
     ),
     Fault(
         "queueing",

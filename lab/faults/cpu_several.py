@@ -1,6 +1,6 @@
 """Several faults at once."""
 
-from lab.faults.cpu_threads import AS_IT_COMES, CPUS, HERE, MANY, ONE_CPU_OF_TIME
+from lab.faults.cpu_threads import ALL, AS_IT_COMES, CPUS, HERE, MANY, ONE_CPU, ONE_CPU_OF_TIME
 from lab.faults.fault import Fault, Stage
 from lab.faults.neighbours import busy_loops
 
@@ -43,6 +43,28 @@ FAULTS = (
         Stage(server="llama-server-generic", beside=(busy_loops(CPUS),)),
         "generic_cpu_build",
         ("cpu_contended",),
+        either=True,
         cure=AS_IT_COMES,
+    ),
+    Fault(
+        "one_thread_more_and_a_neighbour",
+        f"-t {CPUS + 1} on {CPUS} cores, and one busy loop",
+        HERE,
+        "small",
+        Stage(("-t", str(CPUS + 1)), beside=(busy_loops(1),)),
+        "threads_exceed_cores",
+        ("cpu_contended",),
+        either=True,
+        cure=AS_IT_COMES,
+    ),
+    Fault(
+        "cpuset_and_small_ubatch",
+        f"a control group with one CPU, -t {CPUS} and -ub 8",
+        HERE,
+        "small",
+        Stage((*ALL, "-ub", "8"), around=(ONE_CPU,)),
+        "threads_exceed_cpu_quota",
+        ("threads_exceed_cores", "prefill_batch_too_small"),
+        cure=Stage(("-t", "1"), around=(ONE_CPU,)),
     ),
 )

@@ -132,4 +132,13 @@ FAULTS = (
         "generic_cpu_build",
         cure=AS_IT_COMES,
     ),
+    Fault(
+        "generic_build_of_experts",
+        "a build without AVX, AVX2, FMA and F16C; the log does not tell; a mixture of experts",
+        HERE,
+        "experts",
+        Stage(server="llama-server-generic"),
+        "generic_cpu_build",
+        cure=AS_IT_COMES,
+    ),
 )

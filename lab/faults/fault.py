@@ -100,6 +100,8 @@ class Fault:
     cause: str = ""
     also: tuple[str, ...] = ()
     """Causes that may be named beside it: consequences, or a second fault."""
+    either: bool = False
+    """Whether those beside it cost about as much: then any of them may stand first, but all must be named."""
     verdict: Literal["slow", "normal", "failed"] = "slow"
     cure: Stage | None = None
     metric: Metric = "decode"

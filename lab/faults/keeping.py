@@ -2,9 +2,11 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from lab.faults.every import every_fault
+from lab.faults.fault import Fault
 from lab.faults.recordings import expectation
 from lab.faults.rows import Row
 
@@ -25,9 +27,17 @@ def keep(rows: list[Row], out: Path, machines: Path) -> Iterator[Path]:
             continue
         shutil.rmtree(target, ignore_errors=True)
         target.mkdir(parents=True)
-        (target / EXPECTED).write_text(expectation(faults[row.name]), encoding="utf-8")
+        (target / EXPECTED).write_text(expectation(as_found(faults[row.name], row)), encoding="utf-8")
         _copy(source, target)
         yield target
+
+
+def as_found(fault: Fault, row: Row) -> Fault:
+    """The fault; of several that cost about as much, with that one as its cause which stood first in this recording."""
+    if not fault.either:
+        return fault
+    causes = (fault.cause, *fault.also)
+    return replace(fault, cause=row.diagnosed[0], also=tuple(c for c in causes if c != row.diagnosed[0]))
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from lab.faults.asked import USUAL, Asked
 from lab.faults.asking import ask, tokens
 from lab.faults.fault import Heard, Metric, Playing
 
@@ -12,13 +13,13 @@ ANSWERS = 3
 ABOUT_S = 4.0
 """How long one answer may take; a slow server generates fewer tokens for it."""
 FEWEST, MOST = 8, 128
-SHORT_PROMPT, LONG_PROMPT, NEW_TOKENS = 32, 1024, 16
+SHORT_PROMPT, LONG_PROMPT = 32, 1024
 USERS = 4
 WATCHED_S = 12.0
 SMALLER_IS_BETTER = ("first_token", "load")
 
 
-def measured(metric: Metric, playing: Playing) -> float | None:
+def measured(metric: Metric, playing: Playing, asked: Asked = USUAL) -> float | None:
     """The metric on a stage that is being played; None where it could not be had."""
     if playing.load_s is None:
         return None
@@ -28,7 +29,8 @@ def measured(metric: Metric, playing: Playing) -> float | None:
         return watched(metric, playing)
     if playing.heard:
         return _of_clients(metric, playing.heard, sum(one.first_token_s + one.seconds for one in playing.heard))
-    return _BY_ASKING[metric](playing.diagnose_url or playing.url)
+    url = playing.diagnose_url or playing.url
+    return first_token(url, asked) if metric == "first_token" else _BY_ASKING[metric](url)
 
 
 def decode(url: str) -> float:
@@ -47,15 +49,16 @@ def prefill(url: str) -> float:
     return statistics.median(one.prompt_tokens / one.prompt_s for one in answers)
 
 
-def first_token(url: str) -> float:
-    """Seconds to the first token of a conversation's second turn, the median of some conversations."""
-    return statistics.median(_second_turn(url) for _ in range(2))
+def first_token(url: str, asked: Asked = USUAL) -> float:
+    """Seconds to the first token of such a question, the median of some: as a rule of a conversation's second turn."""
+    return statistics.median(_first_token(url, asked) for _ in range(2))
 
 
-def _second_turn(url: str) -> float:
-    talk = tokens(LONG_PROMPT // 2)
-    ask(url, talk, 2)
-    return ask(url, talk + tokens(NEW_TOKENS), 2).first_token_s
+def _first_token(url: str, asked: Asked) -> float:
+    talk = tokens(asked.kept)
+    if talk:
+        ask(url, talk, 2)
+    return ask(url, talk + tokens(asked.new), 2).first_token_s
 
 
 def together(url: str) -> float:
@@ -66,12 +69,7 @@ def together(url: str) -> float:
     return sum(one.tokens for one in answers) / (time.monotonic() - start)
 
 
-_BY_ASKING: dict[Metric, Callable[[str], float]] = {
-    "decode": decode,
-    "prefill": prefill,
-    "first_token": first_token,
-    "together": together,
-}
+_BY_ASKING: dict[Metric, Callable[[str], float]] = {"decode": decode, "prefill": prefill, "together": together}
 
 
 def watched(metric: Metric, playing: Playing) -> float | None:

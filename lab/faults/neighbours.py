@@ -92,37 +92,51 @@ def _ask_on(
         turn += 1
 
 
+Wait = Callable[[int], float]
+"""Seconds that a proxy holds back a piece, by the piece's number."""
+
+
 def slow_proxy(port: int, delay_s: float, late_s: float = 0.0) -> Beside:
     """What is diagnosed is a proxy (port 0: any free one) that holds back each piece, and passes on questions late."""
+    return _proxy(port, lambda number: 0.0 if number else late_s, lambda _number: delay_s)
 
+
+def pausing_proxy(port: int, every: int, pause_s: float) -> Beside:
+    """The same of one that passes all on at once, and stops for a while after so many pieces of an answer."""
+    return _proxy(port, lambda _number: 0.0, lambda number: pause_s if number % every == every - 1 else 0.0)
+
+
+def _proxy(port: int, asking: Wait, answering: Wait) -> Beside:
     @contextmanager
     def beside(playing: Playing) -> Iterator[None]:
         with socket.create_server(("127.0.0.1", port)) as listener:
             playing.diagnose_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
-            threading.Thread(target=_accept, args=(listener, playing.port, delay_s, late_s), daemon=True).start()
+            waits = (listener, playing.port, asking, answering)
+            threading.Thread(target=_accept, args=waits, daemon=True).start()
             yield
 
     return beside
 
 
-def _accept(listener: socket.socket, upstream: int, delay_s: float, late_s: float) -> None:
+def _accept(listener: socket.socket, upstream: int, asking: Wait, answering: Wait) -> None:
     while True:
         try:
             client, _ = listener.accept()
         except OSError:
             return
         server = socket.create_connection(("127.0.0.1", upstream))
-        for source, sink, waits in ((client, server, (late_s, 0.0)), (server, client, (0.0, delay_s))):
-            threading.Thread(target=_pass_on, args=(source, sink, *waits), daemon=True).start()
+        for source, sink, wait in ((client, server, asking), (server, client, answering)):
+            threading.Thread(target=_pass_on, args=(source, sink, wait), daemon=True).start()
 
 
-def _pass_on(source: socket.socket, sink: socket.socket, late_s: float, delay_s: float) -> None:
-    """What the source says, the first piece late and each held back; ends both ways when one does."""
+def _pass_on(source: socket.socket, sink: socket.socket, wait: Wait) -> None:
+    """What the source says, each piece after its wait; ends both ways when one does."""
+    number = 0
     with suppress(OSError):
         while piece := source.recv(_PIECE_BYTES):
-            time.sleep(late_s + delay_s)
+            time.sleep(wait(number))
             sink.sendall(piece)
-            late_s = 0.0
+            number += 1
     for end in (source, sink):
         with suppress(OSError):
             end.shutdown(socket.SHUT_RDWR)

@@ -12,7 +12,7 @@ from lab.faults.fault import Fault, Playing
 
 LARGEST_BYTES = 300_000
 _ROOT_OF_A_PROCESS = r"/proc/(?:\d+|self)/root"
-_FILE_OF_A_PROCESS = re.compile(r"(?:head|tail|file|ask gguf) /proc/(\d+)/root/")
+_FILE_OF_A_PROCESS = re.compile(r"(?:head|tail|file|ask gguf|ask machine code) /proc/(\d+)/root/")
 
 
 def finish(folder: Path, fault: Fault, playing: Playing, private: Iterable[Path]) -> list[str]:

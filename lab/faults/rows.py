@@ -45,6 +45,8 @@ class Row(msgspec.Struct, kw_only=True):
     """The share of the measured time of a token that the budget can't explain."""
     diagnosis_s: float = 0.0
     cannot_tell: list[str] = []
+    asked: tuple[int, int] | None = None
+    """Of a first token: how many tokens of the question were there before, and how many were new."""
     others_cpus: float = 0.0
     """How many CPUs strangers kept busy just before."""
     skipped: str = ""
@@ -56,7 +58,6 @@ def row_of(fault: Fault, where: Where, diagnosis: Diagnosis) -> Row:
     subject = diagnosis.subject
     found = [finding["cause"] for finding in subject.get("findings", ())]
     verdict = subject.get("verdict", "")
-    first = found[0] if found else ""
     return Row(
         name=fault.name,
         where=where,
@@ -64,7 +65,7 @@ def row_of(fault: Fault, where: Where, diagnosis: Diagnosis) -> Row:
         cause=fault.cause,
         diagnosed=found,
         verdict=verdict,
-        right=first == fault.cause and verdict == fault.verdict,
+        right=_is_right(fault, found) and verdict == fault.verdict,
         strays=[cause for cause in found if cause not in (fault.cause, *fault.also, *_consequences(subject))],
         phase=subject.get("phase", ""),
         metric=fault.metric,
@@ -75,6 +76,12 @@ def row_of(fault: Fault, where: Where, diagnosis: Diagnosis) -> Row:
         cannot_tell=[untold["cause"] for untold in subject.get("cannot_tell", ())],
         trouble="" if subject else diagnosis.trouble,
     )
+
+
+def _is_right(fault: Fault, found: list[str]) -> bool:
+    """The cause first; of several that cost about as much, any of them first and all of them named."""
+    first, all_of_them = found[0] if found else "", {fault.cause, *fault.also}
+    return first in all_of_them and all_of_them <= set(found) if fault.either else first == fault.cause
 
 
 def _consequences(subject: dict[str, Any]) -> list[str]:

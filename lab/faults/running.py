@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from lab.faults.asked import USUAL, Asked, asked_in
 from lab.faults.diagnosing import diagnosed
 from lab.faults.fault import Fault, Playing, SkippedError, Stage, Where
 from lab.faults.measuring import measured
@@ -47,6 +48,7 @@ def _diagnosed(fault: Fault, where: Where, place: Place, folder: Path, limit_s: 
     with played(fault, fault.stage, place) as playing:
         diagnosis = diagnosed(playing, folder, fault.flags, limit_s)
         row = row_of(fault, where, diagnosis)
+        row.asked = asked_in(folder, row.diagnosed) if fault.metric == "first_token" else None
         row.measured_before = _measure(fault, playing, row)
         private = (place.scratch, place.servers.resolve().parent, place.servers)
         row.trouble = "; ".join(filter(None, [row.trouble, *finish(folder, fault, playing, private)]))
@@ -56,7 +58,7 @@ def _diagnosed(fault: Fault, where: Where, place: Place, folder: Path, limit_s: 
 def _measure(fault: Fault, playing: Playing, row: Row) -> float | None:
     """The metric; what is in its way is noted in the row."""
     try:
-        return measured(fault.metric, playing)
+        return measured(fault.metric, playing, Asked(*row.asked) if row.asked else USUAL)
     except OSError as error:
         row.trouble = f"could not be measured: {error}"
         return None

@@ -5,8 +5,8 @@ import re
 from unslow.app.told_expectation import CPU_UNTOLD
 from unslow.app.triage import triage
 from unslow.think.checklist import AS_FAST
+from unslow.think.headline import AS_MUCH_AS_FITS
 from unslow.think.report import SubjectReport
-from unslow.think.summary import AS_MUCH_AS_FITS
 
 DECODE = "decode_tokens_per_s"
 

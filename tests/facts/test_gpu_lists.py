@@ -1,4 +1,4 @@
-from unslow.facts.gpu_lists import computing
+from unslow.facts.gpu_lists import computing, with_cards_first
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.values import NOT_LOOKED, reported
@@ -55,3 +55,10 @@ def test_a_part_of_the_processor_computes_only_where_there_is_no_card():
     assert computing((CARD, CHIP)) == (CARD,)
     assert computing((CHIP,)) == (CHIP,)
     assert computing(()) == ()
+
+
+def test_cards_come_first_whoever_wrote_the_list():
+    machine = Machine(gpus=reported((CHIP, CARD), "a file"))
+    assert with_cards_first(machine).gpus == reported((CARD, CHIP), "a file")
+    assert with_cards_first(with_cards_first(machine)) == with_cards_first(machine)
+    assert with_cards_first(Machine()) == Machine()

@@ -9,19 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from lab.faults.asked import USUAL, Asked, asked_in
 from lab.faults.asking import ask, tokens
 from lab.faults.control_groups import cpu_quota, cpuset, disk, memory
 from lab.faults.diagnosing import Diagnosis
 from lab.faults.every import every_fault, faults_of
 from lab.faults.fault import Fault, Heard, Playing, SkippedError, Stage
+from lab.faults.keeping import as_found
 from lab.faults.measuring import decode, measured
 from lab.faults.models import MODELS
-from lab.faults.neighbours import clients, clocked, slow_proxy, steady
+from lab.faults.neighbours import clients, clocked, pausing_proxy, slow_proxy, steady
 from lab.faults.playing import Place, played
 from lab.faults.recordings import cleaned, expectation, family, without_strangers
 from lab.faults.rows import Row, append, predicted, read_rows, row_of, table, totals, unexplained
 from lab.replay import serve
 
+from unslow.look.launch.server import free_port
 from unslow.think.causes import all_causes
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +65,7 @@ def place(tmp_path):
     )
     program.chmod(0o755)
     (tmp_path / "m.gguf").write_bytes(b"GGUF")
-    return Place(program.parent, tmp_path, 8659, tmp_path)
+    return Place(program.parent, tmp_path, free_port(), tmp_path)
 
 
 def test_what_surrounds_a_server_is_undone_in_the_opposite_order(place):
@@ -134,6 +137,15 @@ def test_the_slow_proxy_holds_back_pieces_and_questions():
             heard = ask(playing.diagnose_url, tokens(8), 64)
     assert heard.first_token_s > 0.3
     assert heard.seconds > 5 * 0.02
+
+
+def test_the_pausing_proxy_stops_now_and_then():
+    with serve("llama_cpp", tokens_per_s=2000.0) as url:
+        playing = _playing(url)
+        with pausing_proxy(0, 4, 0.2)(playing):
+            heard = ask(playing.diagnose_url, tokens(8), 64)
+    assert heard.tokens == 64
+    assert heard.first_token_s + heard.seconds > 0.2
 
 
 def test_clients_keep_what_they_hear_and_end():
@@ -264,3 +276,30 @@ def test_the_logs_of_other_servers_are_left_out():
 def test_the_speed_of_an_answer_does_not_count_its_first_token():
     assert Heard(0.0, 0.1, 11, 1.0).tokens_per_s == 10.0
     assert Heard(0.0, 0.1, 1, 0.0).tokens_per_s == 0.0
+
+
+def test_a_first_token_is_measured_of_a_question_as_large_as_the_report_promises_it_for():
+    machines = ROOT / "tests" / "machines"
+    assert asked_in(machines / "lab_cpu_prompt_cache_off", ["prompt_reprocessed"]) == Asked(1012, 262)
+    assert asked_in(machines / "lab_cpu_slow_client", ["client_overhead"]) == Asked(0, 118)
+    assert asked_in(machines / "lab_cpu_clock_in_prompt", ["prompt_reprocessed"]) == USUAL
+    assert asked_in(machines / "gone", []) == USUAL
+
+
+@pytest.mark.parametrize(
+    ("found", "right"),
+    [
+        (["cpu_contended", "swapping"], True), (["swapping", "cpu_contended"], True), (["cpu_contended"], False),
+        (["swapping"], False), (["queueing", "cpu_contended", "swapping"], False),
+    ],
+)  # fmt: skip
+def test_of_two_that_cost_about_as_much_either_is_first_and_both_are_named(found, right):
+    subject = {"verdict": "slow", "findings": [{"cause": cause, "fixes": [], "explains": []} for cause in found]}
+    assert row_of(replace(SLOW, either=True), "cpu", Diagnosis(subject, 1.0)).right is right
+
+
+def test_which_of_two_stood_first_is_kept_with_its_machine():
+    row = Row(name="slow", where="cpu", what="", cause="cpu_contended", diagnosed=["swapping", "cpu_contended"])
+    kept = as_found(replace(SLOW, either=True), row)
+    assert (kept.cause, kept.also) == ("swapping", ("cpu_contended",))
+    assert as_found(SLOW, row) is SLOW

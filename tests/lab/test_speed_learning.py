@@ -3,16 +3,19 @@
 import math
 
 import pytest
+from lab.fit_speed import is_of_host, with_hosts
 from lab.speed.priors import BACKENDS, all_factors, prior_of
 from lab.speed.solver import fitted, predicted
 from lab.speed.table import DATA, TOLERANCE, TRUSTED, Measured, is_flagged, measured, read_rows, terms_of
 
+from unslow.catalog.learned_speed import LearnedSpeed, Spread
 from unslow.facts.values import Unknown
 from unslow.think.physics.terms import Factor, Term, least, total
 from unslow.think.speed.rows import asked, number
 
 TRUE = {"waste/cuda": math.log(0.2), "step/cuda": math.log(4e-4), "layer/cuda": math.log(2e-5)}
 OWN = "own waste/cuda/hopper/H200 SXM"
+SPREAD = Spread(0.8, 1.2, 4, 2, 0.1)
 SURE = 1000.0
 """A weight beside which what is plausible does not count."""
 
@@ -64,6 +67,36 @@ def test_what_is_held_stays_and_what_is_a_devices_own_moves() -> None:
     assert {name: found[name] for name in TRUE} == pytest.approx(TRUE, abs=0.05)
     assert found[OWN] == pytest.approx(0.8, abs=0.15)
     assert fitted(deviating)[OWN] == pytest.approx(0.0, abs=0.1)  # before, a device is not given one
+
+
+def test_what_is_learned_beside_held_factors_stays_near_what_is_plausible_where_that_is_asked() -> None:
+    held = {name: log for name, log in TRUE.items() if name != "step/cuda"}
+    slow = rows(TRUE | {"step/cuda": math.log(4e-3)}, weight=0.1)
+    near, far = (fitted(slow, held=held, free=free)["step/cuda"] for free in (None, 5.0))
+    assert prior_of("step/cuda").mean < near < far
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("product/cpu/ddr4", True),
+        ("beside gpu/cpu/q4_k", True),
+        ("wide vectors/cpu", True),
+        ("prompt attention/cpu", False),
+        ("host crossing/cuda", False),
+    ],
+)
+def test_what_cpus_take_for_a_token_is_known_by_its_name(name: str, expected: bool) -> None:
+    assert is_of_host(name) is expected
+
+
+def test_learning_of_cpus_leaves_what_is_known_of_gpus() -> None:
+    known = LearnedSpeed("a", "b", {"waste/cuda": 1.0, "waste/cpu": 1.0}, {"moe": SPREAD}, {"cuda": ["ada"]})
+    hosts = LearnedSpeed("a", "c", {"waste/cuda": 2.0, "waste/cpu": 2.0}, {"cpu only": SPREAD}, {"cpu": ["ddr4"]})
+    both = with_hosts(known, {"waste/cuda": 1.0}, hosts)
+    assert both.factors == {"waste/cuda": 1.0, "waste/cpu": 2.0}
+    assert both.spreads == known.spreads
+    assert both.chips == {"cuda": ["ada"], "cpu": ["ddr4"]}
 
 
 def test_every_factor_that_may_be_asked_for_is_plausible() -> None:

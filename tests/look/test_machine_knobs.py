@@ -1,7 +1,7 @@
 import pytest
 
 from unslow.facts.knob import Knob
-from unslow.look.machine_knobs import spell_machine
+from unslow.look.machine_knobs import Host, spell_machine
 
 
 @pytest.mark.parametrize(
@@ -26,3 +26,39 @@ def test_a_quota_for_a_container_and_for_a_service():
         "docker update --cpus 8 CONTAINER",
         "systemctl set-property UNIT CPUQuota=800%",
     ]
+
+
+@pytest.mark.parametrize(
+    ("system", "maker", "first"),
+    [
+        ("Linux", "NVIDIA", "sudo nvidia-smi -rgc && sudo nvidia-smi -rmc"),
+        ("Linux", "AMD", "sudo rocm-smi --resetclocks"),
+        ("Windows", "NVIDIA", "by hand: in a prompt of the administrator: nvidia-smi -rgc, then nvidia-smi -rmc"),
+        ("Windows", "AMD", "by hand: AMD Software > Performance > Tuning: Default"),
+        ("macOS", "Apple", "by hand: System Settings > Battery: Low Power Mode off"),
+        ("Linux", "Intel", "by hand: set the power profile of the system to performance, and start the machine again"),
+    ],
+)
+def test_locked_clocks_are_taken_back_by_the_makers_own_tool(system, maker, first):
+    assert spell_machine(Knob.CLOCKS.to(None), Host(system, frozenset({maker})))[0] == first
+
+
+def test_no_maker_gets_the_tool_of_another():
+    for maker in ("AMD", "Intel", "Apple"):
+        host = Host("Linux", frozenset({maker}))
+        lines = [line for knob in (Knob.CLOCKS, Knob.POWER) for line in spell_machine(knob.to(250), host)]
+        assert not any("nvidia" in line for line in lines)
+    assert spell_machine(Knob.POWER.to(250), Host("Linux", frozenset({"AMD"}))) == [
+        "sudo rocm-smi --setpoweroverdrive 250"
+    ]
+
+
+def test_windows_and_a_mac_have_no_sudo_for_the_clock_of_the_cpu():
+    assert spell_machine(Knob.POWER.to("performance"), Host("Windows")) == ["powercfg /setactive SCHEME_MIN"]
+    assert spell_machine(Knob.POWER.to("performance"), Host("macOS"))[0].startswith("by hand: ")
+    assert spell_machine(Knob.OTHER_LOAD.to(7), Host("Windows"))[0].startswith("by hand: ")
+
+
+def test_an_allocator_that_joins_pieces():
+    change = Knob.ALLOCATOR.to("expandable_segments:True")
+    assert spell_machine(change) == ["export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"]

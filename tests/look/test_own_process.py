@@ -54,3 +54,15 @@ def test_a_process_that_can_not_be_seen():
     hidden = with_own_process(FakeSystem(), Subject(runtime=Runtime(pid=r(77)))).runtime
     assert isinstance(hidden.build_features, Unknown)
     assert isinstance(hidden.bytes_by_node, Unknown)
+
+
+def test_its_code_speaks_where_no_name_does():
+    maps = {"/proc/77/maps": "7f00-7f10 r-xp 0 08:01 9 /opt/llama/llama-server\n"}
+    counts = {"AVX": 134, "AVX2": 1053, "FMA": 659, "F16C": 114}
+    asks = {"machine code /proc/77/root/opt/llama/llama-server": counts}
+    runtime = Subject(runtime=Runtime(pid=r(77)))
+    told = with_own_process(FakeSystem(files=FILES | maps, asks=asks), runtime).runtime.build_features
+    assert told.value == ["AVX", "AVX2", "FMA", "F16C"]
+    asks = dict.fromkeys(asks)
+    silent = with_own_process(FakeSystem(files=FILES | maps, asks=asks), runtime).runtime.build_features
+    assert "name or code" in silent.why

@@ -1,16 +1,26 @@
 """How sure a finding is: by origin, by agreement, by what physics makes of it."""
 
+import re
+from pathlib import Path
+from typing import get_args
+
 import msgspec
 import pytest
 from cases import gpu_case
 
+import unslow.look
+from unslow.facts.machine import Gpu, Machine
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Contradiction, Statement
-from unslow.think.confidence import confidence
+from unslow.think.confidence import CONCERNED, confidence
 from unslow.think.phases import Pace
 from unslow.think.physics.decode import Part
 from unslow.think.physics.interval import around
 from unslow.think.predict import Prediction, predict
 from unslow.think.report import Evidence
+
+LOOK = Path(unslow.look.__file__).parent
 
 
 def seen(source: str, origin: str = "reported", fact: str = "runtime.threads") -> Evidence:
@@ -67,3 +77,28 @@ def test_a_cause_that_should_cost_time_where_none_is_lost_is_less_sure():
     assert sure(seen("a"), pace=fast, cured=took(0.004)) < sure(seen("a"))
     slow = fast._replace(measured_s=0.02)
     assert sure(seen("a"), pace=slow, cured=took(0.004)) == sure(seen("a"))
+
+
+@pytest.mark.parametrize("fact", ["machine.gpus.0.vram_free_bytes", "machine.gpus.1.processes", "runtime.buffers"])
+def test_bytes_that_the_device_does_not_show_are_in_doubt(fact):
+    said = (Statement(says="5 GiB on GPUs", source="log"), Statement(says="1 GiB is used", source="nvidia-smi"))
+    case = msgspec.structs.replace(gpu_case(), contradictions=(Contradiction(about="vram", statements=said),))
+    assert sure(seen("a", fact=fact), case=case) < sure(seen("a", fact=fact))
+    assert sure(seen("a"), case=case) == sure(seen("a")), "threads have nothing to do with it"
+
+
+def facts_under(kind: type) -> set[str]:
+    """The names of all facts of a struct, those of the structs in it too."""
+    names = set[str]()
+    for field in msgspec.structs.fields(kind):
+        inner = [t for t in (field.type, *get_args(field.type)) if isinstance(t, type)]
+        names |= {field.name}.union(*(facts_under(t) for t in inner if issubclass(t, msgspec.Struct) and t is not kind))
+    return names
+
+
+def test_whatever_sources_contradict_one_another_about_is_a_fact():
+    known = facts_under(Runtime) | facts_under(Machine) | facts_under(Gpu) | facts_under(Model)
+    told = {about for path in LOOK.rglob("*.py") for about in re.findall(r'about="(\w+)"', path.read_text("utf-8"))}
+    assert {"vram", "gpu_layers", "threads"} <= told
+    assert {name for about in told for name in CONCERNED.get(about, (about,))} <= known
+    assert set(CONCERNED) <= told

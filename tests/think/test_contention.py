@@ -1,7 +1,9 @@
 import pytest
-from cases import cpu_case, gpu_case, with_facts
+from cases import cpu_case, gpu_case, r, with_facts, without
 
-from unslow.think.contention import crowded, stalled_share, waiting_s
+from unslow.facts.machine import BusyProcess
+from unslow.facts.snapshot import Case
+from unslow.think.contention import crowded, stalled_share, strangers, waiting_s
 from unslow.think.predict import Prediction, predict
 
 
@@ -31,3 +33,29 @@ def test_nobody_counted():
 def test_own_threads_can_be_the_crowd():
     assert crowded(with_facts(cpu_case(), {"runtime.threads": 16}))
     assert not crowded(cpu_case())
+
+
+def behind_a_proxy(*busiest: tuple[str, float]) -> Case:
+    processes = [BusyProcess(pid=90 + n, name=name, cpus=cpus) for n, (name, cpus) in enumerate(busiest)]
+    used = sum(cpus for _, cpus in busiest)
+    case = without(cpu_case(), "runtime.pid")
+    return with_facts(case, {"run.others_cpus": used, "run.busiest_others": r(processes)})
+
+
+def test_the_server_behind_a_proxy_is_no_stranger():
+    seen = strangers(behind_a_proxy(("stress", 1.2), ("llama-server", 0.7)))
+    assert seen.cpus == pytest.approx(1.2)
+    assert [p.name for p in seen.processes] == ["stress"]
+    assert seen.perhaps_own.name == "llama-server"
+
+
+def test_without_its_name_the_busiest_may_be_it():
+    seen = strangers(behind_a_proxy(("python3", 1.5), ("node", 0.2)))
+    assert seen.perhaps_own.name == "python3"
+    assert seen.cpus == pytest.approx(0.2)
+
+
+def test_all_are_strangers_where_its_own_process_is_known():
+    case = with_facts(behind_a_proxy(("llama-server", 1.5)), {"runtime.pid": 10})
+    assert strangers(case).cpus == 1.5
+    assert strangers(without(case, "run.others_cpus")) is None

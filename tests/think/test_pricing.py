@@ -1,5 +1,6 @@
 """Several causes cost no more together than there is to gain, and each is priced beside those before it."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -8,16 +9,20 @@ from cases import cpu_case, gpu_case, with_facts
 from firing import spilled
 
 from unslow.app.read_target import read_stored
+from unslow.facts.run import AtDepth, Completion, Traffic
 from unslow.facts.snapshot import Case
+from unslow.facts.units import MIB
+from unslow.facts.values import Known
 from unslow.think.adapt.work import Cure
+from unslow.think.among_others import rate_among_others
 from unslow.think.causes._cause import Found
-from unslow.think.judge import diagnose, judge
-from unslow.think.phases import Pace, outlook
+from unslow.think.judge import judge
+from unslow.think.phases import PER, Pace, PhaseTime, outlook
 from unslow.think.physics.decode import Part
 from unslow.think.physics.interval import around
 from unslow.think.predict import Prediction
-from unslow.think.pricing import Together, alone, time_with
-from unslow.think.report import Cost, SubjectReport
+from unslow.think.pricing import DEPTHS, Together, alone, time_with
+from unslow.think.report import Cost, Evidence, Finding, SubjectReport
 
 MACHINES = sorted(p.parent for p in (Path(__file__).parents[1] / "machines").glob("*/expected.toml"))
 CONTEXT_TOO_LARGE = {"runtime.context_length": 131072, "runtime.kv_cells": 131072, "runtime.kv_bytes": 131072**2}
@@ -38,26 +43,78 @@ def test_every_combination_is_one():
     assert sum(len(judge(case).findings) > 1 for case in COMBINATIONS.values()) >= 4
 
 
-def check_no_second_is_counted_twice(report: SubjectReport) -> None:
+def check_no_second_is_counted_twice(case: Case) -> SubjectReport:
+    """That in no phase the costs sum to more than what curing all of it saves."""
+    report = judge(case)
+    assert all(f.cost.seconds >= 0 for f in report.findings if f.cost)
     for per, metric in (("token", "decode_tokens_per_s"), ("prompt_token", "prefill_tokens_per_s")):
         rate, best = report.measured.get(metric), report.expected.achievable.get(metric)
-        here = [f.cost for f in report.findings if f.cost and f.cost.per == per and f.cost.depth_tokens is None]
-        costs = [cost.seconds for cost in here]
-        assert all(cost >= 0 for cost in costs)
+        costs = costs_of(report, lambda f, per=per: f.cost.per == per and f.cost.depth_tokens is None)
         if rate and best and costs:
             assert sum(costs) <= max(0.0, 1 / rate - 1 / best.mid) * (1 + 1e-9) + 1e-12
+    check_deep_token(case, report)
+    for time in outlook(case, None).times:
+        if time.phase not in PER:
+            check_wait(report, time)
+    return report
+
+
+def costs_of(report: SubjectReport, wanted: Callable[[Finding], bool]) -> list[float]:
+    return [f.cost.seconds for f in report.findings if f.cost and wanted(f)]
+
+
+def check_deep_token(case: Case, report: SubjectReport) -> None:
+    deep = [f for f in report.findings if f.cost and f.cost.depth_tokens is not None]
+    if deep:
+        token_s = 1 / max(case.run.depths.value, key=lambda d: d.depth_tokens).tokens_per_s
+        tried = [f.speedup for f in report.findings if f.speedup and any(e.fact == DEPTHS for e in f.evidence)]
+        most = token_s * (1 - 1 / max(tried))
+        assert sum(f.cost.seconds for f in deep) <= most * (1 + 1e-9)
+        by_any = costs_of(report, lambda f: f.cost.per == "token")
+        assert sum(by_any) <= token_s * (1 + 1e-9), "nor with what a token at the start loses"
+
+
+def check_wait(report: SubjectReport, time: PhaseTime) -> None:
+    """Of a phase in which nothing is computed; thinking is computed, whatever phase it stands under."""
+    own = [f for f in report.findings if f.phase == time.phase and f.cause != "answer_is_mostly_thinking"]
+    costs = [f.cost.seconds for f in own if f.cost and f.cost.per == "request"]
+    assert sum(costs) <= time.seconds * (1 + 1e-9) + 1e-12
+
+
+def eight_at_once(case: Case) -> Case:
+    return with_facts(case, {"run.traffic": Traffic(seconds=6.0, looks=24, running=8.0, waiting=2.0)})
+
+
+def falls_with_depth(case: Case) -> Case:
+    """With a speed that falls off a cliff, and all that might be why."""
+    if not isinstance(rate_among_others(case), Known):  # whoever tries it deep has tried it at the start
+        case = with_facts(case, {"run.decode_tokens_per_s": 20.0})
+    rate = rate_among_others(case).value_or(20.0)
+    tried = (AtDepth(depth_tokens=60, tokens_per_s=rate), AtDepth(depth_tokens=7900, tokens_per_s=rate / 6))
+    full = {f"machine.gpus.{n}.vram_free_bytes": 300 * MIB for n, _ in enumerate(case.machine.gpus.value_or(()))}
+    return with_facts(case, {"run.depths": tried, "runtime.flash_attention": False} | full)
 
 
 @pytest.mark.parametrize("folder", MACHINES, ids=lambda p: p.name)
 def test_costs_of_a_recorded_machine_sum_to_what_can_be_gained(folder):
-    for report in diagnose(read_stored(str(folder))).subjects:
-        check_no_second_is_counted_twice(report)
+    for case in read_stored(str(folder)).cases():
+        for seen in (case, eight_at_once(case), falls_with_depth(case)):
+            check_no_second_is_counted_twice(seen)
+
+
+def test_the_machines_show_several_causes_at_depth_and_in_company():
+    stored = [case for folder in MACHINES[::8] for case in read_stored(str(folder)).cases()]
+    deep = [judge(falls_with_depth(case)).findings for case in stored]
+    assert any(f.cost and f.cost.depth_tokens for findings in deep for f in findings)
+    assert any(len([f for f in judge(eight_at_once(case)).findings if f.cost]) > 1 for case in stored)
 
 
 @pytest.mark.parametrize("name", [*FIRING, *COMBINATIONS])
 def test_costs_of_causes_together_sum_to_what_can_be_gained(name):
-    report = judge(COMBINATIONS[name] if name in COMBINATIONS else FIRING[name]())
-    check_no_second_is_counted_twice(report)
+    case = COMBINATIONS[name] if name in COMBINATIONS else FIRING[name]()
+    for seen in (eight_at_once(case), falls_with_depth(case)):
+        check_no_second_is_counted_twice(seen)
+    report = check_no_second_is_counted_twice(case)
     explained = {e for f in report.findings for e in f.explains}
     assert all(f.cost is None for f in report.findings if f.cause in explained)
     assert all(f.cause not in f.explains for f in report.findings)
@@ -150,3 +207,38 @@ def test_a_cause_alone_says_how_many_times_as_fast():
     seen = outlook(gpu_case(), None)._replace(decode=pace(0.034, BOTH, GPU))
     assert alone(gpu_case(), found(cure=Cure(threads=4)), "decode", seen).speedup == pytest.approx(6.8, rel=0.02)
     assert alone(gpu_case(), found(), "decode", seen) == (None, None)
+
+
+def test_what_two_tell_of_a_wait_that_nobody_timed_is_counted_once():
+    together = Together(gpu_case(), "queue", outlook(gpu_case(), None))
+    told = [together.cured(found(lost=Cost(seconds=s, per="request"))) for s in (3.0, 4.0, 2.0)]
+    assert [cost.seconds for cost in told] == [3.0, 1.0, 0.0]
+
+
+def test_thinking_is_no_part_of_the_way_to_the_server():
+    thinks = {"run.thinking_tokens": 4000, "run.answer_tokens": 100}
+    timed = Completion(
+        prompt_tokens=20, generated_tokens=64, prefill_s=0.02, decode_s=0.49, client_total_s=0.56,
+        client_first_token_s=0.03, cached_tokens=0,
+    )  # fmt: skip
+    untimed = with_facts(gpu_case(), thinks)
+    for case in (untimed, with_facts(untimed, {"run.completions": (timed, timed)})):
+        thinking = judge(case).findings[0]
+        assert thinking.cause == "answer_is_mostly_thinking"
+        assert thinking.cost.seconds == pytest.approx(4000 / 130)
+
+
+def test_what_two_causes_explain_of_a_deep_token_is_counted_once():
+    case = falls_with_depth(gpu_case())
+    tried = Evidence(fact=DEPTHS, value="", reference=None, origin="measured", source="")
+    together = Together(case, "decode", outlook(case, None))
+    costs = [together.cured(Found("so", (tried,), speedup=times)) for times in (2.0, 4.0, 3.0)]
+    token_s = 6 / 130
+    assert [cost.seconds for cost in costs] == [pytest.approx(token_s / 2), pytest.approx(token_s / 4), 0.0]
+    assert {cost.depth_tokens for cost in costs} == {7900}
+
+
+def test_flash_attention_explains_the_fall_that_a_cache_without_room_would():
+    deep = [f for f in judge(falls_with_depth(gpu_case())).findings if any(e.fact == DEPTHS for e in f.evidence)]
+    assert [f.cause for f in deep] == ["flash_attention_off", "kv_cache_outgrows_vram"]
+    assert deep[0].explains == ("kv_cache_outgrows_vram",)

@@ -1,49 +1,26 @@
 """A real llama-server: what is reported is what the server counted and timed itself."""
 
 import os
-import socket
-import subprocess
-import time
 
 import pytest
+from real_llama_server import NEEDED, served
 
 from unslow.look.bench.asking import ask
 from unslow.look.bench.guest import AskError, Question, Target
 from unslow.look.bench.prompts import Prompts
 from unslow.look.engine.cache import ModelCache
 from unslow.look.prometheus_text import parse_metrics
-from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 
-SERVER = os.environ.get("UNSLOW_LLAMA_SERVER", "")
-pytestmark = [pytest.mark.real, pytest.mark.skipif(not SERVER, reason="UNSLOW_LLAMA_SERVER names no llama-server")]
+pytestmark = NEEDED
 SYSTEM = LiveSystem()
 
 
 @pytest.fixture(scope="module")
 def target(tmp_path_factory):
     model = os.environ.get("UNSLOW_MODEL") or str(ModelCache(tmp_path_factory.mktemp("cache")).model("llama_135m"))
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    command = [SERVER, "-m", model, "--port", str(port), "-c", "4096", "-np", "1", "-t", "1", "--metrics"]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        url = f"http://127.0.0.1:{port}"
-        try:
-            wait_for(url)
-            yield Target(url, pid=server.pid)
-        finally:
-            server.kill()
-
-
-def wait_for(url: str) -> None:
-    for _ in range(600):
-        try:
-            if SYSTEM.request("GET", f"{url}/health").status == 200:
-                return
-        except LookError:
-            pass
-        time.sleep(0.1)
-    pytest.fail("the server did not come up")
+    with served(model, "-c", "4096", "-np", "1", "--metrics") as (target, _):
+        yield target
 
 
 def counted(target: Target) -> dict[str, float]:

@@ -6,8 +6,9 @@ import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Known, Unknown
-from unslow.look.bench.completions import COMPLETIONS, FEWEST_TOKENS, MOST_TOKENS, complete, decode_rate, measure
+from unslow.look.bench.completions import COMPLETIONS, FEWEST_TOKENS, MOST_TOKENS, measure
 from unslow.look.bench.guest import Plan, Target
+from unslow.look.bench.timed import complete, decode_rate
 from unslow.look.system import Answer, LookError
 from unslow.look.system.door import Line
 

@@ -12,7 +12,8 @@ import pytest
 from unslow.catalog.quants import file_types
 from unslow.facts.errors import UserError
 from unslow.look.engine.cache import ModelCache
-from unslow.look.engine.server import engine_version, parse_last_words, start_engine
+from unslow.look.engine.server import engine_version, start_engine
+from unslow.look.launch.last_words import parse_last_words
 from unslow.look.models.gguf import model_facts, read_gguf
 from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem

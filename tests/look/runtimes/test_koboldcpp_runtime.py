@@ -149,7 +149,6 @@ def test_the_password_of_the_process_is_used_and_kept_nowhere():
         (Knob.GPU_LAYERS.to(33), "--gpulayers 33", "koboldcpp m.gguf --gpulayers 33"),
         (Knob.GPU_LAYERS.to(None), "remove --gpulayers 10", "koboldcpp m.gguf"),
         (Knob.KV_CACHE_TYPE.to("q8_0"), "--quantkv 1", "koboldcpp --gpulayers 10 m.gguf --quantkv 1"),
-        (Knob.KV_OFFLOAD.to(True), "remove --lowvram", "koboldcpp --gpulayers 10 m.gguf"),
         (Knob.FLASH_ATTENTION.to(False), "--noflashattention", "koboldcpp --gpulayers 10 m.gguf --noflashattention"),
         (Knob.FIT.to(True), "--autofit", "koboldcpp m.gguf --autofit"),
         (Knob.TENSOR_SPLIT.to("3,1"), "--tensor_split 3 1", "koboldcpp --gpulayers 10 m.gguf --tensor_split 3 1"),

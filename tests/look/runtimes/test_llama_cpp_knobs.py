@@ -27,7 +27,6 @@ def runtime(command: list[str], environment: dict[str, str] | None = None) -> Ru
             "llama-server -m m.gguf -ngl 20 -c 8192 -ctk q8_0 -ctv q8_0",
         ),
         (Knob.THREADS.to(8), "-t 8", "llama-server -m m.gguf -ngl 20 -c 8192 -t 8"),
-        (Knob.THREADS.to(None), "remove -t", "llama-server -m m.gguf -ngl 20 -c 8192"),
         (Knob.FIT.to(True), "remove -ngl 20 -c 8192", "llama-server -m m.gguf"),
     ],
 )
@@ -81,7 +80,7 @@ def test_switches_that_stand_in_the_way_are_taken_away():
 
 def test_graphs_that_a_variable_switches_off():
     lines = spell(Knob.GRAPHS.to(True), runtime(["llama-server"], {"GGML_CUDA_DISABLE_GRAPHS": "1"}))
-    assert lines == ["env -u GGML_CUDA_DISABLE_GRAPHS llama-server"]
+    assert lines == ["unset GGML_CUDA_DISABLE_GRAPHS", "env -u GGML_CUDA_DISABLE_GRAPHS llama-server"]
 
 
 def test_every_spelling_of_a_flag_is_replaced():
@@ -147,3 +146,34 @@ def test_thinking_is_switched_off_by_a_flag_or_in_a_request():
         "--reasoning-budget 0",
         'in a request: "chat_template_kwargs": {"enable_thinking": false}',
     ]
+
+
+def test_what_is_not_on_the_command_line_is_not_taken_from_it():
+    for change in (Knob.THREADS.to(None), Knob.LOAD_MODE.to(None), Knob.PROMPT_CACHE.to(True)):
+        assert spell(change, runtime(COMMAND)) == []
+    assert spell(Knob.THREADS.to(None), runtime([*COMMAND, "-t", "64"]))[0] == "remove -t 64"
+    by_variable = spell(Knob.THREADS.to(None), runtime(COMMAND, {"LLAMA_ARG_THREADS": "64"}))
+    assert by_variable[1].startswith("env -u LLAMA_ARG_THREADS ")
+    assert spell(Knob.THREADS.to(None), Runtime()) == ["remove -t"], "nobody knows what stands there"
+
+
+def test_one_slot_takes_its_own_share_of_a_context_that_was_set_for_all():
+    ten = ["llama-server", "-m", "m.gguf", "-np", "10", "-c", "1310720"]
+    facts = {"slots": reported(10, "x"), "context_length": reported(1310720, "x"), "kv_unified": reported(False, "x")}
+    apart = msgspec.structs.replace(runtime(ten), **facts)
+    assert spell(Knob.PARALLEL.to(1), apart) == ["-np 1 -c 131072", "llama-server -m m.gguf -np 1 -c 131072"]
+    assert spell(Knob.PARALLEL.to(20), apart)[0] == "-np 20"
+    shared = msgspec.structs.replace(apart, kv_unified=reported(True, "x"))
+    assert spell(Knob.PARALLEL.to(1), shared)[0] == "-np 1"
+
+
+def test_a_gpu_that_is_not_seen_in_a_container_and_one_that_may_not_be_opened():
+    boxed = msgspec.structs.replace(Runtime(), container=reported("docker", "x"))
+    assert spell(Knob.GPU_BACKEND.to("CUDA"), boxed)[0] == "docker run --gpus all IMAGE"
+    denied = Runtime(gpu_refused=reported("failed to initialize ROCm: no ROCm-capable device is detected", "x"))
+    assert "sudo usermod -a -G render,video $USER" in spell(Knob.GPU_BACKEND.to("ROCm"), denied)
+    assert len(spell(Knob.GPU_BACKEND.to("ROCm"), Runtime())) == 1
+
+
+def test_models_that_take_turns_find_room_in_the_router():
+    assert spell(Knob.LOADED_MODELS.to(2), runtime(COMMAND)) == ["--models-max 2"]

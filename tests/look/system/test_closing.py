@@ -1,6 +1,8 @@
 """A door that closes when the time is up, or when somebody has seen enough."""
 
+import socket
 import threading
+import time
 
 import pytest
 from lab.replay import serve
@@ -66,16 +68,18 @@ def test_once_all_is_asked_only_the_second_wish_counts():
         door.stop()
 
 
-def test_other_threads_end_with_the_next_line():
+@pytest.mark.parametrize("concluding", [False, True], ids=["at once", "when the answer is being made"])
+def test_other_threads_end_with_the_next_line(concluding):
     ends = []
     with serve("llama_cpp", tokens_per_s=20.0) as url:
         door = ClosingSystem()
-        begun = threading.Event()
+        begun, stopped = threading.Event(), threading.Event()
 
         def listen() -> None:
             try:
                 for _ in door.stream(f"{url}/completion", BODY):
                     begun.set()
+                    stopped.wait(10)
             except LookError as error:
                 ends.append(error.why)
 
@@ -84,5 +88,62 @@ def test_other_threads_end_with_the_next_line():
         begun.wait(10)
         with pytest.raises(KeyboardInterrupt):
             door.stop()
+        door.concluding = concluding
+        stopped.set()
         thread.join(10)
-    assert ends == [STOPPED]
+        assert ends == [STOPPED]
+        if concluding:
+            assert door.request("GET", f"{url}/health").status == 200, "whoever concludes may still look"
+
+
+class Endless:
+    """A server that answers line after line until nobody listens."""
+
+    def __init__(self) -> None:
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/completion"
+        self.left_alone = threading.Event()
+        threading.Thread(target=self._answer, daemon=True).start()
+
+    def _answer(self) -> None:
+        talk, _ = self._listener.accept()
+        with self._listener, talk:
+            talk.recv(65536)
+            talk.sendall(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+            try:
+                while True:
+                    talk.sendall(b"data: {}\n")
+                    time.sleep(0.01)
+            except OSError:
+                self.left_alone.set()
+
+
+def test_a_server_need_not_go_on_for_a_door_that_closed():
+    server, door = Endless(), ClosingSystem()
+    door.close_in(0.2)
+    with pytest.raises(LookError, match=LATE) as kept:
+        list(door.stream(server.url, BODY))
+    assert server.left_alone.wait(10), "though whoever asked keeps the error, and with it all that led to it"
+    assert was_closed(kept.value)
+
+
+def test_nor_for_another_thread_that_was_stopped():
+    server, door, kept = Endless(), ClosingSystem(), list[LookError]()
+    begun = threading.Event()
+
+    def listen() -> None:
+        try:
+            for _ in door.stream(server.url, BODY):
+                begun.set()
+        except LookError as error:
+            kept.append(error)
+
+    thread = threading.Thread(target=listen)
+    thread.start()
+    assert begun.wait(10)
+    with pytest.raises(KeyboardInterrupt):
+        door.stop()
+    door.concluding = True
+    thread.join(10)
+    assert server.left_alone.wait(10)
+    assert was_closed(kept[0])

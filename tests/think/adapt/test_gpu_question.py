@@ -38,9 +38,10 @@ def cards(*names: str, held: tuple[int, ...] = (1, 1)) -> Case:
     case = gpu_case()
     (one,) = case.machine.gpus.need()
     gpus = tuple(msgspec.structs.replace(one, index=n, name=r(name)) for n, name in enumerate(names))
+    parts = held[: len(names)]
+    part_bytes = case.model.weights_bytes.need() // sum(parts)
     buffers = [
-        Buffer(device=f"CUDA{n}", kind="model", bytes=parts * 2**30, on_gpu=True)
-        for n, parts in enumerate(held[: len(names)])
+        Buffer(device=f"CUDA{n}", kind="model", bytes=count * part_bytes, on_gpu=True) for n, count in enumerate(parts)
     ]
     seen = [SeenDevice(name=f"CUDA{n}", description=name) for n, name in enumerate(names)]
     return with_facts(case, {"machine.gpus": gpus, "runtime.devices": seen, "runtime.buffers": buffers})

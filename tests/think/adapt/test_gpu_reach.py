@@ -1,4 +1,5 @@
 import pytest
+from cases import with_facts
 from told import pasted
 
 from unslow.facts.machine import Machine, System
@@ -29,6 +30,13 @@ def test_a_variable_hides_it(environment, hidden):
     [
         ("Tesla K80", True),
         ("Quadro K2000M", True),
+        ("NVIDIA GeForce GTX 780 Ti", True),
+        ("NVIDIA GeForce GTX 660 Ti", True),
+        ("NVIDIA GeForce GTX 750", False),
+        ("NVIDIA GeForce GTX 745", False),
+        ("Quadro K620", False),
+        ("Quadro K2200", False),
+        ("Tesla M40 24GB", False),
         ("Radeon 780M", True),
         ("RX 580", True),
         ("RX 7900 XTX", False),
@@ -58,3 +66,13 @@ def test_a_container_on_a_mac():
 def test_a_card_of_amd_in_a_mac():
     assert unreached(pasted(gpus=["Radeon Pro Vega 48"], system="macOS", runtime=OLLAMA))
     assert unreached(pasted(gpus=["Apple M1"], system="macOS", runtime=OLLAMA)) is None
+
+
+def test_a_container_beside_a_card_with_a_name_like_a_chip_of_apple():
+    system = {"machine.system.name": "Linux", "machine.system.container": "docker"}
+    assert unreached(with_facts(pasted(gpus=["Tesla M40 24GB"]), system)) is None
+
+
+def test_a_card_that_is_too_old_beside_one_that_is_not():
+    assert unreached(pasted(gpus=["Tesla K80"], runtime=OLLAMA)) is not None
+    assert unreached(pasted(gpus=["Tesla K80", "RTX 3060"], runtime=OLLAMA)) is None

@@ -28,6 +28,10 @@ from unslow.think.adapt.versions import NEWEST, build_number, dotted
         ("NVIDIA GeForce RTX 4070", False),
         ("AMD Radeon RX 7900 XTX", False),
         ("Intel(R) Arc(TM) A770 Graphics", False),
+        ("NVIDIA GeForce GTX 860M", False),
+        ("NVIDIA GeForce 840M", False),
+        ("NVIDIA GeForce GT 750M", False),
+        ("Radeon Pro Vega 48", False),
     ],
 )
 def test_whose_memory_a_gpu_uses_by_its_name(name, integrated):
@@ -40,6 +44,20 @@ def test_a_mac_by_its_names_its_limit_or_its_engine():
     assert is_apple(pasted(runtime={"name": "MLX"}))
     assert not is_apple(pasted(gpus=["RTX 4090"], system="Windows 11"))
     assert not is_apple(gpu_case())
+
+
+@pytest.mark.parametrize("name", ["Tesla M4", "Tesla M10", "Tesla M40 24GB", "Tesla M60", "M40", "Radeon R9 M395"])
+def test_cards_whose_names_begin_like_those_of_apples_chips(name):
+    assert not is_apple(pasted(gpus=[name]))
+    assert not is_unified(pasted(gpus=[name], system="Linux"))
+
+
+def test_the_bare_name_of_a_chip_counts_where_nothing_names_another_maker_or_system():
+    assert is_apple(pasted(gpus=["M2 Max"]))
+    assert not is_apple(pasted(gpus=["M4"], system="Ubuntu 24.04"))
+    assert not is_apple(pasted(gpus=["M4"], gpu_facts={"vendor": r("NVIDIA")}))
+    assert is_apple(with_facts(cpu_case(), {"machine.cpu.model": "M1 Pro"}))
+    assert not is_apple(with_facts(cpu_case(), {"machine.cpu.model": "Intel(R) Core(TM) m7-6Y75 CPU @ 1.20GHz"}))
 
 
 def test_the_limit_of_a_mac_is_a_share_of_its_memory_unless_set():
@@ -74,5 +92,8 @@ def test_versions_that_can_be_compared():
     assert build_number("b3556") == 3556
     assert build_number("b9999-0c1e570") == 9999
     assert build_number("0.30.6") == NEWEST
+    assert build_number("4567 (3edfa7d)") == 4567
+    assert build_number("2024-05-01") == NEWEST  # a day
+    assert build_number("2024.5.1") == NEWEST
     assert dotted("v0.9.2") == (0, 9, 2)
     assert dotted("main") == ()

@@ -7,6 +7,7 @@ from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import not_found, not_supported
+from unslow.think.adapt.bandwidth import shares_of
 from unslow.think.adapt.several_gpus import filled, has_fast_links, shares, split_anew, splits_tensors
 
 
@@ -44,3 +45,11 @@ def test_the_fastest_filled_first():
     assert {b.device: b.bytes / GIB for b in split_anew(case)} == {"CUDA0": 1.0, "CUDA1": 3.0}
     roomy = two_gpus(names=("NVIDIA GeForce RTX 3060", "NVIDIA GeForce RTX 4090"), held=(3.0, 1.0))
     assert [b.device for b in split_anew(roomy)] == ["CUDA1"]
+
+
+def test_a_split_that_nobody_saw_follows_the_memory():
+    hidden = {f"runtime.{name}": not_found("hidden") for name in ("buffers", "devices")}
+    case = with_facts(two_gpus(), hidden | {"machine.gpus.1.vram_total_bytes": 8 * GIB})
+    assert shares_of(case, 2) == [0.75, 0.25]
+    assert shares_of(with_facts(case, {"runtime.tensor_parallel": 2}), 2) == [0.5, 0.5]
+    assert shares_of(with_facts(case, {"machine.gpus.1.vram_total_bytes": not_found("no")}), 2) == [0.5, 0.5]

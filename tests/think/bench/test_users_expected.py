@@ -3,6 +3,8 @@ import pytest
 from cases import cpu_case, gpu_case, with_tensors
 
 from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.think.adapt.work import Cure
 from unslow.think.bench.users_expected import expected_together
 from unslow.think.predict import predict
 
@@ -30,7 +32,6 @@ def test_deeper_conversations_are_slower():
 
 def test_nothing_is_expected_where_nothing_tells():
     assert expected_together(Case(), 4, 100.0) is None
-    assert expected_together(gpu_case(layers_on_gpu=20), 4, 100.0) is None
     assert expected_together(gpu_case(), 0, 100.0) is None
     assert expected_together(msgspec.structs.replace(gpu_case(), machine=Case().machine), 4, 100.0) is None
 
@@ -43,5 +44,20 @@ def test_a_cpu_gains_less():
     assert rates[-1] < 8 * rates[0]
 
 
-def test_a_cpu_without_the_tensors_of_the_model_tells_nothing():
-    assert expected_together(cpu_case(), 4, 100.0) is None
+def test_a_cpu_without_the_tensors_of_the_model_is_reckoned_from_its_shape():
+    exact, rough = (expected_together(case, 4, 100.0) for case in (with_tensors(cpu_case()), cpu_case()))
+    assert rough == pytest.approx(exact, rel=0.1)
+
+
+def test_what_is_shared_gains_less_than_a_gpu():
+    whole, shared = (
+        [expected_together(with_tensors(gpu_case(layers)), users, 100.0) or 0.0 for users in (1, 8)]
+        for layers in (33, 20)
+    )
+    assert 1 < shared[1] / shared[0] < whole[1] / whole[0]
+
+
+def test_with_a_cure_it_is_the_cured_server():
+    spilled, there = with_tensors(gpu_case(20)), with_tensors(gpu_case(33))
+    cured = expected_together(spilled, 8, 100.0, Cure(vram_bytes=20 * GIB))
+    assert cured == pytest.approx(expected_together(there, 8, 100.0))

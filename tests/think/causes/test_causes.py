@@ -1,6 +1,7 @@
 """What must hold for every cause: documented, honest about its needs, deterministic, never without evidence."""
 
 import importlib
+import re
 from pathlib import Path
 
 import pytest
@@ -8,11 +9,17 @@ from all_firing import FIRING
 from cases import cpu_case, gpu_case, without
 
 from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, Unknown
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import CannotTell, Found
 from unslow.think.judge import _answer, judge
 
-HEADINGS = ("## Why it", "## How to confirm", "## How to fix", "## Safety")
+HEADINGS = ("## Why it ", "## How to confirm", "## What it is not", "## How to fix", "## Safety")
+OF_GGML = ("llama.cpp", "Ollama", "LM Studio")
+RUNTIMES = (*OF_GGML, "vLLM", "Transformers")
+FOR_ALL = re.compile(r"(?i)on any runtime|for every runtime|^- any: ", re.MULTILINE)
+SHORTEST = 15
+"""Letters of a section: 'Answers do not change.' says enough."""
 IDS = list(all_causes())
 EXPLICIT = {
     "gpu_layers_set_too_low": ("runtime.gpu_layers_set",),
@@ -23,9 +30,24 @@ EXPLICIT = {
 
 @pytest.mark.parametrize("name", IDS)
 def test_its_docstring_is_a_page(name):
-    doc = importlib.import_module(f"unslow.think.causes.{name}").__doc__
-    assert doc
-    assert all(heading in doc for heading in HEADINGS)
+    sections = _sections(name)
+    assert [h for h in HEADINGS for title in sections if title.startswith(h)] == list(HEADINGS), "all, in this order"
+    assert all(len(text) > SHORTEST for text in sections.values()), sections
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_its_page_says_how_to_fix_it_on_each_runtime(name):
+    """By name, or in one word for all; a cause of llama.cpp's engine alone needs only those that run it."""
+    fix = next(text for title, text in _sections(name).items() if title.startswith("## How to fix"))
+    wanted = OF_GGML if all_causes()[name].ggml_only else RUNTIMES
+    assert FOR_ALL.search(fix) or all(runtime in fix for runtime in wanted), [r for r in wanted if r not in fix]
+
+
+@pytest.mark.parametrize("name", IDS)
+def test_where_its_page_cites_guides_it_says_what_holds_instead(name):
+    for paragraph in (_doc(name)).split("\n\n"):
+        if "Guides" in paragraph:
+            assert re.search(r"\bbut\b|: ", paragraph), paragraph
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -61,8 +83,14 @@ def test_it_says_how_to_get_what_decides(name):
     assert all_causes()[name].ask, "a command that a person can copy"
 
 
-def _flat(needs):
-    return [p for need in needs for p in ((need,) if isinstance(need, str) else need)]
+def _doc(name):
+    return importlib.import_module(f"unslow.think.causes.{name}").__doc__
+
+
+def _sections(name):
+    """The text below each heading of a page."""
+    _, *parts = re.split(r"^(## .*)$", _doc(name), flags=re.MULTILINE)
+    return dict(zip(parts[::2], map(str.strip, parts[1::2]), strict=True))
 
 
 @pytest.mark.parametrize("name", IDS)
@@ -81,7 +109,7 @@ def test_without_a_fact_that_it_needs_it_cannot_tell(name):
 def test_a_missing_fact_never_turns_it_into_ruled_out(name):
     """Only a fact that says "not so" may rule a cause out; one that is missing may not."""
     cause = all_causes()[name]
-    for path in _paths(Case):
+    for path in _paths(FIRING[name]()):
         if path in EXPLICIT.get(name, ()):
             continue  # its absence is itself the answer: nothing was set, nothing failed
         answer = _answer(without(FIRING[name](), path), cause)
@@ -89,10 +117,12 @@ def test_a_missing_fact_never_turns_it_into_ruled_out(name):
 
 
 @pytest.mark.parametrize("name", IDS)
-def test_a_normal_system_has_no_findings(name):
+def test_its_machine_is_reported_for_it_or_for_what_explains_it(name):
     report = judge(FIRING[name]())
     assert report.verdict in ("slow", "failed")
-    assert report.findings
+    found = {finding.cause for finding in report.findings}
+    roots = {cause for cause, other in all_causes().items() if name in other.explains}
+    assert name in found or found & roots, found
 
 
 @pytest.mark.parametrize("path", ["machine", "runtime", "model", "run"])
@@ -102,9 +132,15 @@ def test_the_judge_needs_no_fact_at_all(path):
         assert judge(blank).verdict in ("slow", "normal", "failed", "cannot_tell")
 
 
-def _paths(kind):
-    blank = kind()
-    for group in ("runtime", "model", "run", "account"):
+def _paths(case):
+    """Every fact of a case by its path: those of each GPU and of each reading under load too."""
+    blank = Case()
+    for group in ("runtime", "model", "run", "account", "wish"):
         yield from (f"{group}.{f}" for f in getattr(blank, group).__struct_fields__ if f != "embedded")
     for group in ("cpu", "load", "memory", "system"):
         yield from (f"machine.{group}.{f}" for f in getattr(blank.machine, group).__struct_fields__)
+    yield "machine.gpus"
+    for at, items in (("machine.gpus", case.machine.gpus), ("run.gpus", case.run.gpus)):
+        for number, item in enumerate(items.value_or(())):
+            facts = (f for f in item.__struct_fields__ if isinstance(getattr(item, f), Known | Unknown))
+            yield from (f"{at}.{number}.{fact}" for fact in facts)

@@ -1,6 +1,6 @@
 import pytest
 from answers import ask
-from cases import gpu_case, r, with_facts
+from cases import gpu_case, r, with_facts, without
 from under_load import saying, tried
 
 from unslow.facts.account import Topic
@@ -93,3 +93,16 @@ def test_a_slow_proxy_is_priced_for_the_answer_that_was_measured():
     run = Completion(prompt_tokens=30, generated_tokens=130, prefill_s=0.02, decode_s=1.0, client_first_token_s=0.03)
     answer = ask(NAME, with_facts(fires(client=26.0), {"run.completions": r((run,))}))
     assert answer.lost.seconds == pytest.approx(4.0)
+
+
+def test_a_proxy_that_is_late_shows_before_anything_is_generated():
+    late = routes(2.01, 2.0)
+    answer = ask(NAME, late)
+    assert isinstance(answer, Found)
+    assert "nothing is computed" in answer.because
+    assert answer.lost.seconds == 2.0
+    unmeasured = without(without(late, "run.decode_tokens_per_s"), "run.client_decode_tokens_per_s")
+    report = judge(unmeasured)
+    assert report.verdict == "slow"
+    assert report.findings[0].cause == NAME
+    assert isinstance(ask(NAME, routes(0.4, 0.4)), Absent)

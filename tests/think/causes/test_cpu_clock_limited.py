@@ -96,3 +96,14 @@ def test_near_miss_the_gpu_has_most_to_do():
     case = with_facts(case, wide | {"machine.memory.read_bytes_per_s": 200e9, "machine.load.busy_cpus": 16.0})
     case = with_facts(case, {"run.decode_tokens_per_s": 20.0})
     assert not isinstance(ask(NAME, case), Found)
+
+
+def test_a_cpu_that_boosts_for_a_second_is_held_low_for_the_rest():
+    """As a hot laptop does: its highest clock says nothing of the tokens that follow."""
+    clock = {"cpu_clock_hz": stat(1.3e9, low=1.1e9, high=4.4e9), "busy_cpus": stat(2.0)}
+    facts = {"machine.cpu.frequency_max_hz": 4.6e9, "run.decode_tokens_per_s": 0.8}
+    answer = ask(NAME, with_facts(cpu_case(), {"run.telemetry": sampled(**clock), **facts}))
+    assert isinstance(answer, Found)
+    assert "1.3 of 4.6 GHz" in answer.because
+    half = sampled(**clock | {"busy_cpus": stat(1.2)})
+    assert isinstance(ask(NAME, with_facts(cpu_case(), {"run.telemetry": half, **facts})), CannotTell)

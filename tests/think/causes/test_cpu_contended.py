@@ -4,6 +4,7 @@ from firing import contended, crowded
 from under_load import saying
 
 from unslow.facts.machine import BusyProcess
+from unslow.facts.run import Completion
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -67,3 +68,46 @@ def test_near_miss_a_quota_that_stops_it_while_others_leave_it_room():
     boxed = {"machine.cpu.physical_cores": 8, "machine.cpu.logical_cpus": 8, "runtime.quota_cpus": 1.0}
     stopped = with_facts(contended(), boxed | {"run.cpu_throttled_fraction": 0.7})
     assert isinstance(ask(NAME, stopped), Absent)
+
+
+def behind_a_proxy(*busiest: BusyProcess):
+    used = {"run.others_cpus": sum(p.cpus for p in busiest), "run.busiest_others": r(list(busiest))}
+    return with_facts(without(contended(), "runtime.pid"), used)
+
+
+def test_near_miss_the_server_itself_behind_a_proxy():
+    server = BusyProcess(pid=10, name="llama-server", cpus=1.8)
+    assert isinstance(ask(NAME, behind_a_proxy(server)), Absent)
+    beside = ask(NAME, behind_a_proxy(server, BusyProcess(pid=99, name="cc1plus", cpus=1.0)))
+    assert isinstance(beside, Found)
+    assert "cc1plus (pid 99, 1.0)" in beside.because
+    assert "llama-server" not in beside.because
+    nameless = ask(NAME, behind_a_proxy(BusyProcess(pid=10, name="python3", cpus=1.8)))
+    assert isinstance(nameless, CannotTell)
+    assert nameless.missing == "runtime.pid"
+
+    unnamed = ask(NAME, without(behind_a_proxy(server), "run.busiest_others"))
+    assert isinstance(unnamed, CannotTell)
+    assert "can't be told from it" in unnamed.why
+
+
+def answered(client_total_s: float, first_token_s: float = 1.1) -> Completion:
+    return Completion(
+        prompt_tokens=100, generated_tokens=16, prefill_s=1.0, decode_s=9.0, client_first_token_s=first_token_s,
+        client_total_s=client_total_s,
+    )  # fmt: skip
+
+
+def explained(*runs: Completion) -> bool:
+    answer = ask(NAME, with_facts(contended(), {"run.completions": r(runs)}))
+    return "client_overhead" in answer.explains
+
+
+def test_a_client_that_loses_more_than_the_server_loses_it_elsewhere():
+    assert explained(answered(10.5))
+    assert not explained(answered(30.0))
+
+
+def test_what_is_the_same_in_every_request_is_no_waiting_for_a_cpu():
+    assert explained(answered(11.0, 1.5), answered(12.0, 3.0))
+    assert not explained(answered(12.01, 3.01), answered(12.0, 3.0))

@@ -1,10 +1,14 @@
+from pathlib import Path
+
 from answers import ask
 from cases import gpu_case, r, with_facts, without
 from seen_live import watched
 from told import pasted, says
 
+from unslow.app.read_target import read_stored
 from unslow.facts.account import Topic
 from unslow.facts.machine import GpuProcess
+from unslow.facts.runtime import Buffer
 from unslow.facts.units import GIB, MIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
@@ -14,7 +18,8 @@ USED = says(Topic.SHARED_MEMORY_USED, "6 GB of shared GPU memory in use")
 
 
 def fires():
-    return with_facts(gpu_case(), {"machine.gpus.0.shared_used_bytes": 6 * GIB, "run.decode_tokens_per_s": 9.0})
+    full = {"machine.gpus.0.shared_used_bytes": 6 * GIB, "machine.gpus.0.vram_free_bytes": 100 * MIB}
+    return with_facts(gpu_case(), full | {"run.decode_tokens_per_s": 9.0})
 
 
 def test_six_gib_of_a_model_that_counts_as_on_the_gpu():
@@ -70,7 +75,9 @@ def test_a_link_at_rest_and_a_full_gpu_leave_it_open():
 
 
 def test_memory_of_its_own_that_is_free():
-    assert isinstance(ask(NAME, without(fires(), "machine.gpus.0.shared_used_bytes")), Absent)
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {"run.decode_tokens_per_s": 9.0})), Absent)
+    unseen = without(fires(), "machine.gpus.0.shared_used_bytes")
+    assert isinstance(ask(NAME, unseen), CannotTell)
 
 
 def test_a_driver_that_lends_nothing():
@@ -95,3 +102,56 @@ def test_a_stranger_is_the_root_where_memory_may_move():
     assert report.findings[0].cause == "other_process_holds_vram"
     assert NAME in report.findings[0].explains
     assert isinstance(ask(NAME, with_facts(gpu_case(33, free_gib=20.0), moved)), Absent)
+
+
+def pinned(shared_gib: float, buffer: str = "CUDA_Host"):
+    """Experts that the runtime itself keeps in host memory, from where the GPU can read them."""
+    buffers = [
+        Buffer(device="CUDA0", kind="model", bytes=8 * GIB, on_gpu=True),
+        Buffer(device=buffer, kind="model", bytes=12 * GIB, on_gpu=False),
+    ]
+    facts = {
+        "runtime.tensor_overrides": ["exps=CPU"], "model.experts": 64, "runtime.buffers": buffers,
+        "machine.gpus.0.shared_used_bytes": int(shared_gib * GIB),
+    }  # fmt: skip
+    return with_facts(fires(), facts)
+
+
+def test_what_the_runtime_itself_keeps_in_host_memory_is_no_spill():
+    assert isinstance(ask(NAME, pinned(12.2)), Absent)
+    assert isinstance(ask(NAME, pinned(12.2, "CPU_Mapped")), Absent)
+
+
+def test_what_is_lent_beyond_that_is_one():
+    answer = ask(NAME, pinned(18))
+    assert isinstance(answer, Found)
+    assert "6.0 GiB" in answer.because
+
+
+def test_nothing_makes_way_where_the_gpu_has_room():
+    roomy = {"machine.gpus.0.vram_free_bytes": 4 * GIB, "machine.gpus.0.shared_used_bytes": 6 * GIB}
+    assert isinstance(ask(NAME, with_facts(gpu_case(), roomy)), Absent)
+
+
+def fixes(name: str) -> list[tuple[str, object]]:
+    (case,) = read_stored(str(Path(__file__).parents[2] / "machines" / name)).cases()
+    return [(fix.knob, fix.value) for fix in judge(case).findings[0].fixes]
+
+
+def test_a_model_that_is_larger_than_the_card_is_promised_the_layers_that_fit():
+    (case,) = read_stored(str(Path(__file__).parents[2] / "machines/built_windows_rtx_4060_shared_memory")).cases()
+    report = judge(case)
+    assert report.findings[0].fixes[0].knob == "gpu_layers"
+    assert 0 < report.findings[0].fixes[0].value < 49
+    assert report.findings[0].fixes[0].predicted["decode_tokens_per_s"] < 15  # with all layers on it 24
+
+
+def test_a_cache_that_is_larger_than_the_card_is_shortened_until_it_fits():
+    (knob, context), *others = fixes("built_rx_7900_xtx_gtt_spill")
+    assert knob == "context_length"
+    assert 4096 <= context < 32768
+    assert "driver_fallback" not in dict(others)  # that setting is NVIDIA's, of Windows
+
+
+def test_the_setting_of_the_driver_is_told_where_it_has_one():
+    assert "driver_fallback" in dict(fixes("built_windows_rtx_4060_shared_memory"))

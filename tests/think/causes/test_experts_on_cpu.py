@@ -1,11 +1,14 @@
+import pytest
 from answers import ask
 from cases import gpu_case, r, with_facts
 from firing import experts_away
 from told import pasted
 
 from unslow.facts.machine import GpuProcess
+from unslow.facts.runtime import Buffer
 from unslow.facts.units import GIB
 from unslow.facts.values import not_found
+from unslow.think.adapt.demand import read_demand
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -72,3 +75,42 @@ def test_a_mixture_that_lies_on_the_gpu_by_what_the_process_holds():
     assert isinstance(ask(NAME, with_facts(gpu_case(), {**whole, **mixture})), Absent)
     unlisted = {"machine.gpus.0.processes": not_found("no list")}
     assert isinstance(ask(NAME, with_facts(gpu_case(), {**whole, **mixture, **unlisted})), CannotTell)
+
+
+def lean(experts_gib: float, free_gib: float):
+    """20 GiB of a mixture, of which only so much is experts, all of them on the CPU."""
+    on_gpu = Buffer(device="CUDA0", kind="model", bytes=int((20 - experts_gib) * GIB), on_gpu=True)
+    facts = {
+        "model.weights_bytes": 20 * GIB, "model.experts": 16, "model.experts_used": 1,
+        "model.expert_bytes": int(experts_gib * GIB), "runtime.tensor_overrides": ["exps=CPU"],
+        "runtime.buffers": [on_gpu], "run.decode_tokens_per_s": 20.0,
+    }  # fmt: skip
+    return with_facts(gpu_case(33, free_gib=free_gib), facts)
+
+
+@pytest.mark.parametrize("experts_gib", [12, 16, 19])
+def test_with_a_layer_only_its_experts_leave(experts_gib):
+    case = lean(experts_gib, 14.0)
+    answer = ask(NAME, case)
+    assert isinstance(answer, Found)
+    freed = answer.remedies[0].change.value * experts_gib * GIB / 32
+    assert 0 <= freed - read_demand(case).lacking < experts_gib * GIB / 32
+
+
+def test_no_number_of_experts_is_enough_where_the_rest_has_no_room():
+    answer = ask(NAME, lean(12, 6.0))
+    assert isinstance(answer, Absent)
+    assert "even without any of them" in answer.because
+
+
+def test_a_share_of_experts_that_nobody_knows_gives_no_number():
+    sent = {"tensor_overrides": ["--cpu-moe"], "gpu_layers_set": 99, "context_length": 4096}
+    model = {"name": "Qwen3-30B-A3B", "experts": 128, "weights_bytes": 20 * GIB, "layers": 48, "width": 2048}
+    answer = ask(NAME, pasted(gpus=["RTX 4090"], runtime=sent, model=model))
+    assert isinstance(answer, Found)
+    assert answer.remedies[0].change.value is None
+
+
+def test_an_override_to_another_gpu_sends_nothing_to_the_cpu():
+    elsewhere = {"runtime.tensor_overrides": ["exps=CUDA1"]}
+    assert not isinstance(ask(NAME, with_facts(experts_away(), elsewhere)), Found)

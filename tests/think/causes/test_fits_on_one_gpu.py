@@ -35,11 +35,15 @@ def test_a_good_speed_and_one_gpu():
 
 
 def test_a_trial_on_one_gpu():
-    answer = ask(NAME, tried(20.0, 31.0, Topic.GPU_COUNT, case=two_gpus()))
+    text = "one GPU 31 tok/s, both GPUs 20 tok/s"
+    answer = ask(NAME, tried(20.0, 31.0, Topic.GPU_COUNT, case=two_gpus(), text=text))
     assert isinstance(answer, Found)
     assert answer.speedup == 31.0 / 20.0
     assert isinstance(ask(NAME, tried(30.0, 31.0, Topic.GPU_COUNT)), Absent)
     assert isinstance(ask(NAME, tried(20.0, 31.0, Topic.GPU_COUNT)), CannotTell)
+    assert isinstance(ask(NAME, tried(20.0, 31.0, Topic.GPU_COUNT, text=text)), CannotTell)
+    gain = tried(10.0, 20.0, Topic.GPU_COUNT, case=two_gpus(), text="1 GPU: 10 t/s, 2 GPUs: 20 t/s")
+    assert isinstance(ask(NAME, gain), Absent)
 
 
 def test_it_is_the_root_of_what_the_links_cost():

@@ -30,6 +30,11 @@ def test_which_side_is_slow_must_be_known():
     assert isinstance(ask(NAME, pasted(TRIAL, gpus=["RTX 3090"], runtime={"flash_attention": True})), Absent)
 
 
+def test_a_trial_in_which_it_is_the_slow_side():
+    slower = compares(Topic.FLASH_ATTENTION, 50.0, 100.0, "-fa on 50 t/s, -fa off 100 t/s")
+    assert not isinstance(ask(NAME, pasted(slower, gpus=["RTX 3090"], runtime={"flash_attention": False})), Found)
+
+
 def test_a_compute_buffer_of_gigabytes_beside_a_spill():
     buffers = [Buffer(device="CUDA0", kind="compute", bytes=3 * GIB, on_gpu=True)]
     case = with_facts(gpu_case(21, 5.0), {"runtime.flash_attention": False, "runtime.buffers": buffers})

@@ -1,14 +1,20 @@
+from pathlib import Path
+
+import msgspec
 from answers import ask
-from cases import cpu_case, gpu_case, with_facts
+from cases import cpu_case, gpu_case, r, with_facts
 from told import pasted, says
 
+from unslow.app.read_target import read_stored
 from unslow.facts.account import Topic
-from unslow.facts.run import LongPrompt
+from unslow.facts.machine import BusyProcess
+from unslow.facts.run import LongPrompt, Run
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 from unslow.think.predict import predict_prefill
 
 NAME = "generic_cpu_build"
+MACHINES = Path(__file__).parents[2] / "machines"
 MODERN = {"machine.cpu.instruction_sets": ["sse4_2", "avx", "avx2", "fma", "f16c", "avx512f"]}
 
 
@@ -69,3 +75,24 @@ def test_a_prompt_tells_where_the_log_hides_the_build():
 def test_a_slow_prompt_beside_others_at_work_proves_nothing():
     case = with_facts(reading(0.5), {"run.others_cpus": 1.5})
     assert not ask(NAME, case).suspected
+
+
+def test_beside_others_on_the_cpu_both_are_priced():
+    # 167 ms for a token, of which two threads waited 200 together: six times what such a build takes alone
+    (generic,) = read_stored(str(MACHINES / "lab_cpu_generic_build")).cases()
+    busy = {"run.others_cpus": 1.3, "run.busiest_others": r([BusyProcess(pid=99, name="cc1plus", cpus=1.3)])}
+    slow = {"run.decode_tokens_per_s": 6.0, "run.waiting_for_cpu_s_per_token": 0.2}
+    findings = {f.cause: f for f in judge(with_facts(generic, busy | slow)).findings}
+    assert set(findings) == {NAME, "cpu_contended"}
+    assert 2 < findings[NAME].speedup < 5
+    assert 4 < findings["cpu_contended"].speedup < 8
+    assert all(finding.cost.seconds > 0.01 for finding in findings.values())
+
+
+def test_a_server_too_slow_to_be_timed_is_slow():
+    (generic,) = read_stored(str(MACHINES / "lab_cpu_generic_build")).cases()
+    unmeasured = msgspec.structs.replace(generic, run=Run())
+    report = judge(unmeasured)
+    assert report.verdict == "slow"
+    assert report.findings[0].cause == NAME
+    assert report.findings[0].speedup == 2

@@ -5,7 +5,7 @@ from seen_live import watched
 from unslow.facts.machine import GpuProcess
 from unslow.facts.run import GpuUnderLoad
 from unslow.facts.units import GIB
-from unslow.think.causes._cause import Absent, Found
+from unslow.think.causes._cause import Absent, CannotTell, Found, Suspected
 from unslow.think.judge import judge
 
 NAME = "gpu_shared_with_other_work"
@@ -31,6 +31,18 @@ def test_a_stranger_at_work_on_a_busy_gpu():
 
 def test_near_miss_an_idle_stranger_that_only_holds_memory():
     assert isinstance(ask(NAME, shared(tokens_per_s=130.0)), Absent)
+
+
+def test_near_miss_a_stranger_on_a_gpu_that_rests_when_the_runtime_does():
+    rests = {"machine.gpus.0.busy": 0.02, "runtime.busy_slots": 0}
+    assert isinstance(ask(NAME, with_facts(shared(), rests)), Absent)
+    assert isinstance(ask(NAME, with_facts(shared(), {**rests, "machine.gpus.0.busy": 0.98})), Found)
+
+
+def test_low_clocks_that_explain_the_speed_leave_a_stranger_suspected():
+    slow = (GpuUnderLoad(index=0, samples=30, busy=r(1.0), clock_hz=r(0.6e9), event_reasons=r([])),)
+    answer = ask(NAME, with_facts(shared(), {"run.gpus": slow, "machine.gpus.0.clock_max_hz": 3.1e9}))
+    assert isinstance(answer, Suspected | CannotTell)
 
 
 def test_a_gpu_that_nobody_keeps_busy():

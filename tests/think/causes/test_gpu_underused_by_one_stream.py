@@ -4,7 +4,9 @@ from made_up_telemetry import traffic
 from under_load import saying
 
 from unslow.facts.account import Topic
+from unslow.facts.runtime import SeenDevice
 from unslow.facts.snapshot import Case
+from unslow.facts.values import NOT_LOOKED
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -59,3 +61,24 @@ def test_a_server_that_does_not_count_who_waits_is_not_without_a_queue():
     answer = ask(NAME, case)
     assert isinstance(answer, CannotTell)
     assert "--metrics" in answer.how_to_get
+
+
+def test_one_who_waits_makes_two():
+    answer = ask(NAME, with_facts(with_tensors(gpu_case()), {"runtime.slots": 1, "runtime.deferred_requests": 1}))
+    assert isinstance(answer, Found)
+    assert answer.remedies[0].change.value == 2
+    assert 1 < answer.speedup <= 2, "as much as two get, whatever four would"
+    assert "2 at once" in answer.because
+
+
+def test_a_gpu_that_the_runtime_does_not_use_is_not_underused():
+    on_cpu = {"runtime.devices": [SeenDevice(name="CPU")]}
+    on_cpu |= dict.fromkeys(("runtime.gpu_layers", "runtime.buffers"), NOT_LOOKED)
+    answer = ask(NAME, with_facts(fires(), on_cpu | {"machine.gpus.0.processes": [], "run.decode_tokens_per_s": 2.0}))
+    assert isinstance(answer, Absent)
+    assert answer.because == "the runtime uses no GPU"
+
+
+def test_nor_is_one_that_no_layer_was_put_on():
+    waiting = {"runtime.slots": 1, "runtime.deferred_requests": 5}
+    assert isinstance(ask(NAME, with_facts(with_tensors(gpu_case(layers_on_gpu=0)), waiting)), Absent)

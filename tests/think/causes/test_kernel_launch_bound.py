@@ -32,6 +32,12 @@ def test_seconds_for_a_token_are_no_launches():
     assert isinstance(ask(NAME, with_facts(fires(), {"run.decode_tokens_per_s": 0.5})), Absent)
 
 
+def test_a_busy_gpu_whose_memory_nobody_looked_at_is_no_proof_against_it():
+    answer = ask(NAME, without(fires(), "run.gpus.0.memory_busy"))
+    assert isinstance(answer, CannotTell)
+    assert "memory_busy" in answer.missing
+
+
 def test_an_idle_gpu_in_words_is_a_suspicion():
     idle = says(Topic.GPU_IDLE, "GPU usage stays at 30 %")
     answer = ask(NAME, pasted(idle, gpus=["RTX 4090"], runtime={"name": "exllama"}))

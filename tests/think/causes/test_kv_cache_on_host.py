@@ -1,10 +1,12 @@
 from answers import ask
-from cases import gpu_case, with_facts
+from cases import gpu_case, with_facts, without
 
 from unslow.facts.runtime import Buffer
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import not_found
-from unslow.think.causes._cause import Absent, Found
+from unslow.think.adapt.placement import read_placement
+from unslow.think.adapt.shape import read_shape
+from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
 NAME = "kv_cache_on_host"
@@ -45,6 +47,21 @@ def test_the_count_of_layers_stands_in_for_their_buffers():
     case = with_facts(gpu_case(), {"runtime.buffers": [ON_HOST]})
     assert isinstance(ask(NAME, case), Found)
     assert isinstance(ask(NAME, with_facts(case, {"runtime.gpu_layers": 3})), Absent)
+
+
+def test_a_setting_holds_for_few_layers_as_well():
+    """Beside 8 of 33 layers, all of the cache on the host looks like that of the others."""
+    host = Buffer(device="CPU", kind="model", bytes=3 * GIB, on_gpu=False)
+    few = with_facts(gpu_case(8, 5.0), {"runtime.buffers": [WEIGHTS, host, ON_HOST]})
+    assert isinstance(ask(NAME, few), Absent)
+    set_so = with_facts(few, {"runtime.kv_offload": False})
+    assert isinstance(ask(NAME, set_so), Found)
+    assert not read_placement(set_so, read_shape(set_so)).cache_on_gpu
+
+
+def test_layers_that_nobody_counted_prove_nothing():
+    for unknown in ("runtime.layers", "runtime.gpu_layers"):
+        assert isinstance(ask(NAME, without(fires(), unknown)), CannotTell)
 
 
 def test_near_miss_half_of_the_layers_and_half_of_the_cache():

@@ -1,6 +1,6 @@
 import msgspec
 from answers import ask
-from cases import gpu_case, r, with_facts
+from cases import gpu_case, r, with_facts, without
 from several_gpus import two_gpus
 from under_load import saying, tried
 
@@ -39,10 +39,39 @@ def test_nvlink_and_a_good_speed_and_one_gpu():
 
 
 def test_a_trial_of_tensor_parallelism():
-    answer = ask(NAME, tried(378.9, 1045.8, Topic.TENSOR_PARALLEL, metric="prefill"))
+    text = "with tensor parallel 1045.8 -> 378.9 T/s"
+    answer = ask(NAME, tried(378.9, 1045.8, Topic.TENSOR_PARALLEL, metric="prefill", text=text))
     assert isinstance(answer, Found)
     assert 2.7 < answer.speedup < 2.8
     assert isinstance(ask(NAME, tried(100.0, 104.0, Topic.SPLIT_MODE)), Absent)
+    untold = ask(NAME, tried(378.9, 1045.8, Topic.TENSOR_PARALLEL, metric="prefill"))
+    assert isinstance(untold, CannotTell)
+    assert untold.suspected
+
+
+def test_a_trial_in_which_the_split_by_layers_is_the_slow_one():
+    text = "-sm layer 25 t/s, -sm row 40 t/s"
+    answer = ask(NAME, tried(25.0, 40.0, Topic.SPLIT_MODE, text=text))
+    assert isinstance(answer, Found)
+    assert answer.because.startswith("with every layer split it is 1.6 times as fast")
+    assert answer.remedies[0].change.value == "row"
+    in_use = with_facts(Case(), {"runtime.split_mode": "row"})
+    assert isinstance(ask(NAME, tried(25.0, 40.0, Topic.SPLIT_MODE, text=text, case=in_use)), Absent)
+
+
+def test_fewer_of_several_gpus():
+    answer = ask(NAME, tried(21.0, 31.0, Topic.GPU_COUNT, text="8x H100: 21 tok/s, 4x A100: 31 tok/s"))
+    assert isinstance(answer, Found)
+    assert answer.because.startswith("on 4 GPUs instead of 8")
+    text = "one GPU 17 t/s, tensor parallel on 2 GPUs 29 t/s"
+    assert isinstance(ask(NAME, tried(17.0, 29.0, Topic.GPU_COUNT, Topic.TENSOR_PARALLEL, text=text)), Absent)
+
+
+def test_gpus_that_take_turns_are_no_proof_and_a_split_by_layers_is_another_matter():
+    unknown = without(fires(), "runtime.split_mode")
+    turns = saying(Topic.GPUS_TAKE_TURNS, "each GPU sits at 50 %", slow="decode", case=unknown)
+    assert isinstance(ask(NAME, turns), CannotTell)
+    assert isinstance(ask(NAME, with_facts(turns, {"runtime.split_mode": "layer"})), Absent)
 
 
 def updated(before: str, since: str, gpus: int = 4, name: str = "llama.cpp") -> Case:

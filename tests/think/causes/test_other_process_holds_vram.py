@@ -109,3 +109,32 @@ def test_memory_that_was_gone_before_the_load():
     assert isinstance(ask(NAME, pasted(gpus=["RTX 3090"], runtime={"devices": [desktop], **split})), CannotTell)
     whole = {"devices": [gpu], "gpu_layers": 49, "layers": 49}
     assert not isinstance(ask(NAME, pasted(gpus=["RTX 3090"], runtime=whole)), Found)
+
+
+def unsized(**facts):
+    """A driver that tells who is on the GPU and not how much each holds, as on Windows."""
+    listed = [GpuProcess(pid=10, name=r("llama-server.exe")), GpuProcess(pid=77, name=r("game.exe"))]
+    return with_facts(stranger(), {"machine.gpus.0.processes": listed, **facts})
+
+
+def test_strangers_of_unknown_size_hold_what_is_in_use_and_not_the_runtimes():
+    assert isinstance(ask(NAME, unsized()), CannotTell), "who holds what is not known, nor how much is in use"
+    full = ask(NAME, unsized(**{"machine.gpus.0.vram_used_bytes": 23 * GIB}))
+    assert isinstance(full, Found)
+    assert "game.exe (pid 77)" in full.because
+    assert full.evidence[0].fact == "machine.gpus.0.vram_used_bytes"
+
+
+def test_near_miss_memory_that_only_the_runtime_uses():
+    own = sum(b.bytes for b in stranger().runtime.buffers.need() if b.on_gpu)
+    assert isinstance(ask(NAME, unsized(**{"machine.gpus.0.vram_used_bytes": own + GIB // 2})), Absent)
+
+
+def test_memory_that_went_before_the_load_and_was_not_missed():
+    """Two readings tell of a stranger only where both are known, and where something found no room."""
+    sums = {"runtime.asked_bytes": 10 * GIB, "runtime.available_bytes": 4 * GIB}
+    devices = {"runtime.devices": [SeenDevice(name="CUDA0", free_bytes=r(20 * GIB))]}
+    assert isinstance(ask(NAME, with_facts(gpu_case(20), {**sums, **devices})), Found)
+    assert isinstance(ask(NAME, with_facts(gpu_case(), {**sums, **devices})), Absent)
+    unknown = with_facts(gpu_case(), {**sums, **devices, "runtime.available_bytes": not_found("no log")})
+    assert isinstance(ask(NAME, unknown), Absent)

@@ -2,6 +2,7 @@ from answers import ask
 from cases import gpu_case, with_facts
 from told import pasted
 
+from unslow.facts.values import not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -41,3 +42,16 @@ def test_an_override_is_taken_back_and_priced():
     assert finding.cost.seconds > 0.01
     assert finding.fixes[0].knob == "experts_on_cpu"
     assert isinstance(ask(NAME, with_facts(case, {"runtime.gpu_layers": 0})), Absent)
+
+
+def test_a_norm_is_not_the_output():
+    assert isinstance(
+        ask(NAME, with_facts(gpu_case(), {"runtime.tensor_overrides": ["output_norm.weight=CPU"]})), Absent
+    )
+
+
+def test_all_layers_on_the_gpu_do_not_tell_where_an_override_sent_the_output():
+    assert isinstance(ask(NAME, gpu_case()), Absent)  # the buffer holds it
+    hidden = with_facts(gpu_case(), {"runtime.buffers": not_found("no such lines")})
+    assert isinstance(ask(NAME, hidden), CannotTell)
+    assert isinstance(ask(NAME, with_facts(hidden, {"runtime.tensor_overrides": []})), Absent)

@@ -32,6 +32,8 @@ def test_slots_in_use_are_there_for_a_reason():
 
 def test_by_the_runtimes_own_sums():
     sums = {"slots": 4, "gpu_layers": 20, "layers": 33, "asked_bytes": 14 * GIB, "available_bytes": 10 * GIB}
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 3080"], runtime=sums | {"kv_bytes": 8 * GIB})), CannotTell)
+    sums |= {"kv_unified": False}
     assert isinstance(ask(NAME, pasted(gpus=["RTX 3080"], runtime=sums | {"kv_bytes": 8 * GIB})), Found)
     assert isinstance(ask(NAME, pasted(gpus=["RTX 3080"], runtime=sums | {"kv_bytes": 2 * GIB})), CannotTell)
 

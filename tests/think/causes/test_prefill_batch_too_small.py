@@ -42,10 +42,16 @@ def test_a_batch_cuts_the_micro_batch():
 
 
 def test_a_trial_decides():
-    answer = ask(NAME, tried(100.0, 400.0, Topic.BATCH, metric="prefill"))
+    text = "-ub 128 gives 100 t/s, -ub 1024 gives 400 t/s"
+    answer = ask(NAME, tried(100.0, 400.0, Topic.BATCH, metric="prefill", text=text))
     assert isinstance(answer, Found)
     assert answer.speedup == 4.0
     assert not isinstance(ask(NAME, tried(10.0, 40.0, Topic.BATCH, metric="decode")), Found)
+    reverse = tried(100.0, 400.0, Topic.BATCH, metric="prefill", text="-ub 1024 gives 100 t/s, -ub 128 gives 400 t/s")
+    assert isinstance(ask(NAME, reverse), Absent)
+    assert isinstance(ask(NAME, tried(100.0, 400.0, Topic.BATCH, metric="prefill")), CannotTell)
+    larger = tried(1.0, 1.5, Topic.BATCH, metric="prefill", text="-ub 2048 is faster")
+    assert isinstance(ask(NAME, larger), Found)
 
 
 @pytest.mark.parametrize(

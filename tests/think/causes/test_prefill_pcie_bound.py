@@ -28,6 +28,7 @@ def fires(prefill: float = 45.0):
         "machine.gpus.0.pcie_width": 16,
         "runtime.buffers": buffers,
         "runtime.tensor_overrides": ["exps=CPU"],
+        "model.experts": 64,
         "runtime.ubatch": 512,
         "run.prefill_tokens_per_s": prefill,
         "model.weights_bytes": 108 * GIB,

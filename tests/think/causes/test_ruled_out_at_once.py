@@ -63,3 +63,15 @@ def test_what_only_llama_cpp_does():
 @pytest.mark.parametrize("name", ["kv_cache_on_host", "uneven_split", "wrong_device_selected"])
 def test_a_paged_runtime_on_one_gpu_needs_no_log(name):
     assert isinstance(ask(name, unseen(**{"runtime.name": "vLLM"})), Absent)
+
+
+@pytest.mark.parametrize("name", ["eager_mode", "numa_remote_memory", "threads_exceed_cpu_quota", "pcie_link_degraded"])
+def test_what_no_mac_has(name):
+    mac = {"machine.system.name": "macOS 15.6", "machine.gpus.0.vendor": "Apple", "machine.gpus.0.name": "Apple M2 Max"}
+    assert isinstance(ask(name, with_facts(gpu_case(), mac)), Absent)
+
+
+def test_a_quota_is_a_matter_of_linux_and_of_containers():
+    windows = with_facts(gpu_case(20), {"machine.system.name": "Microsoft Windows 11 Pro"})
+    assert isinstance(ask("threads_exceed_cpu_quota", windows), Absent)
+    assert isinstance(ask("threads_exceed_cpu_quota", with_facts(windows, {"runtime.container": "docker"})), CannotTell)

@@ -92,3 +92,10 @@ def test_as_fast_as_with_the_earlier_version():
 
 def test_nothing_is_lost_where_the_speed_is_what_the_hardware_gives():
     assert isinstance(ask(NAME, gpu_case()), Absent)
+
+
+def test_a_newer_version_that_is_faster_is_no_way_back():
+    answer = ask(NAME, pasted(compares(Topic.VERSION, 30.0, 60.0), version_since="b5000", version_before="b6000"))
+    assert isinstance(answer, Found)
+    assert answer.because.startswith("b5000 is 2.0 times slower than the newer b6000")
+    assert "newer" in answer.remedies[0].change.why

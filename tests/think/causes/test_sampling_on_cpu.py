@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import pytest
 from answers import ask
-from cases import cpu_case, gpu_case, r, with_facts
+from cases import cpu_case, gpu_case, r, with_facts, without
 from made_up_telemetry import traffic
 from under_load import saying, tried
 
+from unslow.app.read_target import read_stored
 from unslow.facts.account import Topic
 from unslow.facts.run import Traffic, Tried
 from unslow.facts.snapshot import Case
@@ -12,6 +15,7 @@ from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
 NAME = "sampling_on_cpu"
+MACHINES = Path(__file__).parents[2] / "machines"
 
 
 def fires():
@@ -129,3 +133,29 @@ def test_a_sort_that_takes_little_is_tried_where_it_can_be():
     assert isinstance(live, CannotTell)
     assert live.suspected
     assert live.missing == "run.plain_sampling"
+
+
+def test_logprobs_within_what_is_usual_for_such_a_cpu_are_found_by_their_price():
+    # the same two cores gave 116 tokens per second, and 78 with 1,000 logprobs, which is still within what is usual
+    (healthy,) = read_stored(str(MACHINES / "lab_cpu_healthy_small")).cases()
+    asks = {"run.traffic": traffic(1.0, 0.0, logprobs=r(1000)), "run.decode_tokens_per_s": 78.1}
+    case = with_facts(without(healthy, "run.completions"), asks)
+    report = judge(case)
+    assert [f.cause for f in report.findings] == [NAME]
+    assert report.verdict == "slow"
+    assert report.findings[0].cost.seconds == pytest.approx(1 / 78 - 1 / 116, rel=0.5)
+    assert "fewer logprobs" in report.findings[0].fixes[0].why
+    assert report.expected.achievable["decode_tokens_per_s"].mid == pytest.approx(116, rel=0.2)
+
+
+def test_near_miss_a_few_logprobs_cost_little():
+    few = ask(NAME, with_facts(gpu_case(), {"run.traffic": traffic(1.0, 0.0, logprobs=r(5)), "runtime.top_k": 40}))
+    assert not isinstance(few, Found)
+    assert not isinstance(few, CannotTell) or not few.suspected
+
+
+def test_what_an_idle_server_does_not_show_is_said():
+    live = with_facts(in_turns(130.0, 131.0), {"runtime.url": "http://127.0.0.1:8080"})
+    assert "show only while they ask" in ask(NAME, live).because
+    watched = with_facts(live, {"run.traffic": traffic(1.0, 0.0, logprobs=r(0), top_k=r(40))})
+    assert "while they ask" not in ask(NAME, watched).because

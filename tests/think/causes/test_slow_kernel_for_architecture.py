@@ -55,6 +55,14 @@ def test_flash_attention_on_the_slow_side_is_a_slow_kernel():
     assert isinstance(ask(NAME, case), Found)
 
 
+def test_flash_attention_on_the_fast_side_is_none():
+    trial = compares(Topic.FLASH_ATTENTION, 50.0, 100.0, "-fa off 50 t/s, -fa on 100 t/s")
+    on = {"name": "llama.cpp", "flash_attention": True}
+    assert isinstance(ask(NAME, pasted(trial, gpus=["RTX 3090"], runtime=on)), Absent)
+    untold = compares(Topic.FLASH_ATTENTION, 50.0, 100.0, "flash attention: 50 or 100")
+    assert not isinstance(ask(NAME, pasted(untold, gpus=["RTX 3090"], runtime=on)), Found)
+
+
 def test_without_a_complaint_or_a_speed_it_is_a_suspicion():
     case = with_facts(gpu_case(), {"runtime.name": "vLLM", "runtime.quantization": "awq"})
     fast = ask(NAME, case)

@@ -43,7 +43,11 @@ def test_a_trial_that_does_not_say_which_side_drafted():
     assert isinstance(answer, CannotTell)
     assert answer.suspected
     case = with_facts(Case(), {"runtime.speculative": "draft.gguf"})
-    assert isinstance(ask(NAME, tried(10.0, 22.0, Topic.DRAFT, case=case)), Found)
+    gain = tried(10.0, 22.0, Topic.DRAFT, case=case, text="plain 10 tok/s, with the draft 22 tok/s")
+    assert not isinstance(ask(NAME, gain), Found)
+    loss = ask(NAME, tried(10.0, 22.0, Topic.DRAFT, case=case, text="plain 22 tok/s, with the draft 10 tok/s"))
+    assert isinstance(loss, Found)
+    assert "10 tokens per second, without it 22" in loss.because
 
 
 def test_a_low_acceptance_and_a_complaint():

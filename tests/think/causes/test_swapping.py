@@ -22,8 +22,19 @@ def test_nine_gib_swapped_and_programs_that_wait_for_it():
 
 
 def test_near_miss_old_pages_that_nobody_waits_for():
-    assert isinstance(ask(NAME, with_facts(fires(), {"machine.load.memory_pressure": 0.0})), Absent)
+    calm = with_facts(fires(), {"machine.load.memory_pressure": 0.0, "machine.memory.available_bytes": 12 * GIB})
+    assert isinstance(ask(NAME, calm), Absent)
+    boxed = {"runtime.memory_limit_bytes": 2 * GIB}
+    assert isinstance(ask(NAME, with_facts(calm, boxed)), CannotTell), "the machine's room is not its own"
     assert isinstance(ask(NAME, with_facts(fires(), {"machine.memory.swap_used_bytes": 0})), Absent)
+
+
+def test_the_pressure_of_another_moment_rules_nothing_out():
+    """Nobody knows whether tokens were generated then, nor whether there was room for what came back."""
+    calm = with_facts(fires(), {"machine.load.memory_pressure": 0.08})
+    assert isinstance(ask(NAME, calm), CannotTell)
+    assert isinstance(ask(NAME, with_facts(calm, {"machine.load.busy_cpus": 2.0})), Absent)
+    assert isinstance(ask(NAME, with_facts(fires(), {"run.decode_tokens_per_s": 3.3})), Absent), "at full speed"
 
 
 def test_without_the_pressure_little_memory_left_is_a_suspicion():

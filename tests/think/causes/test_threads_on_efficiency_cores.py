@@ -1,5 +1,5 @@
 from answers import ask
-from cases import cpu_case, gpu_case, with_facts
+from cases import cpu_case, gpu_case, with_facts, without
 from seen_live import watched
 from under_load import saying, tried
 
@@ -24,7 +24,7 @@ def hybrid(threads: int = 20, speed: float = 1.0):
 
 
 def fires():
-    return tried(1.0, 3.0, Topic.THREADS, case=hybrid())
+    return tried(1.0, 3.0, Topic.THREADS, case=hybrid(), text="-t 20 gives 1 t/s, -t 8 gives 3 t/s")
 
 
 def test_fewer_threads_were_three_times_as_fast():
@@ -32,6 +32,20 @@ def test_fewer_threads_were_three_times_as_fast():
     assert finding.cause == NAME
     assert finding.fixes[0].value == 8
     assert finding.speedup == 3.0
+
+
+def test_a_trial_in_which_more_threads_are_faster_or_nobody_tells():
+    text = "8 threads: 5 t/s, 20 threads: 9 t/s"
+    assert isinstance(ask(NAME, tried(5.0, 9.0, Topic.THREADS, case=hybrid(), text=text)), Absent)
+    assert isinstance(ask(NAME, tried(5.0, 9.0, Topic.THREADS, case=hybrid())), CannotTell)
+
+
+def test_all_cores_busy_and_another_quant_that_is_faster():
+    case = without(hybrid(), "runtime.threads")
+    quants = tried(4.0, 12.0, Topic.QUANT_TYPE, case=case, text="Q8_0: 4 t/s, Q4_0: 12 t/s")
+    assert isinstance(ask(NAME, saying(Topic.CPU_BUSY, "all cores at 100 %", case=quants)), CannotTell)
+    threads = tried(1.0, 3.0, Topic.THREADS, case=case, text="all cores 1 t/s, taskset to the P-cores 3 t/s")
+    assert isinstance(ask(NAME, saying(Topic.CPU_BUSY, "all cores at 100 %", case=threads)), Found)
 
 
 def test_near_miss_threads_that_fit_on_the_fast_cores():

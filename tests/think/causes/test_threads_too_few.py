@@ -50,7 +50,9 @@ def test_without_the_bandwidth_it_asks_for_a_trial():
 
 def test_a_trial_decides_either_way():
     unmeasured = without(fires(), "machine.memory.read_bytes_per_s")
-    answer = ask(NAME, tried(4.0, 10.0, Topic.THREADS, case=unmeasured))
+    assert isinstance(ask(NAME, tried(4.0, 10.0, Topic.THREADS, case=unmeasured)), CannotTell)
+    more = "with more threads 4 -> 10 t/s"
+    answer = ask(NAME, tried(4.0, 10.0, Topic.THREADS, case=unmeasured, text=more))
     assert isinstance(answer, Found)
     assert answer.speedup == 2.5
     assert isinstance(ask(NAME, tried(4.0, 4.2, Topic.THREADS, case=unmeasured)), Absent)
@@ -62,6 +64,10 @@ def test_a_trial_decides_either_way():
     other = ask(NAME, tried(3.1, 5.9, Topic.THREADS, text="num_thread 4: 3.1 tok/s", case=named))
     assert isinstance(other, Found)
     assert other.remedies[0].change.value == 8
+    fewer = tried(5.0, 9.0, Topic.THREADS, case=fires(), text="using fewer threads went from 5 to 9 t/s")
+    assert isinstance(ask(NAME, fewer), Absent)
+    used = with_facts(Case(), {"runtime.threads": 16})
+    assert not isinstance(ask(NAME, tried(2.1, 5.3, Topic.THREADS, text=text, case=used)), Found)
     said = saying(Topic.SATURATED, "more than 4 threads give nothing", case=fires())
     assert isinstance(ask(NAME, said), Absent)
 

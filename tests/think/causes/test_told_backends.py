@@ -63,7 +63,7 @@ def test_an_operation_that_the_backend_lacks():
 
 
 def test_flash_attention_of_an_early_vulkan():
-    trial = compares(Topic.FLASH_ATTENTION, 30, 60)
+    trial = compares(Topic.FLASH_ATTENTION, 30, 60, "-fa halves it")
     early = {"name": "llama.cpp", "version": "b3772", "backends": ["Vulkan"], "flash_attention": True}
     case = pasted(trial, gpus=["RX 6800 XT"], runtime=early)
     assert isinstance(ask("type_without_gpu_kernel", case), Found)

@@ -132,6 +132,8 @@ def test_two_services_on_one_gpu():
     trial = compares(Topic.GPU_COUNT, 1, 2, "alone normal, both twice as slow")
     assert isinstance(ask("gpu_shared_with_other_work", pasted(shared, trial, gpus=CARD)), Found)
     assert isinstance(ask("gpu_shared_with_other_work", pasted(shared, gpus=CARD)), CannotTell)
+    reverse = compares(Topic.CONCURRENCY, 10, 30, "alone 10 t/s, both together 30 t/s")
+    assert isinstance(ask("gpu_shared_with_other_work", pasted(shared, reverse, gpus=CARD)), CannotTell)
 
 
 def test_experts_on_the_cpu_beside_room_on_the_gpu():

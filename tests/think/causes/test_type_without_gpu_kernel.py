@@ -32,7 +32,8 @@ def test_near_miss_two_splits():
 def test_a_cache_on_the_host_or_experts_there_split_it_too():
     on_host = [Buffer(device="CPU", kind="kv", bytes=GIB, on_gpu=False)]
     assert not isinstance(ask(NAME, with_facts(fires(), {"runtime.buffers": on_host})), Found)
-    assert not isinstance(ask(NAME, with_facts(fires(), {"runtime.tensor_overrides": ["exps=CPU"]})), Found)
+    experts = {"runtime.tensor_overrides": ["exps=CPU"], "model.experts": 64}
+    assert not isinstance(ask(NAME, with_facts(fires(), experts)), Found)
 
 
 def test_all_layers_on_a_gpu_that_holds_one_mib():

@@ -57,3 +57,30 @@ def test_swap_that_was_watched_decides_and_a_vague_word_does_not():
 
 def test_a_card_has_a_memory_of_its_own():
     assert isinstance(ask(NAME, gpu_case(21, 5.0)), Absent)
+
+
+def test_what_is_packed_away_beside_a_small_model_may_be_anybodys():
+    browser = {"compressed_bytes": r(14 * GIB)}
+    assert isinstance(ask(NAME, mac(64, 5 * GIB, pressure=r("normal"), **browser)), Absent)
+    assert isinstance(ask(NAME, mac(64, 5 * GIB, **browser)), CannotTell)
+    assert "14.0 GiB are in the memory compressor" in ask(NAME, mac(64, 5 * GIB, **browser)).suspected
+
+
+def test_what_is_packed_away_of_a_large_model():
+    answer = ask(NAME, mac(64, 40 * GIB, compressed_bytes=r(14 * GIB)))
+    assert isinstance(answer, Found)
+    assert "from which every token has to fetch them" in answer.because
+
+
+def knobs(case) -> list[str]:
+    return [remedy.change.knob for remedy in ask(NAME, case).remedies]
+
+
+def test_a_higher_limit_only_where_the_system_can_spare_it():
+    assert knobs(mac(128, 90 * GIB, 80 * GIB))[0] == "wired_limit"
+    assert "wired_limit" not in knobs(mac(48, 46 * GIB))
+
+
+def test_where_the_whole_memory_is_short_a_higher_limit_makes_it_worse():
+    pressed = knobs(mac(48, 36 * GIB, pressure=r("critical")))
+    assert pressed == ["other_load", "quant"]

@@ -1,4 +1,5 @@
 import msgspec
+import pytest
 from answers import ask
 from cases import gpu_case, with_facts
 from firing import clamped, spilled
@@ -31,7 +32,16 @@ def test_near_miss_layers_low_by_choice():
 
 
 def test_near_miss_experts_on_the_cpu_on_purpose():
-    assert isinstance(ask(NAME, with_facts(spilled(), {"runtime.tensor_overrides": ["exps=CPU"]})), Absent)
+    experts = {"runtime.tensor_overrides": ["exps=CPU"], "model.experts": 64}
+    assert isinstance(ask(NAME, with_facts(spilled(), experts)), Absent)
+
+
+@pytest.mark.parametrize("override", ["output.weight=CPU", "output_norm.weight=CPU", "exps=CPU", "blk=CUDA0"])
+def test_an_override_that_sends_no_layer_away_explains_none_on_the_cpu(override):
+    """The model is dense: it has no experts that could leave."""
+    case = with_facts(gpu_case(20, 4.0), {"runtime.tensor_overrides": [override]})
+    assert isinstance(ask(NAME, case), Found)
+    assert NAME in {finding.cause for finding in judge(case).findings}
 
 
 def test_layers_on_the_cpu_with_room_on_the_gpu_are_no_spill():

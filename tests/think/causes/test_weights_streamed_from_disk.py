@@ -5,6 +5,7 @@ from told import pasted, says
 
 from unslow.facts.account import Topic
 from unslow.facts.units import GB, GIB, MIB
+from unslow.facts.values import not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -62,7 +63,7 @@ def test_a_gpu_of_unknown_size_may_hold_them():
 
 def streaming(read: float, swapped: float = 0.0, faults: float = 4000.0):
     slow = with_facts(cpu_case(), {"run.decode_tokens_per_s": 0.5, "machine.memory.limit_bytes": 3 * GIB})
-    seen = {"disk_read_bytes_per_s": read, "swap_in_bytes_per_s": swapped, "major_faults_per_s": faults}
+    seen = {"disk_read_bytes_per_s": read, "swap_in_bytes_per_s": swapped, "own_major_faults_per_s": faults}
     return watched(slow, host=seen)
 
 
@@ -91,10 +92,35 @@ def test_what_others_read_is_not_the_models_doing():
     assert isinstance(ask(NAME, streaming(800 * MIB, faults=0.0)), Absent)
 
 
+def test_a_backup_that_reads_beside_a_few_faults_of_its_own():
+    """Each would have to fetch more than any fault reads ahead."""
+    assert isinstance(ask(NAME, streaming(800 * MIB, faults=0.01)), Absent)
+
+
+def test_without_its_own_faults_the_reads_are_anybodys():
+    unknown = watched(cpu_case(), host={"disk_read_bytes_per_s": 800 * MIB, "major_faults_per_s": 4000.0})
+    answer = ask(NAME, unknown)
+    assert isinstance(answer, CannotTell)
+    assert "page faults" in answer.missing
+    assert isinstance(ask(NAME, watched(cpu_case(), host={"disk_read_bytes_per_s": 0.1 * MIB})), Absent)
+
+
+def test_without_the_weights_their_share_is_not_told():
+    read = {"disk_read_bytes_per_s": 800 * MIB, "own_major_faults_per_s": 4000.0}
+    case = watched(
+        with_facts(cpu_case(), {"model.weights_bytes": not_found("no file"), "account.remarks": ()}), host=read
+    )
+    assert isinstance(ask(NAME, case), CannotTell)
+
+
 def test_requests_that_never_ended_were_watched_all_the_same():
     slow = with_facts(cpu_case(), {"run.decode_tokens_per_s": 0.5})
-    cut = watched(slow, phase="idle", host={"disk_read_bytes_per_s": 800 * MIB, "major_faults_per_s": 3.0})
+    seen = {"disk_read_bytes_per_s": 800 * MIB, "own_major_faults_per_s": 7.0}
+    cut = watched(slow, phase="idle", host=seen | {"swap_in_bytes_per_s": 0.0})
     assert isinstance(ask(NAME, cut), Found)
+    assert isinstance(ask(NAME, watched(slow, host=seen)), CannotTell), "it may have come back from swap"
+    unswapped = with_facts(watched(slow, host=seen), {"machine.memory.swap_used_bytes": 0})
+    assert isinstance(ask(NAME, unswapped), Found)
 
 
 def test_what_the_control_group_of_the_server_may_use():

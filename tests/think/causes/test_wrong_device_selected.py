@@ -22,6 +22,7 @@ def fires(used: str = "Vulkan0"):
 def test_the_integrated_gpu_computes_and_the_card_is_idle():
     report = judge(fires())
     assert report.findings[0].cause == NAME
+    assert report.findings[0].fixes[0].value == "CUDA0", "what the runtime itself calls it"
     assert (
         "Intel(R) UHD Graphics 770 computes, while CUDA0 NVIDIA GeForce RTX 4070 is idle" in report.findings[0].because
     )

@@ -43,6 +43,7 @@ def order(case, **how) -> list[str]:
 
 def test_every_measurement_has_its_trial_and_every_trial_its_measurement():
     assert set(measurements()) == set(trials())
+    assert all(measurement.name == name for name, measurement in measurements().items())
 
 
 def test_what_a_measurement_fills_and_is_about_exists():

@@ -1,9 +1,9 @@
 from doubles import FakeSystem
 
-from unslow.facts.values import Known
+from unslow.facts.values import Absence, Known
 from unslow.look.bench.guest import Plan, Target
-from unslow.look.bench.trials.routes import hosts_of, perform
-from unslow.look.system import Answer
+from unslow.look.bench.trials.routes import TRIES, hosts_of, perform
+from unslow.look.system import Answer, LookError
 
 
 def test_only_this_machine_has_other_names():
@@ -26,3 +26,21 @@ def test_each_way_is_asked_for_its_shortest_answer():
         ("::1", False),
     ]
     assert ("GET http://[::1]:8080/v1/health", None) in door.sent
+
+
+class Hiccups(FakeSystem):
+    """Every first question gets no answer."""
+
+    def request(self, method, url, *args, **more):
+        first = all(url not in asked for asked, _ in self.sent)
+        answer = super().request(method, url, *args, **more)
+        if first:
+            raise LookError("the connection broke", Absence.FAILED)
+        return answer
+
+
+def test_one_question_without_an_answer_is_no_way_that_is_closed():
+    door = Hiccups(http={"GET http://192.0.2.7:8080/v1/health": Answer(200, b"")})
+    run = perform(door, Target("http://192.0.2.7:8080/v1"), Plan(), lambda *_: None)
+    assert run.routes.value[0].seconds is not None
+    assert len(door.sent) == TRIES

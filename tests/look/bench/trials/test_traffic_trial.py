@@ -7,7 +7,7 @@ from unslow.facts.values import Absence, Known, Unknown
 from unslow.look.bench.guest import Plan, Target
 from unslow.look.bench.observe import Decoding
 from unslow.look.bench.trials._work import Asked, TaskPrompt, Work, parse_asked, parse_prompts, read_work
-from unslow.look.bench.trials.traffic import Look, perform, speed_alone, traffic_of
+from unslow.look.bench.trials.traffic import Look, perform, speed_alone, speed_of_each, traffic_of
 from unslow.look.system import Answer, LookError
 
 URL = "http://127.0.0.1:8080"
@@ -172,3 +172,23 @@ def test_the_prompt_of_a_slot_without_its_answer(bad):
     slot = counts | {"next_token": [{"n_decoded": 8}]}
     assert parse_prompts([slot]) == (TaskPrompt(slot=1, task=7, tokens=552, cached_tokens=12),)
     assert parse_prompts([slot | bad]) == ()
+
+
+def test_the_speed_of_each_while_the_same_requests_go_on():
+    two = [at_work(decoding(_0=(7, 10 + 40 * s), _1=(8, 5 + 30 * s))) for s in range(3)]
+    comes = at_work(decoding(_0=(7, 200), _1=(8, 100), _2=(9, 0)))
+    three = at_work(decoding(_0=(7, 230), _1=(8, 130), _2=(9, 30)))
+    each = speed_of_each(looks(*two, comes, three))  # the third one came, and its prompt was read at the next look
+    assert each.speed.value == pytest.approx(35.0)
+    assert each.among == 2
+    assert isinstance(speed_of_each(looks(at_work(decoding(_0=(7, 1))), at_work(decoding(_0=(8, 40))))).speed, Unknown)
+
+
+def test_the_speed_of_each_by_counters():
+    works = [
+        Work("/metrics", running, 0.0, tokens=tokens) for running, tokens in ((4, 0), (4, 200), (5, 400), (4, 600))
+    ]
+    each = speed_of_each(looks(*works))
+    assert each.speed.value == pytest.approx(50.0)
+    assert each.among == 4
+    assert isinstance(speed_of_each(looks(*works[1:])).speed, Unknown)

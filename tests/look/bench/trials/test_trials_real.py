@@ -1,14 +1,10 @@
 """Every trial on a real llama-server that holds somebody's conversation: it is measured, and the conversation stays."""
 
 import os
-import socket
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from threading import Timer
 
 import pytest
+from real_llama_server import NEEDED, served
 
 from unslow.facts.run import Run
 from unslow.facts.values import Known, Unknown
@@ -17,11 +13,9 @@ from unslow.look.bench.guest import Plan, Question, Target
 from unslow.look.bench.trials import trials
 from unslow.look.engine.cache import ModelCache
 from unslow.look.llama_server.measuring import read_free_slots
-from unslow.look.system import LookError
 from unslow.look.system.live import LiveSystem
 
-SERVER = os.environ.get("UNSLOW_LLAMA_SERVER", "")
-pytestmark = [pytest.mark.real, pytest.mark.skipif(not SERVER, reason="UNSLOW_LLAMA_SERVER names no llama-server")]
+pytestmark = NEEDED
 SYSTEM = LiveSystem()
 TALK = "A long talk about cheese and other things. " * 12
 PLAN = Plan(1.0, seconds=10.0, watch_s=1.0)
@@ -31,31 +25,6 @@ FACTS = {"depth": "depths", "speed": "decode_tokens_per_s", "host": "others_cpus
 @pytest.fixture(scope="module")
 def model(tmp_path_factory) -> str:
     return os.environ.get("UNSLOW_MODEL") or str(ModelCache(tmp_path_factory.mktemp("cache")).model("tiny"))
-
-
-@contextmanager
-def served(model: str, *arguments: str, key: str = "") -> Iterator[tuple[Target, subprocess.Popen]]:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    command = [SERVER, "-m", model, "--port", str(port), "-t", "1", *arguments, *(("--api-key", key) if key else ())]
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
-        url = f"http://127.0.0.1:{port}"
-        try:
-            wait_for(url)
-            yield Target(url, key, server.pid), server
-        finally:
-            server.kill()
-
-
-def wait_for(url: str) -> None:
-    for _ in range(600):
-        try:
-            if SYSTEM.request("GET", f"{url}/health").status == 200:
-                return
-        except LookError:
-            pass
-        time.sleep(0.1)
-    pytest.fail("the server did not come up")
 
 
 def perform(name: str, target: Target, **plan) -> Run:

@@ -1,0 +1,94 @@
+import pytest
+
+from unslow.catalog.cpu_families import find_cpu_family
+from unslow.catalog.device_words import vendor_of
+from unslow.catalog.devices import all_devices
+from unslow.catalog.gpu_families import find_gpu_family, gpu_families
+from unslow.catalog.name_patterns import best_fit
+
+FAMILIES = {
+    "NVIDIA GeForce GTX 750": "maxwell",
+    "NVIDIA GeForce GTX 745": "maxwell",
+    "GTX 750 Ti": "maxwell",
+    "NVIDIA GeForce GTX 780 Ti": "kepler",
+    "GTX780Ti": "kepler",
+    "NVIDIA GeForce GTX 660 Ti": "kepler",
+    "NVIDIA GeForce GT 750M": "kepler",
+    "NVIDIA GeForce 840M": "maxwell",
+    "NVIDIA GeForce GTX 860M": "maxwell",
+    "NVIDIA GeForce GTX 880M": "kepler",
+    "NVIDIA GeForce 610M": "fermi",
+    "Quadro K620": "maxwell",
+    "Quadro K2200": "maxwell",
+    "Quadro K4000": "kepler",
+    "NVIDIA Corporation GK210GL [Tesla K80] (rev a1)": "kepler",
+    "Tesla M2090": "fermi",
+    "Tesla M60": "maxwell",
+    "GTX TITAN": "kepler",
+    "GeForce GTX TITAN X": "maxwell",
+    "Radeon RX 590": "polaris",
+    "Radeon RX 5300M": "rdna1",
+    "AMD Radeon(TM) Graphics": "radeon_of_processors",
+    "AMD Ryzen 7 7840HS w/ Radeon 780M Graphics": "radeon_of_processors",
+    "AMD Radeon Vega 8 Graphics": "radeon_of_processors",
+    "Mesa Intel(R) Graphics (RPL-P)": "intel_of_processors",
+    "Intel(R) Arc(TM) Graphics": "intel_of_processors",
+    "Intel Arc A550M Graphics": "alchemist",
+    "Qualcomm(R) Adreno(TM) X1-85 GPU": "adreno",
+}
+
+
+@pytest.mark.parametrize(("name", "family"), FAMILIES.items())
+def test_the_family_of_a_name(name, family):
+    assert find_gpu_family(name) == gpu_families()[family]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["NVIDIA GeForce RTX 4090", "Quadro RTX 6000", "GTX 1080", "GT 1030", "Radeon Pro Vega 48", "Radeon HD 7970"],
+)
+def test_other_cards_are_of_none_that_is_described(name):
+    assert find_gpu_family(name) is None
+
+
+def test_families_agree_with_the_datasheets():
+    """A pattern is for cards without one: where there is one, it says the same of the memory and the maker."""
+    found = [(d, find_gpu_family(d.name)) for d in all_devices() if d.kind in {"gpu", "unified"}]
+    known = [(d, f) for d, f in found if f]
+    assert known
+    assert [d.name for d, f in known if f.vendor != d.vendor or f.unified != d.unified] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "sets"),
+    [
+        ("AMD Ryzen 7 5800X 8-Core Processor", {"AVX", "AVX2"}),
+        ("Intel(R) Core(TM) i7-4770 CPU @ 3.40GHz", {"AVX", "AVX2"}),
+        ("11th Gen Intel(R) Core(TM) i7-1165G7 @ 2.80GHz", {"AVX", "AVX2"}),
+        ("13th Gen Intel(R) Core(TM) i9-13900K", {"AVX", "AVX2"}),
+        ("Intel(R) Xeon(R) CPU E5-2690 v3 @ 2.60GHz", {"AVX", "AVX2"}),
+        ("Intel(R) Xeon(R) CPU E5-2670 0 @ 2.60GHz", None),
+        ("Intel(R) Core(TM) i7-3770 CPU @ 3.40GHz", None),
+        ("Intel(R) Core(TM) i7 CPU 970 @ 3.20GHz", None),
+        ("Intel(R) Pentium(R) CPU G4400 @ 3.30GHz", None),
+        ("Snapdragon(R) X Elite", {"NEON"}),
+        ("Cortex-A76", {"NEON"}),
+    ],
+)
+def test_what_every_cpu_of_a_name_can_do(name, sets):
+    family = find_cpu_family(name)
+    assert (set(family.instruction_sets) if family else None) == sets
+
+
+def test_the_pattern_that_says_most_wins():
+    patterns = [("GTX 7??", "many"), ("GTX 750*", "few"), ("780M", "bare"), ("GTX 7??M", "mobile")]
+    assert best_fit("GTX 750 Ti", patterns) == "few"
+    assert best_fit("GTX 780M", patterns) == "mobile"
+    assert best_fit("Radeon 780M", patterns) == "bare"
+    assert best_fit("RTX 7500", patterns) is None
+
+
+def test_the_maker_that_a_name_names():
+    assert vendor_of("RTX 9090") == "NVIDIA"
+    assert vendor_of("Radeon Something") == "AMD"
+    assert vendor_of("a card") == ""

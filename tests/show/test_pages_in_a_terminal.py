@@ -1,0 +1,25 @@
+"""Every page of a cause as a narrow terminal shows it."""
+
+import re
+
+import pytest
+
+from unslow.app.explain import pages
+from unslow.show._page import page_text
+
+PAGES = pages()
+WIDTH = 80
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.id)
+def test_it_fits_and_loses_nothing(page):
+    shown = page_text(page, width=WIDTH, color=False)
+    assert max(map(len, shown.splitlines())) <= WIDTH
+    assert "##" not in shown
+    words = " ".join(shown.replace("•", "-").split())
+    for command in re.findall(r"`([^`]+)`", page.text):
+        assert f"`{' '.join(command.split())}`" in words, command
+
+
+def test_with_colours_code_needs_no_backticks():
+    assert "`" not in page_text(PAGES[0], width=WIDTH, color=True)

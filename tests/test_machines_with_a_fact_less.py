@@ -1,0 +1,161 @@
+"""The contract of every cause, on recorded machines: a fact that is missing neither proves a cause nor rules it out.
+
+Of each machine a fact, or two, are blanked. What was found may become a suspicion or a question, and what was ruled
+out may become one too; but nothing turns from the one into the other.
+"""
+
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+from blanked import Watched, blanked
+
+from unslow.app.read_target import read_stored
+from unslow.facts.snapshot import Case
+from unslow.think.causes import all_causes
+from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.judge import _answer
+
+MACHINES = sorted(f.parent for f in (Path(__file__).parent / "machines").glob("*/expected.toml"))
+SEED = 20
+SAMPLED = 12
+"""Machines of each run of the test: each with its own causes and facts."""
+QUIET = 12
+"""Causes of each machine that are ruled out there, drawn by chance; all that are found are tried."""
+SINGLE, PAIRS = 10, 4
+"""Facts, and pairs of facts, that are blanked for each cause."""
+
+SET_OR_NOT = "a setting that the command line would have: where it is not given, the default holds"
+NOT_FAILED = "a load that failed says so: where nothing says so, none did"
+NO_LIMIT = "a limit that nobody could read is taken for none, or every machine without containers would be a question"
+ITS_LENGTH = "it tells how long the prompts were whose speed was measured: the two are read together"
+ASKED_FOR = "what clients ask for shows only while they ask; the answer says so"
+THE_NORM = "physics holds the speed against it; an estimate stands in for it, and what is slow may seem normal"
+REVIEWED = {
+    ("gpu_layers_set_too_low", "runtime.gpu_layers_set"): SET_OR_NOT,
+    ("gpu_layers_set_too_low", "runtime.device_set"): SET_OR_NOT,
+    ("memory_estimate_too_careful", "runtime.gpu_layers_set"): SET_OR_NOT,
+    ("memory_allocation_failed", "runtime.allocation_failure"): NOT_FAILED,
+    ("other_process_holds_vram", "runtime.allocation_failure"): NOT_FAILED,
+    ("threads_exceed_cores", "runtime.allowed_cpus"): NO_LIMIT,
+    ("cpu_contended", "runtime.allowed_cpus"): NO_LIMIT,
+    ("cpu_contended", "runtime.gpu_layers"): THE_NORM,
+    ("prefill_pcie_bound", "run.completions"): ITS_LENGTH,
+    ("sampling_on_cpu", "run.traffic"): ASKED_FOR,
+    ("sampling_on_cpu", "run.traffic.logprobs"): ASKED_FOR,
+    ("sampling_on_cpu", "machine.memory.read_bytes_per_s"): THE_NORM,
+    ("numa_remote_memory", "machine.memory.read_bytes_per_s"): THE_NORM,
+}
+"""The facts whose absence is an answer, each for one cause, with the reason."""
+
+
+@cache
+def recorded(name: str) -> Case:
+    return next(read_stored(str(MACHINES[0].parent / name)).cases())
+
+
+@cache
+def whole_answer(machine: str, name: str) -> Found | Absent | CannotTell:
+    return _answer(recorded(machine), all_causes()[name])
+
+
+def turned(machine: str, name: str, paths: tuple[str, ...]) -> str:
+    """In which way a cause contradicts itself without these facts; empty where it does not."""
+    less, before = recorded(machine), whole_answer(machine, name)
+    for path in paths:
+        less = blanked(less, path)
+    after = _answer(less, all_causes()[name])
+    opposite = Absent if isinstance(before, Found) else Found
+    return f"{before} became {after}" if isinstance(after, opposite) else ""
+
+
+def asking(name: str) -> Callable[[Case], object]:
+    return lambda case: _answer(case, all_causes()[name])
+
+
+def trials(machine: str, chance: random.Random) -> list[tuple[str, tuple[str, ...]]]:
+    """Causes that are settled, each with facts to blank: those that it looks at."""
+    watched, answers = Watched(recorded(machine)), {name: whole_answer(machine, name) for name in all_causes()}
+    quiet = [name for name, answer in answers.items() if isinstance(answer, Absent)]
+    names = [name for name, answer in answers.items() if isinstance(answer, Found)]
+    chosen = []
+    for name in names + chance.sample(quiet, min(QUIET, len(quiet))):
+        read = [path for path in watched.read_by(asking(name)) if (name, path) not in REVIEWED]
+        single = chance.sample(read, min(SINGLE, len(read)))
+        pairs = [chance.sample(read, 2) for _ in range(PAIRS) if len(read) > 1]
+        chosen += [(name, tuple(paths)) for paths in ([[path] for path in single] + pairs) if not _nested(paths)]
+    return chosen
+
+
+def _nested(paths: list[str]) -> bool:
+    """Whether one fact is a part of the other, and gone with it."""
+    return any(a != b and a.startswith(f"{b}.") for a in paths for b in paths)
+
+
+def test_a_missing_fact_neither_proves_a_cause_nor_rules_it_out():
+    chance = random.Random(SEED)
+    wrong = []
+    for machine in chance.sample(MACHINES, SAMPLED):
+        for name, paths in trials(machine.name, chance):
+            how = turned(machine.name, name, paths)
+            wrong += [f"{machine.name}: {name} without {' and '.join(paths)}: {how}"] if how else []
+    assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize(("name", "path"), list(REVIEWED))
+def test_what_is_reviewed_is_a_fact_of_a_cause_with_a_reason(name, path):
+    assert name in all_causes()
+    assert len(REVIEWED[name, path]) > len(path)
+
+
+SEEN_TO_TURN = [
+    ("h200_llama_server_healthy_8b", "other_process_holds_vram", "runtime.available_bytes"),
+    ("built_h200_power_limit_200_w", "memory_estimate_too_careful", "runtime.layers"),
+    ("lab_gpu_context_pinned", "parallel_slots_inflate_kv", "runtime.kv_unified"),
+    ("lab_gpu_output_on_cpu", "output_layer_on_cpu", "runtime.tensor_overrides"),
+    ("lab_cpu_small_ubatch", "prefill_batch_too_small", "runtime.ubatch"),
+    ("lab_gpu_cpus_overrun", "cpu_contended", "run.others_cpus"),
+    ("lab_cpu_threads_too_many", "cpu_contended", "runtime.threads"),
+    ("lab_cpu_threads_and_contention", "cpu_contended", "runtime.pid"),
+    ("built_rtx_4060_ti_x1_riser", "prefill_pcie_bound", "machine.gpus.0.pcie_generation"),
+    ("built_rtx_4060_ti_x1_riser", "prefill_pcie_bound", "machine.gpus.0.pcie_width"),
+    ("lab_gpu_flash_attention_off", "weights_spill_to_ram", "runtime.flash_attention"),
+    ("lab_gpu_flash_attention_off", "other_process_holds_vram", "runtime.ubatch"),
+    ("lab_gpu_stranger_moves_experts", "weights_spill_to_ram", "runtime.overflowing_layers"),
+    ("built_ollama_leaves_layers_out", "weights_spill_to_ram", "model.weights_bytes"),
+    ("lab_cpu_swapping", "weights_streamed_from_disk", "run.telemetry.host.swap_in_bytes_per_s"),
+    ("lab_gpu_driver_spills_weights", "other_process_holds_vram", "machine.gpus.0.processes"),
+    ("lab_gpu_driver_spills_weights", "other_process_holds_vram", "runtime.environment"),
+    ("lab_gpu_layers_and_many_threads", "threads_exceed_cpu_quota", "machine.cpu.logical_cpus"),
+    ("lab_gpu_flash_attention_off", "context_larger_than_needed", "runtime.longest_sequence"),
+    ("lab_gpu_flash_attention_off", "context_larger_than_needed", "model.tensors"),
+    ("built_i9_13900k_threads_on_performance_cores", "threads_too_few", "machine.cpu.efficiency_cores"),
+    ("h200_llama_server_kv_on_host", "cpu_round_trip_bound", "runtime.buffers"),
+]
+"""Machines, causes and facts for which it once did not hold."""
+
+
+PAIRS_SEEN_TO_TURN = [
+    ("built_two_rtx_3090_row_split", "memory_estimate_too_careful", "machine.gpus.0.processes", "runtime.layers"),
+    ("built_two_rtx_3090_row_split", "multi_gpu_link_bound", "machine.gpus.0.processes", "runtime.buffers"),
+    ("built_rtx_3090_and_p40_uneven_split", "uneven_split", "machine.gpus.1.processes", "runtime.buffers"),
+    ("lab_gpu_experts_and_few_threads", "type_without_gpu_kernel", "runtime.buffers", "runtime.tensor_overrides"),
+    ("lab_gpu_stranger_moves_experts", "weights_spill_to_ram", "runtime.buffers", "runtime.overflowing_layers"),
+    ("lab_cpu_quota_and_top_k_0", "threads_exceed_cpu_quota", "runtime.threads", "runtime.quota_cpus"),
+    ("built_windows_rtx_4060_shared_memory", "weights_spill_to_ram", "runtime.gpu_layers", "runtime.state"),
+]
+"""The same with two facts."""
+
+
+@pytest.mark.parametrize(("machine", "name", "one", "other"), PAIRS_SEEN_TO_TURN)
+def test_what_once_turned_without_two_facts_is_now_open_or_as_before(machine, name, one, other):
+    assert not isinstance(whole_answer(machine, name), CannotTell), "it is settled with both"
+    assert not turned(machine, name, (one, other))
+
+
+@pytest.mark.parametrize(("machine", "name", "path"), SEEN_TO_TURN)
+def test_what_once_turned_is_now_open_or_as_before(machine, name, path):
+    assert not isinstance(whole_answer(machine, name), CannotTell), "it is settled with the fact"
+    assert not turned(machine, name, (path,))

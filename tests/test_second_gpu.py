@@ -1,0 +1,36 @@
+"""One more GPU that the runtime does not use changes no diagnosis, whatever it is and whoever works on it."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from second_gpu import SECOND, tells_its_gpu, with_second
+
+from unslow.app.read_target import read_stored
+from unslow.think.judge import diagnose
+
+MACHINES = sorted(p.parent for p in (Path(__file__).parent / "machines").glob("*/expected.toml"))
+ONE_GPU = [m for m in MACHINES if not m.name.startswith("lab_cpu")]
+KINDS = sorted(SECOND)
+TURNS = [(folder, KINDS[number % len(KINDS)]) for number, folder in enumerate(ONE_GPU)]
+"""One kind for each machine in turn: all of them for each would take minutes."""
+
+
+@pytest.mark.parametrize(("folder", "kind"), TURNS, ids=lambda p: getattr(p, "name", p))
+def test_a_gpu_that_is_not_used_changes_nothing(folder: Path, kind: str) -> None:
+    snapshot = read_stored(str(folder))
+    if not all(tells_its_gpu(case) for case in snapshot.cases()):
+        pytest.skip("no fact says which GPU the runtime has")
+    report = diagnose(with_second(snapshot, SECOND[kind])).subjects[0]
+    want = tomllib.loads((folder / "expected.toml").read_text())
+    found = [finding.cause for finding in report.findings]
+    assert report.verdict == want["verdict"]
+    assert (found[0] if found else "") == want["first_cause"]
+    consequences = report.findings[0].explains if report.findings else ()
+    allowed = {want["first_cause"], *want.get("also", []), *consequences}
+    assert set(found) <= allowed | {"weights_spill_to_ram", "context_larger_than_needed"}
+
+
+def test_most_recordings_of_one_gpu_are_fit_for_it() -> None:
+    told = [m for m in ONE_GPU if all(tells_its_gpu(case) for case in read_stored(str(m)).cases())]
+    assert len(told) > len(ONE_GPU) / 2

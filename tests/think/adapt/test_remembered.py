@@ -1,0 +1,73 @@
+"""Within a judgement a thing is reckoned once; nothing outlives it."""
+
+from threading import Thread
+
+from cases import gpu_case, with_facts, with_tensors
+
+from unslow.think.adapt import exact
+from unslow.think.adapt.remembered import one_judgement, remembered
+from unslow.think.judge import judge
+from unslow.think.memory.llama_cpp.need import memory_of
+
+
+class Counted:
+    def __init__(self) -> None:
+        self.times = 0
+
+    def __call__(self) -> int:
+        self.times += 1
+        return self.times
+
+
+def test_the_same_question_of_the_same_object_is_reckoned_once():
+    one, other, reckon = [1], [1], Counted()
+    with one_judgement():
+        assert [remembered(one, "a", reckon), remembered(one, "a", reckon)] == [1, 1]
+        assert remembered(one, "b", reckon) == 2
+        assert remembered(other, "a", reckon) == 3, "equal, and yet another"
+
+
+def test_an_object_that_is_gone_is_not_taken_for_a_new_one():
+    with one_judgement():
+        assert [remembered([n], "a", lambda n=n: n) for n in range(50)] == list(range(50))
+
+
+def test_nothing_outlives_a_judgement():
+    one, reckon = [1], Counted()
+    assert [remembered(one, "a", reckon), remembered(one, "a", reckon)] == [1, 2], "outside of any"
+    for expected in (3, 4):
+        with one_judgement():
+            assert remembered(one, "a", reckon) == expected
+
+
+def test_one_within_another_shares_its_notes_and_leaves_them():
+    one, reckon = [1], Counted()
+    with one_judgement():
+        remembered(one, "a", reckon)
+        with one_judgement():
+            assert remembered(one, "a", reckon) == 1
+        assert remembered(one, "a", reckon) == 1
+
+
+def test_another_thread_judges_by_itself():
+    one, reckon, seen = [1], Counted(), list[int]()
+    with one_judgement():
+        remembered(one, "a", reckon)
+        thread = Thread(target=lambda: seen.append(remembered(one, "a", reckon)))
+        thread.start()
+        thread.join()
+    assert seen == [2]
+
+
+def test_a_judgement_lays_out_no_graph_twice(monkeypatch):
+    asked = []
+
+    def counting(plan, settings, shares):
+        asked.append((settings, shares))
+        return memory_of(plan, settings, shares)
+
+    monkeypatch.setattr(exact, "memory_of", counting)
+    spilled = with_facts(with_tensors(gpu_case(20, free_gib=6.0)), {"run.decode_tokens_per_s": 12.0})
+    report = judge(spilled)
+    assert report.findings
+    assert len(asked) == len(set(asked)) > 1

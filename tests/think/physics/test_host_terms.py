@@ -1,0 +1,60 @@
+"""What a token takes on a CPU: what that must keep to, whatever the numbers."""
+
+import pytest
+
+from unslow.catalog.learned_speed import learned_speed
+from unslow.think.physics.amounts import Amounts
+from unslow.think.physics.chip import Setting
+from unslow.think.physics.host_decoding import HOST_ATTENTION, HOST_COMPUTE, HOST_READS, host_decode_terms
+from unslow.think.physics.terms import Term, by_part, least, total
+from unslow.think.speed.chips import host_chip
+
+
+def one_b(**more) -> Amounts:
+    """A model of a billion weights in 4 bits."""
+    kinds = {"q4_k": 8.3e8, "q6_k": 4.05e8}
+    return Amounts(dense_bytes=8e8, dense_weights=1.235e9, kinds=kinds, layers=16.0, width=2048.0, **more)
+
+
+def terms(amounts: Amounts, bytes_per_s: float = 25e9, threads: float = 2.0, **more) -> tuple[Term, ...]:
+    return tuple(host_decode_terms(amounts, host_chip(bytes_per_s, threads), Setting("cpu", **more)))
+
+
+def seconds(*given, **more) -> float:
+    return float(total(terms(*given, **more), learned_speed().factors))
+
+
+def parts(*given, **more) -> dict[str, float]:
+    return {name: float(s) for name, s in by_part(terms(*given, **more), learned_speed().factors).items()}
+
+
+def test_nothing_is_faster_than_reading_all_of_it() -> None:
+    assert float(least(terms(one_b()))) == pytest.approx(8e8 / 25e9)
+    assert seconds(one_b()) > 8e8 / 25e9
+
+
+def test_wide_vectors_save_computing_and_nothing_else() -> None:
+    wide, plain = parts(one_b(), wide_vectors=True), parts(one_b())
+    assert wide.pop(HOST_COMPUTE) < 0.6 * plain.pop(HOST_COMPUTE)  # twice as many products at once, or better
+    assert wide == plain
+
+
+def test_two_cores_with_wide_vectors_generate_twenty_tokens_of_a_billion_weights_a_second() -> None:
+    """An Ice Lake that reads 25 GB/s: 20 and 21 tok/s were measured."""
+    assert 1 / seconds(one_b(), wide_vectors=True) == pytest.approx(20, rel=0.15)
+
+
+def test_rows_are_shared_among_threads() -> None:
+    def of_rows(threads: float) -> float:
+        narrow, usual = (parts(one_b()._replace(width=w), threads=threads) for w in (512.0, 2048.0))
+        assert narrow[HOST_READS] == usual[HOST_READS]
+        return narrow[HOST_COMPUTE] - usual[HOST_COMPUTE]
+
+    assert of_rows(2.0) == pytest.approx(2 * of_rows(4.0))
+    assert of_rows(4.0) > 0
+
+
+def test_attention_grows_with_what_it_looks_at() -> None:
+    near, far = (parts(one_b(attention_products=n)) for n in (1e6, 1e7))
+    assert far[HOST_ATTENTION] == pytest.approx(10 * near[HOST_ATTENTION])
+    assert parts(one_b())[HOST_ATTENTION] == 0

@@ -1,0 +1,45 @@
+"""CPUs with vectors of 512 bits, as people and systems write their names."""
+
+import pytest
+
+from unslow.facts.values import Unknown
+from unslow.think.speed.chips import has_wide_vectors
+from unslow.think.speed.rows import asked
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Ryzen-7950X", "AMD Ryzen 9 9950X3D 16-Core Processor", "AMD Ryzen 7 7840HS", "AMD Ryzen 7 PRO 8840U",
+        "AMD Ryzen 9 7945HX", "Framework 13 (Ryzen AI 5 340)", "AMD Ryzen Z1 Extreme", "AMD EPYC 9554 12ch DDR5",
+        "Threadripper PRO 7995WX", "11th Gen Intel(R) Core(TM) i7-1165G7", "i7-11700K", "i7-1065G7", "i9-7980XE",
+        "Intel(R) Xeon(R) Gold 6338 CPU @ 2.00GHz", "Intel(R) Xeon(R) W-2145 CPU",
+    ],
+)  # fmt: skip
+def test_these_have_them(name: str) -> None:
+    assert has_wide_vectors(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "", "AMD Ryzen 7 5800X", "AMD Ryzen 5 7530U", "AMD Ryzen 7 7735HS", "Ryzen 3 7320U", "AMD EPYC 7352",
+        "Threadripper PRO 5995WX", "i9-13900K", "i5-10600K", "Intel Core i7-7820HQ", "i9-9900K", "i7-6950X",
+        "Intel(R) Core(TM) Ultra 7 155H", "Intel N100", "Xeon E5-2690 v3", "Pi 5 - 16GB", "AmpereOne A192-32X",
+        "Apple M2",
+    ],
+)  # fmt: skip
+def test_these_have_none(name: str) -> None:
+    assert not has_wide_vectors(name)
+
+
+@pytest.mark.parametrize("name", ["Intel(R) Xeon(R) Platinum 8480+", "6980P"])
+def test_servers_with_tiles_are_not_counted(name: str) -> None:
+    assert not has_wide_vectors(name)
+
+
+@pytest.mark.parametrize(("hardware", "wide"), [("AMD Ryzen 7 7840HS", True), ("RTX 4090, Ryzen 9 7950X", False)])
+def test_a_row_that_ran_on_such_a_cpu_says_so(hardware: str, wide: bool) -> None:
+    found = asked({"hardware": hardware, "model": "Llama 3.1 8B", "quant": "Q4_K_M"})
+    assert not isinstance(found, Unknown)
+    assert found.setting.wide_vectors is wide
