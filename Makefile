@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+WORKERS ?= 2
 
 .PHONY: run test test-real check docs bench machines clean
 
@@ -12,14 +13,14 @@ $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[arrow,engine]' \
-		coverage hypothesis import-linter mypy pytest pytest-cov ruff
+		coverage hypothesis import-linter mypy pytest pytest-cov pytest-xdist ruff
 	@touch $@
 
 run: $(READY)  ## diagnose this machine; something found (1) or not told (3) is a result too
 	@$(BIN)/unslow $(ARGS); status=$$?; [ $$status -eq 1 ] || [ $$status -eq 3 ] || exit $$status
 
-test: $(READY)  ## the default suite
-	$(BIN)/pytest --cov --cov-report= -m "not real"
+test: $(READY)  ## the default suite, on two cores (WORKERS=0: one after the other)
+	$(BIN)/pytest --numprocesses $(WORKERS) --dist worksteal --cov --cov-report= -m "not real"
 	$(BIN)/coverage report --include='src/unslow/facts/*,src/unslow/think/*' --fail-under=90
 
 test-real: $(READY)  ## the slower suite: real engine, minutes
