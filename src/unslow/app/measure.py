@@ -26,8 +26,8 @@ FIRST_S = 4.0
 CONCLUDING_S, CONCLUDING_SHARE, MOST_CONCLUDING_S = 2.0, 0.12, 8.0
 """For what comes before and after: the start of the program, another look at the memory, the judgement, the report. On
 a machine that is busy with something else these take several times as long."""
-HURRIED_S, HURRIED_SHARE = 20.0, 0.5
-"""With so little time, the usual speed may take this share of it, so that what is suspected can be tried as well."""
+HURRIED_SHARE = 0.5
+"""With less time than usual, the speed may take this share of it, so that what is suspected can be tried as well."""
 
 __all__ = ["Manners", "Measured", "Measuring", "measured_subject", "slot_of", "target_of"]
 
@@ -116,7 +116,7 @@ class Measuring:
 
     def _share_of(self, name: str) -> float:
         """What there is for a measurement: all that is left, and less for the first one of a hurried diagnosis."""
-        hurried = name == SPEED and self._limits.seconds <= HURRIED_S
+        hurried = name == SPEED and self._limits.seconds < USUAL.seconds
         return min(self._left(), HURRIED_SHARE * self._limits.seconds) if hurried else self._left()
 
     def _left(self) -> float:

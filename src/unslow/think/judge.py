@@ -18,7 +18,7 @@ from unslow.think.checklist import checklist
 from unslow.think.findings import beyond_physics, promising_no_more, worthy_findings
 from unslow.think.first_token import FIRST_TOKEN, first_token_cured, first_token_now
 from unslow.think.instructions import spelled_out
-from unslow.think.phases import NOTICED_S, Outlook, Pace, losing_phases, outlook, slow_phase
+from unslow.think.phases import Outlook, Pace, losing_phases, outlook, slow_phase
 from unslow.think.physics.interval import Interval
 from unslow.think.predict import DECODE, PREFILL, Prediction, predict
 from unslow.think.pricing import time_with
@@ -26,6 +26,7 @@ from unslow.think.quotes import quoted
 from unslow.think.report import Contradicted, Expected, Finding, Range, Report, RuledOut, SubjectReport, Untold, Verdict
 from unslow.think.summary import summary
 from unslow.think.verdict import contradicts, verdict_on
+from unslow.think.waits import NOTICED_S
 
 _TOO_FAST = "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
 _WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")

@@ -17,13 +17,11 @@ from unslow.think.among_others import predict_among_others, rate_among_others
 from unslow.think.causes._cause import Phase
 from unslow.think.predict import Prediction, predict_prefill
 from unslow.think.report import Per
-from unslow.think.waits import answer_tokens, client_s, completions_of, queue_s, reload_s
+from unslow.think.waits import NOTICED_S, answer_tokens, client_s, completions_of, queue_s, reload_s
 
 UNNOTICED_S = 0.1
 """Of a request outside the server: what comes sooner seems to come at once (Miller 1968, "Response time in man-computer
 conversational transactions", topic 1)."""
-NOTICED_S = 0.5
-"""Seconds of every request that nobody overlooks."""
 SMALL = 0.15
 """Of a whole request: a phase that loses less, and less than is noticed, is not why it is slow."""
 PER: dict[str, Per] = {"decode": "token", "prefill": "prompt_token"}

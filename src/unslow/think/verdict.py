@@ -9,10 +9,11 @@ from unslow.think.adapt.account import WORTH_COMPARING, compared_by, ratio, rema
 from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, names_phase
 from unslow.think.adapt.hardware import has_no_gpu
 from unslow.think.chains import LEAVE_THE_GPU_OUT, WORTH_NAMING
-from unslow.think.phases import NOTICED_S, PER, Outlook, Pace
+from unslow.think.phases import PER, Outlook, Pace
 from unslow.think.prediction import Prediction, host_share
 from unslow.think.report import Finding, Verdict
 from unslow.think.verdicts.normal_for_this_hardware import reached
+from unslow.think.waits import NOTICED_S
 
 TRIED = ("account.comparisons", "run.depths", "run.plain_sampling")
 """Evidence of two speeds of one system: the one that is usual is no answer to the other."""

@@ -12,6 +12,8 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.predict import measured_rate
 
+NOTICED_S = 0.5
+"""Seconds of every request that nobody overlooks."""
 USUAL_ANSWER = 256
 """Tokens of an answer where none was measured: it only weighs phases against each other. Answers in two collections of
 people's questions have 58 (Alpaca) and 338 (ShareGPT) on average: Kwon et al. 2023, "Efficient Memory Management for

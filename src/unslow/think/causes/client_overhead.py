@@ -39,9 +39,12 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, 
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.predict import SLOWEST
 from unslow.think.report import Cost, Evidence
+from unslow.think.waits import NOTICED_S
 
 LOST = 0.7
 """Of the server's speed: a client that shows less loses it itself."""
+NEARLY_ALL = 0.87
+"""Of the server's speed: what shows less, and loses a time that is noticed, loses it too."""
 DELAY_S = 1.0
 """Before the first token, beyond what the server itself took: people notice a second."""
 NAME_DELAY_S = 0.15
@@ -90,16 +93,17 @@ def _by_way(case: Case) -> Found | None:
 def _by_speeds(case: Case) -> Found | Absent:
     client = ask_for(case, "run.client_decode_tokens_per_s", f"{CURL}, beside {own_speed(case)}")
     server = max(SLOWEST, ask_for(case, "run.decode_tokens_per_s", own_speed(case)))
-    delay = _delay(case)
-    if client >= LOST * server and delay < DELAY_S:
+    delay, lost = _delay(case), _lost(case, server, client)
+    felt = client < NEARLY_ALL * server and lost is not None and lost.seconds >= NOTICED_S
+    if client >= LOST * server and not felt and delay < DELAY_S:
         return Absent(f"the client sees {client:.3g} of {server:.3g} tokens per second")
-    if client >= LOST * server:
+    if client >= LOST * server and not felt:
         return _delayed(case, delay)
     evidence = (cite(case, "run.client_decode_tokens_per_s", f"{server:.3g} by the server"),)
     words = f"the server generates {server:.3g} tokens per second, and the client shows {client:.3g}"
     gain = server / max(client, SLOWEST)
     found = _found(words, evidence, "a client, or a proxy, that passes tokens on at once", gain)
-    return found._replace(lost=_lost(case, server, client))
+    return found._replace(lost=lost)
 
 
 def _lost(case: Case, server: float, client: float) -> Cost | None:
