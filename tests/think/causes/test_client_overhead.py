@@ -106,3 +106,16 @@ def test_a_proxy_that_is_late_shows_before_anything_is_generated():
     assert report.verdict == "slow"
     assert report.findings[0].cause == NAME
     assert isinstance(ask(NAME, routes(0.4, 0.4)), Absent)
+
+
+def long_answer(client: float) -> Case:
+    """500 tokens at 130 tokens per second, as the client saw them."""
+    run = Completion(prompt_tokens=30, generated_tokens=500, prefill_s=0.02, decode_s=500 / 130)
+    return with_facts(fires(client=client), {"run.completions": r((run,))})
+
+
+def test_a_loss_that_is_felt_counts_though_most_of_the_speed_arrives():
+    answer = ask(NAME, long_answer(client=100.0))
+    assert isinstance(answer, Found)
+    assert answer.lost.seconds == pytest.approx(500 / 100 - 500 / 130)
+    assert isinstance(ask(NAME, long_answer(client=120.0)), Absent)
