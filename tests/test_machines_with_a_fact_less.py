@@ -18,6 +18,7 @@ from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import _answer
 
+pytestmark = pytest.mark.no_cover  # many judgements of the same lines
 MACHINES = sorted(f.parent for f in (Path(__file__).parent / "machines").glob("*/expected.toml"))
 SEED = 20
 SAMPLED = 12
