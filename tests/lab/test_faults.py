@@ -280,7 +280,7 @@ def test_the_speed_of_an_answer_does_not_count_its_first_token():
 
 def test_a_first_token_is_measured_of_a_question_as_large_as_the_report_promises_it_for():
     machines = ROOT / "tests" / "machines"
-    assert asked_in(machines / "lab_cpu_prompt_cache_off", ["prompt_reprocessed"]) == Asked(1012, 262)
+    assert asked_in(machines / "lab_cpu_prompt_cache_off", ["prompt_reprocessed"]) == Asked(992, 264)
     assert asked_in(machines / "lab_cpu_slow_client", ["client_overhead"]) == Asked(0, 118)
     assert asked_in(machines / "lab_cpu_clock_in_prompt", ["prompt_reprocessed"]) == USUAL
     assert asked_in(machines / "gone", []) == USUAL
