@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 from doubles import FakeSystem
+from lab.chaos.wire import read_request
 from lab.replay import serve
 
 from unslow.look.bench.asking import ask
@@ -45,7 +46,7 @@ def says(*parts: bytes, hold: bool = False):
             with suppress(OSError):
                 connection, _ = listener.accept()
                 with connection:
-                    connection.recv(65536)
+                    read_request(connection)  # whole: closing on unread bytes would reset the connection
                     for part in parts:
                         connection.sendall(part)
                     if hold:
