@@ -3,8 +3,8 @@
 python -m lab.fit_speed                 prints the error of each group, every device predicted without its own rows
 python -m lab.fit_speed --write         also writes src/unslow/catalog/speed/learned.toml
 python -m lab.fit_speed --csv OUT.csv   also writes the table with those predictions, for a scorer
-python -m lab.fit_speed --host          learns only what CPUs take for a token; what GPUs take stays as it is, and so do
-                                        the intervals: devices left out are known by what is held
+python -m lab.fit_speed --host          learns only what CPUs take; what GPUs take stays as it is, and so do their
+                                        intervals: devices left out are known by what is held
 """
 
 import argparse
@@ -18,6 +18,7 @@ import numpy as np
 from lab.h200_speed.questions import DEVICE
 from lab.speed.own import BATCHED, own_rows
 from lab.speed.priors import all_factors, prior_of
+from lab.speed.processors import processor_rows
 from lab.speed.solver import fitted, predicted
 from lab.speed.table import DATA, Measured, measured, read_rows, terms_of
 
@@ -35,8 +36,13 @@ NEGLIGIBLE = 0.005
 
 
 def is_of_host(name: str) -> bool:
-    """Whether a factor is of the time that a CPU takes for a token."""
-    return "/cpu" in name and not name.startswith("prompt")
+    """Whether a factor is of the time that a CPU takes."""
+    return "/cpu" in name or "product/runtime/" in name
+
+
+def is_of_hosts(m: Measured) -> bool:
+    """Whether a CPU computed all of it, or a part."""
+    return m.group == PARTIAL or m.backend == "cpu"
 
 
 def logs_without(
@@ -114,8 +120,9 @@ def spreads(rows: list[Measured], ratios: list[float]) -> dict[str, Spread]:
     """Between which factors of the prediction four of five measurements lie, by group and by backend."""
     found: dict[str, list[tuple[str, float]]] = collections.defaultdict(list)
     for m, ratio in zip(rows, ratios, strict=True):
-        if m.is_trusted or m.group in SCARCE:
-            for name in (m.group, f"{m.group}/{m.backend}"):
+        counts = m.is_trusted or m.group in SCARCE
+        if counts or m.backend == "cpu":  # of which trusted rows are few in every group
+            for name in (m.group, f"{m.group}/{m.backend}") if counts else (f"{m.group}/{m.backend}",):
                 found[name].append((m.device, 1 / ratio))
     return {
         name: _spread(some) for name, some in found.items() if "/" not in name or len({d for d, _ in some}) >= FEWEST
@@ -136,18 +143,31 @@ def written(rows: list[Measured], logs: dict[str, float], ratios: list[float]) -
         families[m.backend].add(m.family)
     return LearnedSpeed(
         made_by="lab/fit_speed.py",
-        measurements=f"{len(rows)} configurations on {len({m.device for m in rows})} devices",
+        measurements=_counted(rows),
         factors={name: log for name, log in factors.items() if abs(log) > NEGLIGIBLE or name.count("/") <= 1},
         spreads=spreads(rows, ratios),
         chips={backend: sorted(f for f in some if f) for backend, some in sorted(families.items())},
     )
 
 
+def _counted(rows: list[Measured]) -> str:
+    return f"{len(rows)} configurations on {len({m.device for m in rows})} devices"
+
+
 def with_hosts(known: LearnedSpeed, held: dict[str, float], hosts: LearnedSpeed) -> LearnedSpeed:
     """What was known, with what was learned anew of CPUs."""
     anew = {name: log for name, log in hosts.factors.items() if is_of_host(name)}
     chips = known.chips | {"cpu": hosts.chips["cpu"]}
-    return msgspec.structs.replace(known, factors=held | anew, chips=chips)
+    spreads = known.spreads | {name: s for name, s in hosts.spreads.items() if name == CPU or name.endswith("/cpu")}
+    if PARTIAL in hosts.spreads and PARTIAL in spreads:  # the GPUs of these were not left out: it may only widen
+        spreads[PARTIAL] = _wider(spreads[PARTIAL], hosts.spreads[PARTIAL])
+    return msgspec.structs.replace(known, factors=held | anew, chips=chips, spreads=spreads)
+
+
+def _wider(a: Spread, b: Spread) -> Spread:
+    return msgspec.structs.replace(
+        b, low=min(a.low, b.low), high=max(a.high, b.high), median_error=max(a.median_error, b.median_error)
+    )
 
 
 def main() -> None:
@@ -156,15 +176,17 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("--csv", type=Path, help="where to write the table with predictions of left-out devices")
     parser.add_argument("--quick", action="store_true", help="only the fit, no device left out")
-    parser.add_argument("--host", action="store_true", help="only what CPUs take for a token")
+    parser.add_argument("--host", action="store_true", help="only what CPUs take")
     args = parser.parse_args()
     if args.quick and (args.write or args.csv):
         parser.error("without leaving devices out there are no honest intervals to write")
     own = own_rows()
-    rows = [*measured(read_rows(DATA / "measurements.csv")), *(m for m in own if m.group != PREFILL)]
+    table = measured(read_rows(DATA / "measurements.csv"))
+    rows = [*table, *(m for m in own if m.group != PREFILL), *processor_rows()]
     known = learned_speed() if args.host else None
     held = {name: log for name, log in known.factors.items() if not is_of_host(name)} if known else None
-    rows = [m for m in rows if m.group in (CPU, PARTIAL)] if known else rows
+    every = _counted(rows)
+    rows = [m for m in rows if is_of_hosts(m)] if known else rows
     print(len(rows), "configurations,", len({m.device for m in rows}), "devices")
     logs = fitted(rows, held=held, free=None)
     ratios = [m.seconds / float(t) for m, t in zip(rows, predicted(rows, logs), strict=True)]
@@ -178,6 +200,7 @@ def main() -> None:
     else:
         logs |= of_device(own, logs)
         learned = written(rows, logs, ratios)
+    learned = msgspec.structs.replace(learned, measurements=every)
     if args.write:
         CATALOG.write_text(as_toml(learned), "utf-8")
     if args.csv:

@@ -8,7 +8,7 @@ from unslow.catalog.devices import find_device
 from unslow.think.physics.chip import Chip, Setting
 from unslow.think.physics.kv_cache import element_bytes
 from unslow.think.speed.ask import on_gpu, placed_on_host
-from unslow.think.speed.chips import gpu_chip, host_chip
+from unslow.think.speed.chips import core_flops_per_s, gpu_chip, host_chip
 from unslow.think.speed.load import model_load
 from unslow.think.speed.question import Host, Question
 from unslow.think.speed.totals import totals
@@ -18,6 +18,8 @@ DEVICE, FAMILY = "H200 SXM", "hopper"
 YEAR = 2026.8
 HOST_BYTES_PER_S = 120e9
 """What reading RAM reached there: 105 to 130 GB/s (runs `micro`)."""
+HOST_CLOCK_HZ = 3.6e9
+"""A Xeon with AMX, of which the name tells no number: as labelled of most of them."""
 HOST_FAMILY = "h200 host"
 """The processor beside it is learned on its own, as a calibration of that machine would."""
 LINK_BYTES_PER_S = 7.5e9
@@ -31,13 +33,13 @@ def question(model: str, said: dict[str, Any]) -> Question:
     load, setting = model_load(plan), _setting(said, class_of_model(plan))
     per_element, tokens = element_bytes(said.get("kv", "f16")), float(said.get("sequences") or 1)
     whole = Question(None, _h200(), setting, YEAR, _depth(said), per_element, tokens)
-    chip = host_chip(HOST_BYTES_PER_S, float(said.get("threads", 16)))
+    chip = host_chip(HOST_BYTES_PER_S, float(said.get("threads", 16)), core_flops_per_s(HOST_CLOCK_HZ))
     if said.get("cpu_only"):
-        alone = setting._replace(backend="cpu", family=HOST_FAMILY, device="")
+        alone = setting._replace(backend="cpu", family=HOST_FAMILY, device="", tiles=True, server=True)
         return whole._replace(host=Host(totals(load), chip, alone))
     layers = None if said.get("gpu_layers", _ALL) >= _ALL else said["gpu_layers"]
     moe = min(said.get("cpu_moe", 0), len(load.layers))
-    host = placed_on_host(load, layers, moe, chip, setting, HOST_FAMILY)
+    host = placed_on_host(load, layers, moe, chip, setting._replace(server=True), HOST_FAMILY)
     host = host._replace(link_bytes_per_s=LINK_BYTES_PER_S) if host else None
     return whole._replace(totals=on_gpu(load, layers, moe), host=host)
 

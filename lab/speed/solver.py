@@ -1,5 +1,8 @@
 """Finds the factors that explain measured times best: sums of products of positive factors, fitted in logarithms.
 
+Terms on sides that work at the same time count as `unslow.think.physics.terms` has it; what a term then adds to the sum
+is also how the sum changes with it, so the slopes are those of a plain sum.
+
 The loss grows with the square of a small relative error and only linearly with a large one, so that a mislabelled row
 pulls little. Every factor is held near what is plausible by a prior; a family of chips stays near its backend unless
 its own rows say otherwise.
@@ -12,6 +15,8 @@ import numpy as np
 from lab.speed.priors import Prior, prior_of
 from lab.speed.table import Measured
 from numpy.typing import NDArray
+
+from unslow.think.physics import terms as physics
 
 Array = NDArray[np.float64]
 USUAL_ERROR = 0.06
@@ -34,11 +39,26 @@ class Design(NamedTuple):
     """Of each row, its first term."""
     seconds: Array
     powers: Array
+    side: NDArray[np.int64]
+    """Of each term, which side of its row it is on; 0 where everything waits for it."""
 
     def times(self, logs: Array) -> tuple[Array, Array]:
-        """Seconds of each row, and of each term."""
-        each = self.seconds * np.exp(self.powers @ logs)
+        """Seconds of each row, and what each term adds to them."""
+        each = self._side_by_side(self.seconds * np.exp(self.powers @ logs))
         return np.bincount(self.row, weights=each).astype(np.float64), each
+
+    def _side_by_side(self, alone: Array) -> Array:
+        """What each term adds to its row."""
+        sides = [
+            np.bincount(self.row, weights=alone * (self.side == k)).astype(np.float64)
+            for k in range(1, int(self.side.max()) + 1)
+        ]
+        together = physics.side_by_side(sides)
+        shares = [
+            np.ones_like(self.first, dtype=np.float64),
+            *((s / together) ** (physics.SHARPNESS - 1) for s in sides),
+        ]
+        return np.asarray(alone * np.array(shares)[self.side, self.row])
 
 
 def design(rows: Sequence[Measured]) -> Design:
@@ -54,7 +74,9 @@ def design(rows: Sequence[Measured]) -> Design:
             powers[k, names[factor.name]] += factor.power
     seconds = np.array([float(term.seconds) for _, term in flat])
     row = np.array([i for i, _ in flat])
-    return Design(list(names), row, np.searchsorted(row, np.arange(len(rows))), seconds, powers)
+    sides = {name: n for n, name in enumerate(dict.fromkeys(("", *(term.side for _, term in flat))))}
+    side = np.array([sides[term.side] for _, term in flat])
+    return Design(list(names), row, np.searchsorted(row, np.arange(len(rows))), seconds, powers, side)
 
 
 class Problem(NamedTuple):

@@ -35,6 +35,10 @@ DEEPEST_CHAT = 2048.0
 GATHERED_WEIGHT = 0.3
 TRUSTED_WEIGHT, OTHER_WEIGHT, CHAT_WEIGHT = 1.0, 0.3, 0.05
 """Benchmarks by known publishers, other benchmarks, and the speed of a whole chat."""
+SLICE_WEIGHT = 0.1
+"""A server's processor without a number of threads: who rents a few of its cores reads the same name."""
+_SERVER_CHANNELS = 6
+_ON_GPU = re.compile(r"(?i)vulkan|cuda|rocm|hip|sycl|metal|opencl")
 
 
 class Measured(NamedTuple):
@@ -92,9 +96,12 @@ def _measured(row: dict[str, str]) -> Measured | None:
         return None
     is_exact = bool(_BENCH.fullmatch(row["test"].strip())) and found.is_sized
     terms = terms_of(found)
+    if found.backend == "cpu" and _ON_GPU.search(row.get("backend", "")):
+        return None  # an integrated GPU, of which only the processor is named
     if (not is_exact and found.start > DEEPEST_CHAT) or beats_ceiling(1 / speed, terms):
         return None
     is_trusted = row["source"].startswith(TRUSTED)
+    weight = (TRUSTED_WEIGHT if is_trusted else OTHER_WEIGHT) if is_exact else CHAT_WEIGHT
     return Measured(
         device=found.device.name,
         group=group_of(found),
@@ -102,10 +109,14 @@ def _measured(row: dict[str, str]) -> Measured | None:
         family=found.setting.family,
         terms=terms,
         seconds=1 / speed,
-        weight=(TRUSTED_WEIGHT if is_trusted else OTHER_WEIGHT) if is_exact else CHAT_WEIGHT,
+        weight=weight * (SLICE_WEIGHT if _may_be_a_slice(found) else 1.0),
         is_trusted=is_trusted and is_exact,
         source=row["source"],
     )
+
+
+def _may_be_a_slice(found: Asked) -> bool:
+    return found.backend == "cpu" and not found.threads and found.device.memory_channels >= _SERVER_CHANNELS
 
 
 def beats_ceiling(seconds: float, terms: Iterable[Term]) -> bool:

@@ -5,8 +5,9 @@ import math
 import pytest
 from lab.fit_speed import is_of_host, with_hosts
 from lab.speed.priors import BACKENDS, all_factors, prior_of
+from lab.speed.processors import processor_rows
 from lab.speed.solver import fitted, predicted
-from lab.speed.table import DATA, TOLERANCE, TRUSTED, Measured, is_flagged, measured, read_rows, terms_of
+from lab.speed.table import DATA, TOLERANCE, TRUSTED, Measured, beats_ceiling, is_flagged, measured, read_rows, terms_of
 
 from unslow.catalog.learned_speed import LearnedSpeed, Spread
 from unslow.facts.values import Unknown
@@ -82,11 +83,13 @@ def test_what_is_learned_beside_held_factors_stays_near_what_is_plausible_where_
         ("product/cpu/ddr4", True),
         ("beside gpu/cpu/q4_k", True),
         ("wide vectors/cpu", True),
-        ("prompt attention/cpu", False),
+        ("prompt attention/cpu", True),
+        ("product/runtime/ik_llama", True),
+        ("prompt/cuda", False),
         ("host crossing/cuda", False),
     ],
 )
-def test_what_cpus_take_for_a_token_is_known_by_its_name(name: str, expected: bool) -> None:
+def test_what_cpus_take_is_known_by_its_name(name: str, expected: bool) -> None:
     assert is_of_host(name) is expected
 
 
@@ -95,8 +98,57 @@ def test_learning_of_cpus_leaves_what_is_known_of_gpus() -> None:
     hosts = LearnedSpeed("a", "c", {"waste/cuda": 2.0, "waste/cpu": 2.0}, {"cpu only": SPREAD}, {"cpu": ["ddr4"]})
     both = with_hosts(known, {"waste/cuda": 1.0}, hosts)
     assert both.factors == {"waste/cuda": 1.0, "waste/cpu": 2.0}
-    assert both.spreads == known.spreads
+    assert both.spreads == {"moe": SPREAD, "cpu only": SPREAD}
     assert both.chips == {"cuda": ["ada"], "cpu": ["ddr4"]}
+
+
+def test_an_interval_of_gpus_and_cpus_together_may_only_widen() -> None:
+    wide, other = Spread(0.7, 1.1, 3, 2, 0.2), Spread(0.8, 1.5, 4, 2, 0.1)
+    known = LearnedSpeed("a", "b", {}, {"partial offload": wide})
+    hosts = LearnedSpeed("a", "c", {}, {"partial offload": other}, {"cpu": []})
+    found = with_hosts(known, {}, hosts).spreads["partial offload"]
+    assert (found.low, found.high, found.median_error) == (0.7, 1.5, 0.2)
+
+
+def test_factors_of_work_side_by_side_are_found_again() -> None:
+    true = {"waste/cpu": math.log(0.1), "product/cpu": math.log(3.0)}
+
+    def row(reading: float, computing: float) -> Measured:
+        terms = (
+            Term("reads", reading, side="reading"),
+            Term("reads", reading, (Factor("waste/cpu"),), "reading"),
+            Term("compute", computing, (Factor("product/cpu"),), "computing"),
+        )
+        return Measured("a", "cpu only", "cpu", "ddr4", terms, float(total(terms, true)), SURE, True, "made up")
+
+    some = [row(0.01 * n, 0.01 / n) for n in (0.2, 0.5, 1, 2, 4, 8)]
+    assert fitted(some) == pytest.approx(true, abs=0.03)
+    assert predicted(some, true) == pytest.approx([m.seconds for m in some])
+
+
+def test_our_own_processors_are_rows_of_one_device_each() -> None:
+    own = processor_rows()
+    assert {m.group for m in own} == {"cpu only", "prefill"}
+    assert {m.family for m in own} == {"ddr4"}
+    assert sum(m.weight**2 for m in own if m.group == "cpu only") == pytest.approx(1)
+    assert not any(beats_ceiling(m.seconds, m.terms) for m in own)
+
+
+@pytest.mark.parametrize(
+    ("change", "rows"),
+    [
+        ({"hardware": "AMD Ryzen Z1", "backend": "Vulkan", "tok_s": "9"}, 0),  # its integrated GPU
+        ({"hardware": "AMD Ryzen Z1", "backend": "CPU", "tok_s": "9"}, 1),
+    ],
+)
+def test_an_integrated_gpu_teaches_nothing_of_its_processor(change: dict[str, str], rows: int) -> None:
+    assert len(measured([ROW | change])) == rows
+
+
+def test_a_server_whose_threads_nobody_tells_may_be_a_slice_of_one() -> None:
+    server = ROW | {"hardware": "AMD EPYC 7352", "backend": "CPU", "tok_s": "5"}
+    untold, told = (measured([server | {"threads": n}])[0].weight for n in ("", "24"))
+    assert untold < 0.5 * told
 
 
 def test_every_factor_that_may_be_asked_for_is_plausible() -> None:

@@ -45,6 +45,8 @@ class Device(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Streaming multiprocessors, compute units, Xe cores, GPU cores, or the cores of a host."""
     clock_hz: float = 0.0
     """The boost clock, as labelled."""
+    narrow_cores: bool = False
+    """Whether the cores of a host multiply vectors of 128 bits, two at once: small x86 cores, and most of Arm's."""
     fp16_flops_per_s: float = 0.0
     """Dense FP16 products and sums, by the matrix units where it has them; sums in FP16 where that is quicker."""
     fp16_acc32_flops_per_s: float = 0.0

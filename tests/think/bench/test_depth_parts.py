@@ -34,15 +34,16 @@ CPU_CASE = Case(
 )  # fmt: skip
 
 
-def test_physics_expects_a_straight_slope_on_a_cpu():
+def test_physics_expects_a_nearly_straight_slope_on_a_cpu():
     found = expectation_of(CPU_CASE, 8192)
     assert not found.on_gpu
     assert found.kv_bytes == 131072
     attention = 32 * 2 * 4096 * 11.5 / (8 * CORE_FLOPS_PER_S)  # of all heads, with a key and a value
-    assert found.slope_s == pytest.approx(131072 / found.host_bytes_per_s + attention, rel=0.1)
+    reading = 131072 / found.host_bytes_per_s
+    assert 0.8 * max(reading, attention) < found.slope_s < reading + attention, "both go on at the same time"
     rates = expected_rates(CPU_CASE, [512.0, 4096.0, 8192.0])
     steps = [1 / rates[4096.0] - 1 / rates[512.0], 1 / rates[8192.0] - 1 / rates[4096.0]]
-    assert steps[1] / 4096 == pytest.approx(steps[0] / 3584, rel=0.01)
+    assert steps[1] / 4096 == pytest.approx(steps[0] / 3584, rel=0.15)
 
 
 def test_of_an_unknown_machine_nothing_is_expected():

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.physics.overheads import EAGER, PLAIN, launch_s, overlapped
+from unslow.think.physics.overheads import EAGER, PLAIN, SERVED, launch_s, overlapped
 
 times = st.floats(1e-6, 10)
 
@@ -35,3 +35,8 @@ def test_every_layer_is_launched(how):
 
 def test_eager_launches_cost_more_than_those_of_a_compiled_runtime():
     assert launch_s(EAGER, 32.0, 0.0) > 5 * launch_s(PLAIN, 32.0, 0.0)
+
+
+def test_engines_in_python_without_graphs_as_somebody_timed_them():
+    for layers, gpu_s, timed_s in ((28.0, 13e-3, 22e-3), (24.0, 6e-3, 19e-3)):
+        assert overlapped(gpu_s, launch_s(SERVED, layers, 0.0)) == pytest.approx(timed_s, rel=0.15)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from unslow.catalog.device_names import find_cpu
 from unslow.facts.values import Unknown
-from unslow.think.speed.chips import has_wide_vectors
+from unslow.think.speed.chips import CORE_FLOPS_PER_S, core_flops_per_s, cpu_chip, has_wide_vectors
 from unslow.think.speed.rows import asked
 
 
@@ -36,6 +37,26 @@ def test_these_have_none(name: str) -> None:
 @pytest.mark.parametrize("name", ["Intel(R) Xeon(R) Platinum 8480+", "6980P"])
 def test_servers_with_tiles_are_not_counted(name: str) -> None:
     assert not has_wide_vectors(name)
+
+
+def test_a_clock_that_can_not_be_is_not_believed() -> None:
+    assert core_flops_per_s(5e9) == 2 * core_flops_per_s(5e9, narrow=True)
+    assert core_flops_per_s(0.0) == core_flops_per_s(9e12) == CORE_FLOPS_PER_S
+
+
+def test_small_cores_compute_less_than_large_ones() -> None:
+    small, large = (find_cpu(name) for name in ("Intel N100", "Ryzen 9 7950X"))
+    assert small is not None
+    assert large is not None
+    assert float(cpu_chip(small, 4.0).flops_per_s) < 0.5 * float(cpu_chip(large, 4.0).flops_per_s)
+
+
+def test_a_fork_with_kernels_of_its_own_for_cpus_is_told_apart() -> None:
+    row = {"hardware": "Ryzen 9 7950X", "model": "Llama 3.1 8B", "quant": "Q4_K_M", "backend": "CPU"}
+    fork, plain = (asked(row | {"runtime": name}) for name in ("ik_llama.cpp", "llama.cpp"))
+    assert not isinstance(fork, Unknown)
+    assert not isinstance(plain, Unknown)
+    assert (fork.setting.runtime, plain.setting.runtime) == ("ik_llama", "")
 
 
 @pytest.mark.parametrize(("hardware", "wide"), [("AMD Ryzen 7 7840HS", True), ("RTX 4090, Ryzen 9 7950X", False)])

@@ -10,12 +10,13 @@ from unslow.catalog.quants import quants
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.units import GIB
 from unslow.facts.values import Unknown
+from unslow.think.adapt.host_question import has_tiles, is_server, multiplies_wide
 from unslow.think.fit import llama_cpp
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
 from unslow.think.physics.chip import Setting
 from unslow.think.speed.ask import question_of
-from unslow.think.speed.chips import cpu_chip, has_links
+from unslow.think.speed.chips import cpu_chip, has_links, has_wide_vectors, is_server_by_name
 from unslow.think.speed.group import group_of
 from unslow.think.speed.load import model_load
 from unslow.think.speed.question import Host, Question
@@ -164,7 +165,7 @@ def _asked(plan: Blueprint, place: Place, request: Request, backend: str, placem
         backend=backend,
         model=None,
         load=model_load(plan),
-        setting=_setting(plan, place.device, request, backend),
+        setting=_setting(plan, place, request, backend),
         year=THIS_YEAR,
         kind="tg",
         tokens=0.0,
@@ -180,7 +181,8 @@ def _asked(plan: Blueprint, place: Place, request: Request, backend: str, placem
     )
 
 
-def _setting(plan: Blueprint, device: Device, request: Request, backend: str) -> Setting:
+def _setting(plan: Blueprint, place: Place, request: Request, backend: str) -> Setting:
+    device = place.device
     return Setting(
         backend=backend,
         family=device.family if backend != "cpu" or device.kind == "cpu" else "",
@@ -190,6 +192,9 @@ def _setting(plan: Blueprint, device: Device, request: Request, backend: str) ->
         fused=request.flash_attention,
         packed_cache=element_bytes(request.kv_type) < HALF_BYTES,
         linked=has_links(device),
+        wide_vectors=multiplies_wide(place.machine.cpu) if place.machine else has_wide_vectors(place.named),
+        tiles=bool(place.machine and has_tiles(place.machine.cpu)),
+        server=is_server(place.machine.cpu) if place.machine else is_server_by_name(place.named),
         graphs=request.graphs,
     )
 

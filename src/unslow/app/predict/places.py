@@ -11,13 +11,14 @@ from unslow.catalog.device_names import devices_meant, find_cpu, find_written, n
 from unslow.catalog.devices import all_devices, find_device
 from unslow.facts.errors import UserError
 from unslow.facts.gpu_lists import computing
-from unslow.facts.machine import Cpu, Gpu, Machine
+from unslow.facts.machine import Cpu, Gpu, Machine, Memory
 from unslow.facts.merge import overlaid
 from unslow.facts.units import GB
 from unslow.facts.values import Unknown
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.probes import read_machine
 from unslow.look.system import System
+from unslow.think.adapt.host_question import core_flops_of
 from unslow.think.fit.rooms import Room
 from unslow.think.physics.chip import Chip
 from unslow.think.speed.ask import USUAL_HOST
@@ -46,6 +47,8 @@ class Place(NamedTuple):
     machine: Machine | None = None
     """This machine, where the devices are its own."""
     host_is_assumed: bool = False
+    named: str = ""
+    """The devices as they were asked for: a platform of the catalogue has processors of many names."""
 
 
 def find_place(system: System, request: Request) -> Place | Unknown:
@@ -81,7 +84,7 @@ def named_place(name: str, gpus: int, request: Request) -> Place | Unknown:
     if assumed and device.unified:
         host = host._replace(bytes_per_s=_SHARE_OF_UNIFIED * device.memory_bytes_per_s)
     ram = Room("host", request.ram_bytes) if request.ram_bytes else None
-    return Place(device, gpus, rooms, host, ram, notes, host_is_assumed=assumed)
+    return Place(device, gpus, rooms, host, ram, notes, host_is_assumed=assumed, named=name)
 
 
 def _unnamed(name: str) -> UserError:
@@ -136,7 +139,8 @@ def _host(request: Request, machine: Machine | None, bytes_per_s: float = 0.0) -
     threads = request.threads or (_threads(machine.cpu) if machine else 0)
     assumed = not request.ram_bandwidth and not bytes_per_s
     usual = USUAL_HOST
-    return host_chip(speed or float(usual.bytes_per_s), float(threads or usual.threads)), assumed
+    core = core_flops_of(machine.cpu) if machine else float(usual.flops_per_s) / float(usual.threads)
+    return host_chip(speed or float(usual.bytes_per_s), float(threads or usual.threads), core), assumed
 
 
 def _threads(cpu: Cpu) -> int:
@@ -145,9 +149,15 @@ def _threads(cpu: Cpu) -> int:
     return max(1, min(cores, cpu.allowed_cpus.value_or(cores), int(cpu.quota_cpus.value_or(cores)) or 1))
 
 
+def _read_by(threads: int, memory: Memory) -> float:
+    """What so many threads read of the memory: each no more than one core was measured to; 0 where nobody measured."""
+    every = memory.read_bytes_per_s.value_or(0.0)
+    return min(every, threads * memory.read_one_core_bytes_per_s.value_or(every))
+
+
 def _this_machine(system: System, request: Request, *, wants_gpu: bool) -> Place | Unknown:
     machine = overlaid(read_machine(system)[0], Machine(memory=read_ram_bandwidth(system)))
-    host, assumed = _host(request, machine, machine.memory.read_bytes_per_s.value_or(0.0))
+    host, assumed = _host(request, machine, _read_by(request.threads or _threads(machine.cpu), machine.memory))
     rooms, ram = here(machine, request.ram_bytes)
     gpus = computing(machine.gpus.value_or(())) if wants_gpu else ()
     if not gpus:

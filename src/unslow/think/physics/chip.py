@@ -56,6 +56,11 @@ class Setting(NamedTuple):
     """Whether a CPU computes what a GPU had no room for: then weights are not rearranged for it."""
     wide_vectors: bool = False
     """Whether a CPU multiplies vectors of 512 bits (AVX-512); servers with AMX were measured no faster for it."""
+    tiles: bool = False
+    """Whether a CPU rearranges weights for its matrix units (AMX): then llama.cpp multiplies even one vector there."""
+    server: bool = False
+    """Whether it is a server of the kind that has them: under load its clock falls far below its label, and a guest's
+    processors are often half a core each."""
     graphs: bool = True
     """Whether launches are recorded and replayed (CUDA graphs)."""
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from unslow.think.physics.decoding import by_kind, own
-from unslow.think.physics.host_decoding import HOST_COMPUTE, HOST_READS
+from unslow.think.physics.host_decoding import HOST_COMPUTE, HOST_READS, host_decode_terms
 from unslow.think.physics.interconnect import LINK
 from unslow.think.physics.numbers import larger
-from unslow.think.physics.terms import Factor, Term
+from unslow.think.physics.terms import Factor, Factors, Term
 
 if TYPE_CHECKING:
     from unslow.think.physics.amounts import Amounts
@@ -27,10 +27,21 @@ def host_prefill_terms(prompt: Prompt, chip: Chip, setting: Setting) -> Iterator
     """A prompt token on a CPU alone."""
     amounts = prompt.amounts
     yield Term(HOST_READS, (amounts.dense_bytes + amounts.expert_bytes) / chip.bytes_per_s / prompt.micro_batch)
-    used = (Factor("prompt/cpu"), Factor(f"prompt types/cpu/{setting.types}"))
+    # each pass over the weights begins as for one token: of a small model, two cores took 16 ms more for each 8 tokens
+    for term in host_decode_terms(amounts._replace(tokens=1.0), chip, setting):
+        if term.part != HOST_READS:
+            yield term._replace(seconds=term.seconds / prompt.micro_batch, side="")
+    used = (Factor("prompt/cpu"), Factor(f"prompt types/cpu/{setting.types}"), *_vectors(setting))
     products = 2 * (prompt.token_weights + prompt.token_expert_weights) * _row_by_row(amounts, setting)
     yield Term(HOST_COMPUTE, products / chip.flops_per_s, used)
     yield Term(HOST_COMPUTE, 2 * prompt.attention_products / chip.flops_per_s, (Factor("prompt attention/cpu"),))
+
+
+def _vectors(setting: Setting) -> Factors:
+    """Wider vectors, and forks with kernels of their own: whole matrices gain more by both than single vectors do."""
+    wide = (Factor("prompt wide vectors/cpu"),) if setting.wide_vectors else ()
+    fork = (Factor(f"prompt product/runtime/{setting.runtime}"),) if setting.runtime else ()
+    return *wide, *fork
 
 
 def _row_by_row(amounts: Amounts, setting: Setting) -> Number:

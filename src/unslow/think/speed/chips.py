@@ -9,8 +9,13 @@ _MATRIX_OVER_PLAIN = {"NVIDIA": 4.0, "AMD": 2.0, "Intel": 8.0, "Apple": 1.0}
 """How much faster 16-bit matrix units are than plain ones, where only one of the two is known."""
 _BYTES_PER_FLOP = 0.02
 """Of a GPU of which only the bandwidth is known: between those of a large and of a small one."""
-CORE_FLOPS_PER_S = 5e10
-"""What a core does at once, a common measure: how many a product takes is learned in it."""
+_FLOPS_A_CYCLE, _FLOPS_OF_NARROW_CORES = 16.0, 8.0
+"""Products and sums in 32 bits by a core's vectors of 256 bits, or of 128: what a product takes is learned in them."""
+USUAL_CLOCK_HZ = 3.5e9
+"""Of processors of which nothing is known: servers boost to 3.2 to 3.8 GHz, laptops and desktops to 4 to 5.5."""
+_CLOCKS_HZ = (0.8e9, 6.5e9)
+"""A clock beyond these is a mistake."""
+CORE_FLOPS_PER_S = _FLOPS_A_CYCLE * USUAL_CLOCK_HZ
 _BYTES_PER_S_OF_A_CORE = 8e9
 """A platform has about as many cores as its memory can feed: 64 for 460 GB/s, 8 for 60."""
 _FEWEST_CORES = 4.0
@@ -22,6 +27,12 @@ _WIDE = re.compile(
 )
 """CPUs with AVX-512 and without AMX: AMD's since Zen 4 (the third figure of a laptop's tells its cores), and Intel's
 before Sapphire Rapids."""
+_SERVER = re.compile(
+    r"Xeon (?:Gold |Silver |Bronze |Platinum |Max |W )?\d[45]\d\d\w?\b|Xeon 6\b|\b6[79]\d\dP\b"
+    r"|Sapphire Rapids|Emerald Rapids",
+    re.IGNORECASE,
+)
+"""Intel's servers since Sapphire Rapids, which have AMX."""
 _BETWEEN_WORDS = re.compile(r"(?:\((?:R|TM)\)|[\s-])+", re.IGNORECASE)
 
 
@@ -45,7 +56,13 @@ def cpu_chip(device: Device, threads: float = 0.0) -> Chip:
     count = (
         threads or float(device.units) or max(_FEWEST_CORES, round(device.memory_bytes_per_s / _BYTES_PER_S_OF_A_CORE))
     )
-    return host_chip(device.memory_bytes_per_s, count)
+    return host_chip(device.memory_bytes_per_s, count, core_flops_per_s(device.clock_hz, narrow=device.narrow_cores))
+
+
+def core_flops_per_s(clock_hz: float, *, narrow: bool = False) -> float:
+    """What a core computes at its boost clock; at the usual one where that is not known."""
+    known = _CLOCKS_HZ[0] <= clock_hz <= _CLOCKS_HZ[1]
+    return (_FLOPS_OF_NARROW_CORES if narrow else _FLOPS_A_CYCLE) * (clock_hz if known else USUAL_CLOCK_HZ)
 
 
 def has_wide_vectors(name: str) -> bool:
@@ -53,9 +70,14 @@ def has_wide_vectors(name: str) -> bool:
     return bool(_WIDE.search(_BETWEEN_WORDS.sub(" ", name)))
 
 
-def host_chip(bytes_per_s: float, threads: float) -> Chip:
+def is_server_by_name(name: str) -> bool:
+    """Whether a CPU of this name is a server with matrix units."""
+    return bool(_SERVER.search(_BETWEEN_WORDS.sub(" ", name)))
+
+
+def host_chip(bytes_per_s: float, threads: float, core_flops: float = CORE_FLOPS_PER_S) -> Chip:
     """A CPU of which the memory's speed and the threads are known."""
-    flops = threads * CORE_FLOPS_PER_S
+    flops = threads * core_flops
     return Chip(bytes_per_s=bytes_per_s, flops_per_s=flops, matrix_flops_per_s=flops, threads=threads)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.catalog.learned_speed import Spread, learned_speed, spread_of
 from unslow.think.physics.interval import Interval
-from unslow.think.physics.overheads import EAGER, LAUNCHED_ONE_BY_ONE, PLAIN, launch_s, overlapped
+from unslow.think.physics.overheads import EAGER, LAUNCHED_ONE_BY_ONE, PLAIN, SERVED, launch_s, overlapped
 from unslow.think.physics.terms import Term, by_part, least, total
 from unslow.think.speed.question import USUAL_MICRO_BATCH, Question, prompt_terms, step_terms
 
@@ -45,7 +45,7 @@ def host_launch_s(q: Question) -> Number | None:
     """What launching takes on the processor, where it is not recorded; None where it is."""
     if q.totals is None or (q.setting.graphs and q.setting.runtime != "transformers"):
         return None
-    how = EAGER if q.setting.runtime == "transformers" else PLAIN
+    how = {"transformers": EAGER, "vllm": SERVED}.get(q.setting.runtime, PLAIN)
     return launch_s(how, q.totals.layers, q.totals.expert_layers)
 
 

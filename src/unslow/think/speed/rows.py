@@ -13,7 +13,7 @@ from unslow.think.physics.chip import Setting
 from unslow.think.physics.interconnect import LAYER, ROW, TENSOR
 from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
 from unslow.think.speed.builds import year_of
-from unslow.think.speed.chips import has_links, has_wide_vectors
+from unslow.think.speed.chips import has_links, has_wide_vectors, is_server_by_name
 from unslow.think.speed.load import ModelLoad
 from unslow.think.speed.named_models import named_load, named_model
 from unslow.think.speed.types import class_of
@@ -26,6 +26,8 @@ _BACKENDS = {
 }  # fmt: skip
 _BY_VENDOR = {"NVIDIA": "cuda", "Apple": "metal", "AMD": "vulkan", "Intel": "vulkan"}
 _RUNTIMES = ("vllm", "exllama", "mlx", "mlc", "transformers", "tensorrt", "sglang")
+_CPU_FORKS = ("ik_llama",)
+"""Forks of llama.cpp with faster kernels for CPUs."""
 _TEST = re.compile(r"(tg|pp)\s?(\d+)?")
 _FUSES_SINCE = 2025.65
 """llama.cpp uses flash attention by default, where it can, since the end of August 2025."""
@@ -161,11 +163,12 @@ def _setting(row: Row, device: Device, backend: str, quant: str) -> Setting:
         family=device.family if backend != "cpu" or device.kind == "cpu" else "",
         device=device.name,
         types=class_of(quant),
-        runtime=next((r for r in _RUNTIMES if r in runtime), ""),
+        runtime=next((r for r in (_CPU_FORKS if backend == "cpu" else _RUNTIMES) if r in runtime), ""),
         fused=_is_fused(row),
         packed_cache=_element_bytes(row) < F16_BYTES,
         linked=has_links(device),
         wide_vectors=backend == "cpu" and has_wide_vectors(row.get("hardware", "")),
+        server=backend == "cpu" and is_server_by_name(row.get("hardware", "")),
         slow_host=bool(_SINGLE_BOARD.search(note) or _SINGLE_BOARD.search(row.get("hardware", "").lower())),
     )
 

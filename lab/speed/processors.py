@@ -1,0 +1,92 @@
+"""Our own measurements of processors with the embedded engine (lab/cpu_decode.py), as rows to learn from."""
+
+import json
+import statistics
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from lab.h200_speed.models import named
+from lab.speed.table import DATA, TRUSTED_WEIGHT, Measured
+
+from unslow.catalog.device import Device
+from unslow.catalog.device_names import find_cpu
+from unslow.catalog.shapes import shapes
+from unslow.facts.units import GB
+from unslow.think.physics.chip import Setting
+from unslow.think.physics.sampling import sampling_s
+from unslow.think.speed.chips import core_flops_per_s, host_chip
+from unslow.think.speed.group import CPU, PREFILL
+from unslow.think.speed.load import model_load
+from unslow.think.speed.question import Host, Question, prompt_terms, step_terms
+from unslow.think.speed.totals import totals
+from unslow.think.speed.types import class_of_model
+
+FILE = "cpu_speed_learning.jsonl"
+MODELS = {"llama_135m": "smollm2-135m", "llama_1b": "llama-3.2-1b", "llama_3b": "llama-3.2-3b"}
+"""The models of the catalogue that have those shapes."""
+PLATFORMS = {("AuthenticAMD", "25", "1"): "EPYC Milan"}
+"""What the catalogue calls a processor whose name tells no number, by maker, family and model."""
+_WIDE, _SERVER = "avx512f", "amx_int8"
+
+
+def processor_rows(path: Path = DATA / FILE) -> list[Measured]:
+    """Every figure, weighed so that no device outshouts the others."""
+    lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+    rows = [m for line in lines for m in _rows(line)]
+    return [m._replace(weight=TRUSTED_WEIGHT / sum(n.group == m.group for n in rows) ** 0.5) for m in rows]
+
+
+def _rows(line: dict[str, Any]) -> Iterator[Measured]:
+    """The answer and the prompt of one configuration."""
+    q = question(line)
+    sampling = sampling_s(shapes()[line["shape"]].vocabulary)
+    answer = 1 / statistics.median(line["decode"]) - sampling  # the terms are those of llama-bench, which chooses none
+    yield _measured(line, q, CPU, tuple(step_terms(q)), answer)
+    prompt = prompt_terms(q._replace(depth=0.0), float(line["prompt_tokens"]))
+    yield _measured(line, q, PREFILL, tuple(prompt), 1 / statistics.median(line["prompt"]))
+
+
+def question(line: dict[str, Any]) -> Question:
+    """What a line asks, with the bandwidth that its threads were given."""
+    plan = named(f"{MODELS[line['shape']]}@{line['quant']}").blueprint
+    cpu = line["cpu"]
+    known = platform(cpu)
+    chip = host_chip(statistics.median(line["memory"]) * GB, float(line["threads"]), core_flops_per_s(known.clock_hz))
+    setting = Setting(
+        "cpu",
+        family=known.family,
+        device=device_name(cpu),
+        types=class_of_model(plan),
+        wide_vectors=_WIDE in cpu["vectors"] and _SERVER not in cpu["vectors"],
+    )
+    depth = line["prompt_tokens"] + line["tokens"] / 2
+    return Question(None, chip, setting, depth=float(depth), host=Host(totals(model_load(plan)), chip, setting))
+
+
+def platform(cpu: dict[str, Any]) -> Device:
+    """The processor with its memory as the catalogue has it."""
+    named_so = PLATFORMS.get((cpu["vendor_id"], cpu["cpu family"], cpu["model"]), cpu["model name"])
+    found = find_cpu(named_so)
+    if found is None:
+        raise LookupError(named_so)
+    return found
+
+
+def device_name(cpu: dict[str, Any]) -> str:
+    """The processor as a device that may deviate from its family."""
+    return f"{cpu['model name']} family {cpu['cpu family']} model {cpu['model']}, {cpu['processors']} processors"
+
+
+def _measured(line: dict[str, Any], q: Question, group: str, terms: tuple[Any, ...], seconds: float) -> Measured:
+    return Measured(
+        device=q.setting.device,
+        group=group,
+        backend="cpu",
+        family=q.setting.family,
+        terms=tuple(t for t in terms if t.seconds),
+        seconds=seconds,
+        weight=1.0,
+        is_trusted=False,
+        source=f"{line['shape']} {line['quant']} {line['threads']} threads",
+    )
