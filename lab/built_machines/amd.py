@@ -23,13 +23,19 @@ class AmdCard(NamedTuple):
     watts: int = 301
     limit_w: int = 339
     celsius: int = 58
+    integrated: bool = False
+    """Whether it is part of a processor: then amdgpu shows the voltage of a northbridge and no limit of power."""
 
 
 def amd_files(number: int, card: AmdCard) -> dict[str, str]:
     """The files of one card."""
     drm, bus = f"/sys/class/drm/card{number}/device", number + 3
     hwmon, node = f"{drm}/hwmon/hwmon{number}", f"/sys/class/kfd/kfd/topology/nodes/{number + 1}"
-    return {
+    capped = {
+        f"{hwmon}/power1_cap": f"{card.limit_w * 10**6}\n",
+        f"{hwmon}/power1_cap_default": f"{card.limit_w * 10**6}\n",
+    }
+    return (_northbridge(hwmon) if card.integrated else capped) | {
         f"{drm}/vendor": "0x1002\n",
         f"{drm}/device": f"0x{card.device}\n",
         f"{drm}/revision": f"0x{card.revision}\n",
@@ -48,11 +54,13 @@ def amd_files(number: int, card: AmdCard) -> dict[str, str]:
         f"{hwmon}/temp1_input": f"{card.celsius * 1000}\n",
         f"{hwmon}/temp1_crit": "100000\n",
         f"{hwmon}/power1_average": f"{card.watts * 10**6}\n",
-        f"{hwmon}/power1_cap": f"{card.limit_w * 10**6}\n",
-        f"{hwmon}/power1_cap_default": f"{card.limit_w * 10**6}\n",
         f"{node}/gpu_id": f"{30463 + number}\n",
         f"{node}/properties": f"simd_count 192\ngfx_target_version {card.target}\nlocation_id {bus * 256}\ndomain 0\n",
     }
+
+
+def _northbridge(hwmon: str) -> dict[str, str]:
+    return {f"{hwmon}/in1_label": "vddnb\n", f"{hwmon}/in1_input": "750\n"}
 
 
 def clients(pid: int, name: str, number: int, vram_mib: int, gtt_mib: int) -> list[dict[str, Any]]:

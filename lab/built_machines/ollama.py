@@ -22,16 +22,21 @@ class Load(NamedTuple):
     seconds: float
     request_s: float
     """How long the request took that asked for it."""
+    hour: str = "10"
+    other: bool = False
+    """Whether it was that of another model."""
 
 
-def serve_ollama(world: World, server: Server, loads: tuple[Load, ...], **details: str) -> World:
+def serve_ollama(
+    world: World, server: Server, loads: tuple[Load, ...], name: str = "llama3.1:8b", **details: str
+) -> World:
     """The world with Ollama 0.33 in it, which has loaded the model so many times."""
     words = _command(server, loads[-1].context)
-    _add_process(world, PID, "ollama", ("/usr/local/bin/ollama", "serve"), 1)
-    _add_process(world, CHILD, "llama-server", words, PID)
+    _add_process(world, PID, "ollama", ("/usr/local/bin/ollama", "serve"), 1, server.cpus)
+    _add_process(world, CHILD, "llama-server", words, PID, server.cpus)
     on_gpu = server.layers_on_gpu / server.shape.layers
     size = round((server.shape.file_mib + server.shape.kv_mib(server.context)) * 2**20)
-    model = {"name": "llama3.1:8b", "size": size, "size_vram": round(size * on_gpu), "context_length": server.context}
+    model = {"name": name, "size": size, "size_vram": round(size * on_gpu), "context_length": server.context}
     described = {
         "format": "gguf",
         "family": "llama",
@@ -59,14 +64,14 @@ def _command(server: Server, context: int) -> tuple[str, ...]:
     )  # fmt: skip
 
 
-def _add_process(world: World, pid: int, name: str, words: tuple[str, ...], parent: int) -> None:
+def _add_process(world: World, pid: int, name: str, words: tuple[str, ...], parent: int, cpus: int) -> None:
     proc = f"/proc/{pid}"
     world.add(
         {
             f"{proc}/comm": f"{name}\n",
             f"{proc}/cmdline": "".join(f"{word}\0" for word in words),
             f"{proc}/environ": "OLLAMA_HOST=127.0.0.1:11434\0",
-            f"{proc}/status": f"Name:\t{name}\nPid:\t{pid}\nPPid:\t{parent}\nCpus_allowed_list:\t0-7\n",
+            f"{proc}/status": f"Name:\t{name}\nPid:\t{pid}\nPPid:\t{parent}\nCpus_allowed_list:\t0-{cpus - 1}\n",
             f"{proc}/cgroup": "0::/system.slice/llama.service\n",
         },
         links={f"{proc}/cwd": "/usr/share/ollama"},

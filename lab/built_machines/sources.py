@@ -39,6 +39,7 @@ MAC_HEAT = _of(
 MAC_SPEEDS = _of(f"{_LLAMA}/discussions/4167")  # lists an M2 Max with 38 GPU cores, with other models
 SLOW_CPU = _of(f"{_GITHUB}/LostRuins/koboldcpp/issues/318", _CPUFREQ)  # clocks fall while tokens are generated
 CPUFREQ = _of(_CPUFREQ)
+BATTERY = _of(_REASONS, f"{_GITHUB}/seerge/g-helper/issues/5244")  # held to 20 to 30 W on battery
 
 # Memory
 WIRED = _of(f"{_OLLAMA}/16030", f"iogpu.wired_limit_mb: {_GITHUB}/AlexsJones/llmfit/issues/570")
@@ -48,11 +49,26 @@ GTT = _of(
     f"a healthy card: {_GITHUB}/sudoingX/qwen38-mtp/pull/66",  # 36 tokens/s with a 27B model
 )
 TOO_LARGE = _of(f"{_OLLAMA}/3818")  # a 70B model beside too little VRAM: slow as it has to be
+MAC_SMALL = _of(f"{_OLLAMA}/5680", f"{_OLLAMA}/4996")  # llama3 of 8B on an M1 of 8 GB: `ollama ps` says 100% GPU
+MAC_TAKEN = _of(f"{_OLLAMA}/12912")  # its lines: 10 of 29 layers with 3.0 of 16 GiB free
+PARTIAL = _of(f"{_OLLAMA}/4585")  # Windows, `4%/96% CPU/GPU`
+SLOTS = _of("https://dev.to/multigrid/ollamas-numparallel-setting-for-concurrent-requests-386l")  # times num_ctx
+GTT_LIMIT = _of(
+    f"{_GITHUB}/noamsto/nix-amd-ai/issues/42",  # ttm.pages_limit sets the ceiling, the carve-out hardly matters
+    f"{_GITHUB}/antirez/ds4/issues/475",  # 63968M of GTT by default, of 128 GB
+)
+FIT_LINES = _of(f"the lines: {_LLAMA}/pull/16653", f"{_LLAMA}/pull/21489")  # what the fit prints
+DEFAULT_CONTEXT = _of(  # 256k where there are 48 GiB or more
+    f"{_GITHUB}/ollama/ollama/blob/948f69330acf96a2310f1b53fdfc211731a386d8/docs/context-length.mdx"
+)
 LONG_CONTEXT = _of(f"{_OLLAMA}/11815")  # slow since num_ctx was raised, with the same short prompt
 
 # Backends
 KFD_GROUP = _of(f"{_GITHUB}/ROCm/ROCT-Thunk-Interface")  # /dev/kfd belongs to the group render
 CONTAINER = _of("https://docs.nvidia.com/datacenter/cloud-native/container-toolkit/latest/docker-specialized.html")
+OVERRIDE = _of(f"{_OLLAMA}/3107")  # an RX 6700 XT under Windows: HSA_OVERRIDE_GFX_VERSION does nothing
+OLD_DRIVER = _of(f"{_OLLAMA}/16415")  # the line: driver 535 on a GTX 1070 Ti, 570 wanted
+APU = _of(f"{_GITHUB}/Crosstalk-Solutions/project-nomad/issues/1092", f"{_OLLAMA}/16690")  # the line; an 890M unused
 CPU_BUILD = _of(f"{_GITHUB}/abetlen/llama-cpp-python/issues/658")  # Windows 11, BLAS = 0, GPU unused
 NO_GFX = _of(f"{_ROCM}/2061")  # an RX 6600 and the message
 NO_SM = _of(f"the message: {_LLAMA}/issues/4215")  # on compute capability 5.0
@@ -100,3 +116,21 @@ LOCALHOST = _of(f"{_GITHUB}/lmstudio-ai/lmstudio-bug-tracker/issues/384")  # two
 QUOTA = _of(f"{_OLLAMA}/17916", f"files: {_LINUX}/Documentation/admin-guide/cgroup-v2.rst")  # 0.27 and 12 tokens/s
 STREAMED = _of(f"{_LLAMA}/issues/702")  # a 65B model, disk read all through generation
 DISK = _of(f"{_OLLAMA}/4350", f"files: {_LINUX}/Documentation/block/queue-sysfs.rst")  # 565 s to load, then fast
+
+# Boards, virtual machines, volumes, proxies
+BOARD_BUILDS = _of(f"{_LLAMA}/blob/master/ggml/src/CMakeLists.txt")  # the variants for ARM, and what each uses
+BOARD_HEAT = _of(
+    f"{_GITHUB}/raspberrypi/rpi-eeprom/issues/518",  # throttles until it is at 1.5 GHz
+    f"a warm one: {_GITHUB}/geerlingguy/sbc-reviews/issues/60",  # Llama 3.2 3B 4.53 tokens/s, 80 to 85 degrees
+)
+BIG_CORES = _of(
+    f"{_LLAMA}/issues/7176",  # -t 4: 6.9, all of them: 3.8 tokens/s
+    f"{_GITHUB}/airockchip/rknn-llm/issues/29",  # 408 MHz while idle
+)
+HIDDEN_AVX = _of(f"{_GITHUB}/serge-chat/serge/issues/842")  # on Proxmox: the type `host` shows AVX
+STEAL = _of(f"the counter: {_LINUX}/Documentation/filesystems/proc.rst", "no report of such a machine was found")
+MEMORY_HIGH = _of(f"files: {_LINUX}/Documentation/admin-guide/cgroup-v2.rst", f"such a load: {_LLAMA}/issues/702")
+CLOUD_VOLUME = _of(f"{_OLLAMA}/9292")  # the default volume of a cloud: minutes until the model is there
+WINDOWS_DRIVE = _of(f"{_GITHUB}/oobabooga/textgen/issues/2607", f"{_GITHUB}/microsoft/WSL/issues/4197")  # 113 s, 0.3 s
+BUFFERED = _of(f"{_GITHUB}/LostRuins/koboldcpp/pull/1168", f"{_GITHUB}/dstackai/dstack/issues/4269")  # all at its end
+NODES_CACHED = _of(f"{_LLAMA}/issues/11744")  # cached anew: 2.4 and then 4.3 tokens/s

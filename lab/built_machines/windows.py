@@ -21,6 +21,7 @@ class Adapter(NamedTuple):
     shared_mib: int
     process_mib: tuple[int, int] = (0, 0)
     """Of the runtime: dedicated, shared."""
+    program: str = "llama-server"
 
 
 def windows(*adapters: Adapter, pid: int = 9120, memory_gib: int = 32) -> World:
@@ -37,6 +38,7 @@ def windows(*adapters: Adapter, pid: int = 9120, memory_gib: int = 32) -> World:
             for n, a in zip(names, adapters, strict=True)
             if a.process_mib[0]
         ],
+        "names": [{"Id": pid, "ProcessName": a.program} for a in adapters if a.process_mib[0]],
         "directx": [
             {
                 "Description": a.name,
@@ -63,4 +65,9 @@ def _machine(memory_gib: int) -> dict[str, object]:
         "cpu": [{"Name": "AMD Ryzen 7 5800X 8-Core Processor", "NumberOfCores": 8, "NumberOfLogicalProcessors": 16}],
         "ram": [module, module],
         "page": {"AllocatedBaseSize": 4864, "CurrentUsage": 120},
+        "disk": [
+            {"DeviceId": "0", "MediaType": "SSD", "BusType": "NVMe"},
+            {"DeviceId": "1", "MediaType": "HDD", "BusType": "SATA"},
+        ],
+        "part": [{"Drive": "C", "DiskNumber": 0}, {"Drive": "D", "DiskNumber": 1}],
     }
