@@ -17,6 +17,7 @@ from unslow.facts.merge import overlaid
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.calibration import read_calibrations
+from unslow.look.model_disks import read_model_disks
 from unslow.look.probes import read_machine
 from unslow.look.system import System
 from unslow.look.system.live import LiveSystem
@@ -31,6 +32,7 @@ def collect(system: System, *, bandwidth: bool, api_key: str = "", port: int | N
     if bandwidth:
         machine = overlaid(machine, Machine(memory=read_ram_bandwidth(system)))
     found = read_runtimes(system, api_key, port)
+    machine = overlaid(machine, Machine(disks=read_model_disks(system, found.subjects)))
     return Snapshot(
         unslow_version=__version__,
         taken_at=taken_at,

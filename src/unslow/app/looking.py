@@ -1,5 +1,6 @@
 """Looks at what runs and measures it: one server, one process, or this whole machine, live or as it was recorded."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -153,11 +154,20 @@ def _with_log(system: System, subjects: tuple[Subject, ...], path: str) -> tuple
 
 
 def _check_processes(seen: Snapshot) -> None:
-    """UserError where nobody could look for runtimes: "none is running" would be a guess."""
+    """UserError where nobody could look for runtimes and none answers at its port: "none" would be a guess."""
     outcome = next(p for p in seen.probes if p.name == PROCESSES)
-    if outcome.error:
-        hint = "run it as a user who may read /proc, or give the server's URL"
-        raise UserError(f"what runs here can't be seen: {outcome.error}", hint)
+    if not outcome.error or seen.subjects:
+        return
+    if is_here_without_proc(seen.machine):
+        hint = "start one, or give its URL, such as http://127.0.0.1:11434 for Ollama or :1234 for LM Studio"
+        raise UserError("no runtime answers at the port that it usually has", hint)
+    hint = "run it as a user who may read /proc, or give the server's URL"
+    raise UserError(f"what runs here can't be seen: {outcome.error}", hint)
+
+
+def is_here_without_proc(machine: Machine) -> bool:
+    """Whether the system has no /proc at all, so that no other user would see more."""
+    return re.search(r"windows|macos", machine.system.name.value_or(""), re.IGNORECASE) is not None
 
 
 def _check_measured(subjects: tuple[Subject, ...]) -> None:

@@ -25,6 +25,8 @@ class Cpu(Facts, frozen=True, kw_only=True):
     governor: Fact[str] = NOT_LOOKED
     frequency_hz: Fact[Amount] = NOT_LOOKED
     frequency_max_hz: Fact[Amount] = NOT_LOOKED
+    frequency_limit_hz: Fact[Amount] = NOT_LOOKED
+    """The highest clock that the system lets it have now, by a setting."""
     allowed_cpus: Fact[Count] = NOT_LOOKED
     quota_cpus: Fact[Amount] = NOT_LOOKED
     throttled_s: Fact[Amount] = NOT_LOOKED
@@ -164,6 +166,7 @@ class System(Facts, frozen=True, kw_only=True):
     container: Fact[str] = NOT_LOOKED
     wsl: Fact[bool] = NOT_LOOKED
     hypervisor: Fact[str] = NOT_LOOKED
+    on_battery: Fact[bool] = NOT_LOOKED
 
 
 class Machine(Facts, frozen=True, kw_only=True):

@@ -38,7 +38,7 @@ def joined_gpus(old: tuple[Gpu, ...], new: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
     gpus = list(old)
     for gpu in new:
         twin = same_gpu(gpu, old)
-        if twin is None:
+        if twin is None or twin not in gpus:  # of two that are alike, the other one is it already
             gpus.append(gpu)
         else:
             both = msgspec.structs.replace(overlaid(gpu, twin), processes=fuller(twin.processes, gpu.processes))

@@ -15,6 +15,7 @@ class Place(StrEnum):
     MODELFILE = "in the Modelfile"
     COMPOSE = "in the compose file"
     PYTHON = "in Python"
+    POWERSHELL = "in PowerShell"
     CMD = "in cmd.exe"
     HAND = "by hand"
 

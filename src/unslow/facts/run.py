@@ -16,6 +16,8 @@ class Completion(Facts, frozen=True, kw_only=True):
     client_first_token_s: Amount | None = None
     client_total_s: Amount | None = None
     waited_s: Amount | None = None
+    held_back_s: Amount = 0.0
+    """Pauses of the stream after which what had been generated meanwhile came all at once."""
     drafted_tokens: Count = 0
     """What speculative decoding proposed, as the server counts it; 0 where it drafts nothing or does not tell."""
     accepted_tokens: Count = 0
@@ -131,6 +133,8 @@ class Traffic(Facts, frozen=True, kw_only=True):
     """Whether the server tells how many wait; where it does not, `waiting` is 0 and says nothing."""
     tokens_per_s: Fact[Amount] = NOT_LOOKED
     """Of all requests together."""
+    prompt_tokens_per_s: Fact[Amount] = NOT_LOOKED
+    """Of all prompts together, those tokens that were computed."""
     preemptions: Fact[Count] = NOT_LOOKED
     cache_used: Fact[Fraction] = NOT_LOOKED
     """The largest share of the KV cache that was in use."""

@@ -9,6 +9,10 @@ IN_BATCHES = ("vLLM", "SGLang", "TGI")
 """Names of runtimes that are made to answer many requests at once, and do so without being told how many."""
 
 
+SO_FAR = "of all requests so far"
+"""How the source of a mean ends that a server counted over all of its work, whatever it did at the same time."""
+
+
 class Buffer(Facts, frozen=True, kw_only=True):
     """Memory that the runtime says it allocated; `device` is the runtime's own name, such as CUDA0 or CPU_Mapped."""
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.placed import Place, labelled
-from unslow.facts.units import MIB
+from unslow.facts.units import GIB, MIB
 
 _SMALLEST_BYTES = 2**24  # a number below is one of MiB already
 
@@ -28,11 +28,24 @@ _FAST_CPU = {"Windows": "powercfg /setactive SCHEME_MIN", "macOS": labelled(Plac
 """`SCHEME_MIN` is what Windows calls the profile with the least saving of power."""
 
 
+_VARIABLE_GRAPHICS_MEMORY = "AMD Software > Performance > Tuning: more Variable Graphics Memory, and restart"
+_PAGE_BYTES = 4096
+_SHOWN_CPU = (
+    "Proxmox: qm set VMID --cpu host; libvirt: virsh edit NAME, <cpu mode='host-passthrough'/>; then stop the virtual "
+    "machine and start it anew"
+)
+_LXC = "Proxmox: pct set VMID, or LXD: lxc config set NAME, with a limit of {what}"
+_POD = "resources.limits in the pod's manifest: {what}, then kubectl apply -f FILE"
+
+
 class Host(NamedTuple):
-    """The machine that a line is for: its system, and who made its GPUs; empty where nobody knows."""
+    """The machine that a line is for: its system, its container, who made its GPUs; empty where nobody knows."""
 
     system: str = ""
     makers: frozenset[str] = frozenset()
+    container: str = ""
+    unit: str = ""
+    """Of systemd, in whose control group the runtime is."""
 
     @property
     def maker(self) -> str:
@@ -45,14 +58,42 @@ def spell_machine(change: Change, host: Host = Host()) -> list[str]:  # noqa: B0
     match change.knob, change.value:
         case Knob.OTHER_LOAD, int(pid):
             return [_later(pid, host)]
-        case Knob.CPU_QUOTA, int(cpus) | float(cpus):
-            return [f"docker update --cpus {cpus:g} CONTAINER", f"systemctl set-property UNIT CPUQuota={cpus:.0%}"]
+        case ((Knob.CPU_QUOTA | Knob.MEMORY_LIMIT | Knob.VIRTUAL_CPU), _):
+            return _of_the_box(change, host)
         case Knob.WIRED_LIMIT, int(size):
-            return [f"sudo sysctl iogpu.wired_limit_mb={_mebibytes(size)}"]
+            return _lent_to_the_gpu(_mebibytes(size), host)
         case Knob.ALLOCATOR, str(settings):
             return [f"export PYTORCH_CUDA_ALLOC_CONF={settings}"]
         case _:
             return _of_the_gpu(change, host)
+
+
+def _of_the_box(change: Change, host: Host) -> list[str]:
+    """What a container, a service or a virtual machine is given."""
+    match change.knob, change.value:
+        case Knob.CPU_QUOTA, int(cpus) | float(cpus):
+            return _limit(host, f"cpu: {cpus:g}", f"--cpus {cpus:g}", f"CPUQuota={cpus:.0%}")
+        case Knob.MEMORY_LIMIT, int(size):
+            gib = -(-size // GIB)
+            unit = f"MemoryHigh=infinity MemoryMax={gib}G"
+            return _limit(host, f"memory: {gib}Gi", f"--memory {gib}g --memory-swap {gib}g", unit)
+        case Knob.VIRTUAL_CPU, _:
+            return [labelled(Place.HAND, _SHOWN_CPU)]
+        case _:
+            return []
+
+
+def _limit(host: Host, pod: str, docker: str, unit: str) -> list[str]:
+    """What lifts a limit, by who sets it; both usual ways where nobody knows."""
+    if host.container == "kubernetes":
+        return [labelled(Place.HAND, _POD.format(what=pod))]
+    if host.container == "lxc":
+        return [labelled(Place.HAND, _LXC.format(what=pod))]
+    by_engine = f"{'podman' if host.container == 'podman' else 'docker'} update {docker} CONTAINER"
+    by_unit = f"sudo systemctl set-property {host.unit or 'UNIT'} {unit}"
+    if host.container in ("docker", "podman"):
+        return [by_engine]
+    return [by_unit] if host.unit else [by_engine, by_unit]
 
 
 def _of_the_gpu(change: Change, host: Host) -> list[str]:
@@ -69,6 +110,17 @@ def _of_the_gpu(change: Change, host: Host) -> list[str]:
             return []
 
 
+def _lent_to_the_gpu(mebibytes: int, host: Host) -> list[str]:
+    """More of a memory that GPU and processor share; Linux counts the limit in pages, and reads it at its start."""
+    if host.system == "Windows":
+        return [labelled(Place.HAND, _VARIABLE_GRAPHICS_MEMORY)]
+    if host.maker != "AMD":
+        return [f"sudo sysctl iogpu.wired_limit_mb={mebibytes}"]
+    pages = mebibytes * MIB // _PAGE_BYTES
+    words = f"ttm.pages_limit={pages} ttm.page_pool_size={pages}"
+    return [labelled(Place.HAND, f"add `{words}` to the command line of the kernel (GRUB_CMDLINE_LINUX), and restart")]
+
+
 def _later(pid: int, host: Host) -> str:
     """A process that others come before."""
     if host.system == "Windows":
@@ -79,7 +131,8 @@ def _later(pid: int, host: Host) -> str:
 def _power(value: Setting, host: Host) -> list[str]:
     """A governor by its name, or a limit in watts."""
     if isinstance(value, str):
-        return [_FAST_CPU.get(host.system, f"sudo cpupower frequency-set -g {value}")]
+        option = value if value.startswith("-") else f"-g {value}"
+        return [_FAST_CPU.get(host.system, f"sudo cpupower frequency-set {option}")]
     line = _WATTS.get(host.maker, "").format(watts=value) if value else ""
     if not line or (host.system == "Windows" and host.maker != "NVIDIA"):
         return []

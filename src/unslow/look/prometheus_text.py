@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from unslow.facts.runtime import SO_FAR
 from unslow.facts.values import LARGEST_COUNT, Fact, Known, Unknown, estimated, not_found, reported
 
 MOST_LINES = 20_000
@@ -65,7 +66,7 @@ class Metrics(NamedTuple):
         for mean in means:
             seconds = self.ratio(f"{mean}_sum", f"{mean}_count", least)
             if isinstance(seconds, Known) and seconds.value > 0:
-                return estimated(1 / seconds.value, f"{self.source}: {mean}, of all requests so far")
+                return estimated(1 / seconds.value, f"{self.source}: {mean}, {SO_FAR}")
         return not_found(f"{self.source} has counted too few of {means[0]}")
 
     def labels(self, name: str) -> dict[str, str]:

@@ -8,7 +8,8 @@ from unslow.facts.placed import Line, Place, line_of
 
 _TICKS = re.compile("`+")
 _LANGUAGES = {
-    Place.SHELL: "sh", Place.CMD: "bat", Place.PYTHON: "python", Place.REQUEST: "json", Place.COMPOSE: "yaml",
+    Place.SHELL: "sh", Place.POWERSHELL: "powershell", Place.CMD: "bat", Place.PYTHON: "python",
+    Place.REQUEST: "json", Place.COMPOSE: "yaml",
 }  # fmt: skip
 
 

@@ -58,7 +58,9 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
 
 def _head(subject: SubjectReport) -> Text:
     head = Text(_WORD[subject.verdict], style=_STYLE[subject.verdict])
+    alike = subject.devices.count(subject.devices[0])
     device = subject.devices[0].replace("(R)", "").replace("(TM)", "")
+    device = f"{alike} x {device}" if alike > 1 else device
     names = [name for name in (subject.runtime, subject.model, device) if name != _NO_DEVICE]
     return head.append(f"  {' · '.join(names)}", style="bold not reverse")
 

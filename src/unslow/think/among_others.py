@@ -2,15 +2,23 @@
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import NOT_LOOKED, Known, Unknown
+from unslow.think.adapt.experiments import is_report
+from unslow.think.adapt.runtime_family import runs_paged
+from unslow.think.adapt.several_gpus import copies_of
 from unslow.think.adapt.work import Cure, depth_of
 from unslow.think.bench.users_expected import times_as_long
 from unslow.think.physics.decode import Part
 from unslow.think.physics.interval import Interval, around
-from unslow.think.predict import Prediction, measured_rate, predict
+from unslow.think.predict import MEASURE, Prediction, measured_rate, predict, predict_prefill
 
 OTHERS = "other requests in the same step"
 SPREAD = 1.5
 """Of what a step takes longer for many: kernels for batches differ that much between runtimes."""
+PROMPTS = "prompts of other requests"
+PROMPTS_SPREAD = 2.0
+"""Of what prompts take of the steps that answers share with them: physics knows prompts less well than answers."""
+MOST_PROMPTS = 0.85
+"""Of the time: a server that reads prompts for longer is said to, by what it does beside it."""
 _SEVERAL = 1.5
 """Requests on average: fewer are one after the other."""
 
@@ -18,11 +26,30 @@ _SEVERAL = 1.5
 def predict_among_others(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
     """The prediction for one of as many requests as were answered at once while it was watched."""
     alone = predict(case, cure)
-    more = (times_longer(case, cure) - 1) * alone.seconds.mid if isinstance(alone, Prediction) else 0.0
-    if not more or not isinstance(alone, Prediction):
+    if not isinstance(alone, Prediction):
         return alone
-    seconds = Interval(*(s + m for s, m in zip(alone.seconds, around(more, SPREAD), strict=True)))
-    return alone._replace(seconds=seconds, parts=[*alone.parts, Part(OTHERS, more, SPREAD)])
+    if _is_told_of_many(case):
+        return Unknown("several requests shared it, and the text does not tell how long they were", MEASURE)
+    together = _with(alone, Part(OTHERS, (times_longer(case, cure) - 1) * alone.seconds.mid, SPREAD))
+    share = prompts_share(case, cure)
+    return _with(together, Part(PROMPTS, together.seconds.mid * share / (1 - share), PROMPTS_SPREAD))
+
+
+def _with(prediction: Prediction, part: Part) -> Prediction:
+    """The prediction with one part more, where that takes any time."""
+    if part.seconds <= 0:
+        return prediction
+    longer = around(part.seconds, part.spread)
+    seconds = Interval(*(s + m for s, m in zip(prediction.seconds, longer, strict=True)))
+    return prediction._replace(seconds=seconds, parts=[*prediction.parts, part])
+
+
+def prompts_share(case: Case, cure: Cure | None = None) -> float:
+    """The part of the time in which a server computes prompts while answers wait, by those that it read meanwhile."""
+    traffic = case.run.traffic
+    read = traffic.value.prompt_tokens_per_s.value_or(0.0) / copies_of(case) if isinstance(traffic, Known) else 0.0
+    able = predict_prefill(case, cure) if read and isinstance(each_rate(case), Known) else None
+    return min(MOST_PROMPTS, read / able.tokens_per_s.mid) if isinstance(able, Prediction) else 0.0
 
 
 def rate_among_others(case: Case) -> Known[float] | Unknown:
@@ -38,11 +65,23 @@ def each_rate(case: Case) -> Known[float] | Unknown:
 
 
 def requests_at_once(case: Case) -> float:
-    """How many requests were answered while the speed of one was seen; 0 where nobody watched."""
+    """How many requests shared a step while the speed of one was seen; 0 where nobody watched."""
+    return _answered_at_once(case) / copies_of(case)
+
+
+def _answered_at_once(case: Case) -> float:
     traffic = case.run.traffic
-    if not isinstance(traffic, Known):
-        return 0.0
-    return traffic.value.each_among if isinstance(each_rate(case), Known) else traffic.value.running
+    if isinstance(traffic, Known):
+        return traffic.value.each_among if isinstance(each_rate(case), Known) else traffic.value.running
+    # a log tells how many shared the steps whose speed it gives
+    logged = not isinstance(case.run.decode_tokens_per_s, Known) and runs_paged(case)
+    return float(case.runtime.running_requests.value_or(0)) if logged and not is_report(case) else 0.0
+
+
+def _is_told_of_many(case: Case) -> bool:
+    """Whether a person's text has the speed of requests that ran together: their caches may be as long as any."""
+    untimed = not isinstance(case.run.decode_tokens_per_s, Known) and not isinstance(case.run.traffic, Known)
+    return untimed and is_report(case) and case.runtime.running_requests.value_or(0) > 1
 
 
 def times_longer(case: Case, cure: Cure | None = None) -> float:

@@ -39,9 +39,10 @@ def strangers(case: Case) -> Strangers | None:
     apart = any(isinstance(f, Known) for f in (case.runtime.pid, case.run.own_cpus, case.run.busiest_others))
     if not isinstance(used, Known) or not apart:
         return None
-    if isinstance(case.runtime.pid, Known) or not seen:
+    processes = [p for p in seen if p.pid]
+    if isinstance(case.runtime.pid, Known) or not processes:
         return Strangers(used.value, seen)
-    own = next((p for p in seen if is_named_after(case, p)), max(seen, key=lambda p: p.cpus))
+    own = next((p for p in processes if is_named_after(case, p)), max(processes, key=lambda p: p.cpus))
     return Strangers(max(0.0, used.value - own.cpus), [p for p in seen if p is not own], own)
 
 
@@ -67,10 +68,16 @@ def stalled_share(case: Case, token_s: float) -> float:
     waited = case.run.waiting_for_cpu_s_per_token
     if token_s <= 0:
         return 0.0
+    stolen = stolen_cpus(case) / max(1.0, cpus_of(case))
     if not isinstance(waited, Known):
-        return pressure(case) or 0.0
+        return max(pressure(case) or 0.0, min(1.0, stolen))
     threads = max(1, case.runtime.threads.value_or(1))
-    return float(1 - (1 - min(1.0, waited.value / (threads * token_s))) ** threads)
+    return float(1 - (1 - min(1.0, waited.value / (threads * token_s) + stolen)) ** threads)
+
+
+def stolen_cpus(case: Case) -> float:
+    """Processors whose time the hypervisor gave to others: the kernel counts that apart, as if its threads ran on."""
+    return sum(process.cpus for process in case.run.busiest_others.value_or([]) if process.pid == 0)
 
 
 def waiting_s(case: Case, token_s: float, prediction: Prediction | None) -> float:

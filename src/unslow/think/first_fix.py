@@ -1,5 +1,7 @@
 """What to do first, in one sentence: a line to copy, and the speed that should come of it."""
 
+import re
+
 from unslow.facts.placed import Place, line_of
 from unslow.think.chains import chains_of
 from unslow.think.first_token import FIRST_TOKEN
@@ -7,6 +9,9 @@ from unslow.think.predict import DECODE, PREFILL
 from unslow.think.rates import rounded
 from unslow.think.report import Fix, SubjectReport
 
+_ENVIRONMENT = re.compile(r'Environment="(\w{1,60}=[^"\\\s]{1,60})"')
+_MAKES_ROOM = "lms unload "
+"""What only comes before the line that changes something."""
 LONGEST_COMMAND = 60
 """A longer one makes a sentence unreadable: the flag alone then says what to change, and the line stands below."""
 
@@ -18,15 +23,17 @@ def first_fix(report: SubjectReport) -> str:
     if not links or not (links[0].fixes[0].why or links[0].fixes[0].commands):
         return ""
     fix = links[0].fixes[0]
-    return f"First: {_as_said(fix)}{_gives(fix, report)}."
+    return f"First: {_as_said(fix)}{_gives(fix)}."
 
 
-def _gives(fix: Fix, report: SubjectReport) -> str:
+def _variable_in(lines: list[str]) -> str:
+    """The variable that a line which is too long for a sentence puts into a unit; empty where there is none."""
+    return next((found[1] for line in lines if (found := _ENVIRONMENT.search(line))), "")
+
+
+def _gives(fix: Fix) -> str:
     if DECODE in fix.predicted:
-        # where prompts are what is slow, the speed of tokens was not told yet
-        now = report.measured.get(DECODE) if report.phase == "prefill" else None
-        instead = f" instead of {rounded(now)}" if now else ""
-        return f", then about {rounded(fix.predicted[DECODE])} tokens per second{instead}"
+        return f", then about {rounded(fix.predicted[DECODE])} tokens per second"
     if PREFILL in fix.predicted:
         return f", then prompts at about {rounded(fix.predicted[PREFILL])} tokens per second"
     if FIRST_TOKEN in fix.predicted:
@@ -38,7 +45,10 @@ def _as_said(fix: Fix) -> str:
     """The fix in a sentence: what it does, and a line to copy in backticks; what is done by hand in its own words."""
     lines = [line_of(command) for command in fix.commands]
     short = [line for line in lines if len(line.text) <= LONGEST_COMMAND and line.place is not Place.HAND]
-    chosen = next((line for line in short if line.place is Place.SHELL), short[0] if short else None)
+    telling = [line for line in short if not line.text.startswith(_MAKES_ROOM)] or short
+    chosen = next((line for line in telling if line.place is Place.SHELL), telling[0] if telling else None)
+    if chosen is None and (variable := _variable_in([line.text for line in lines])):
+        return f"{fix.why} (`{variable}` in the environment of the server)" if fix.why else f"`{variable}`"
     if chosen is None:
         return fix.why or (lines[0].text if lines else "")
     where = f"{chosen.place} " if chosen.place not in (Place.SHELL, Place.FLAG) else ""

@@ -2,6 +2,7 @@
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
+from unslow.think.among_others import each_rate
 from unslow.think.chains import chains_of
 from unslow.think.predict import DECODE, PREFILL
 from unslow.think.rates import rounded
@@ -25,13 +26,36 @@ _OF_TOKENS = ("decode", "prefill")
 
 
 def is_now(case: Case, report: SubjectReport) -> str:
-    """What it does now and what it should do, in the phase that is slow."""
+    """What it does now and what it should do: in the phase that was found to be slow, then in the slowest."""
     if said := _outside(report) or _of_findings(case, report):
         return said
-    metric = PREFILL if report.phase == "prefill" and PREFILL in report.expected.achievable else DECODE
+    metrics = dict.fromkeys(_metric(report, phase) for phase in (_phase_found(report), report.phase))
+    losing = [metric for metric in metrics if not _is_reached(report, metric)]
+    told = " ".join(said for metric in losing or metrics if (said := _told(case, report, metric)))
+    return told or ("It is set up to be slow." if report.phase == "decode" else "")
+
+
+def _is_reached(report: SubjectReport, metric: str) -> bool:
+    """Whether it is as fast as it should be."""
+    should = report.expected.achievable.get(metric)
+    return bool(should and report.measured.get(metric, 0.0) >= should.mid)
+
+
+def _phase_found(report: SubjectReport) -> str:
+    """What the first of the roots is about: a phase that loses more may be its consequence, or have no cause yet."""
+    phase = chains_of(report.findings)[0].root.phase if report.findings else report.phase
+    return phase if {phase, report.phase} <= set(_OF_TOKENS) else report.phase
+
+
+def _metric(report: SubjectReport, phase: str) -> str:
+    return PREFILL if phase == "prefill" and PREFILL in report.expected.achievable else DECODE
+
+
+def _told(case: Case, report: SubjectReport, metric: str) -> str:
+    """A speed and what it should be; empty where it was not measured."""
     rate, achievable = report.measured.get(metric), report.expected.achievable.get(metric)
     if not rate:
-        return "It is set up to be slow." if report.phase == "decode" else ""
+        return ""
     should = _should(report, achievable.mid) if achievable else ""
     if metric == PREFILL:
         return f"It reads prompts at {rounded(rate)} tokens per second{should}."
@@ -39,9 +63,11 @@ def is_now(case: Case, report: SubjectReport) -> str:
 
 
 def speed(case: Case, rate: float) -> str:
-    """The speed and whose it is: a measurement's, or that of all requests so far."""
+    """The speed and whose it is: a measurement's, that of requests that were watched, or of all requests so far."""
     if isinstance(case.run.decode_tokens_per_s, Known):
         return f"It generates {rounded(rate)} tokens per second"
+    if isinstance(each_rate(case), Known):
+        return f"While it was watched each request got {rounded(rate)} tokens per second"
     return f"On average since it started it generated {rounded(rate)} tokens per second"
 
 
@@ -55,7 +81,7 @@ def _outside(report: SubjectReport) -> str:
     seconds = sum(b.seconds for b in report.budget if b.phase == report.phase and b.per == "request")
     if not seconds or report.phase not in _WAITS or _first_cause(report) == _THINKING:
         return ""
-    return f"{_WAITS[report.phase].format(seconds=f'{seconds:.2g} s')}{_beside(report)}."
+    return f"{_WAITS[report.phase].format(seconds=_seconds(seconds))}{_beside(report)}."
 
 
 def _first_cause(report: SubjectReport) -> str:
@@ -84,10 +110,17 @@ def _by_cost(case: Case, report: SubjectReport, first: Finding) -> str:
     if cost.depth_tokens is not None:
         return _of_depth(case, cost)
     if first.cause in _WAITS_OF and cost.per == "request":
-        return f"{_WAITS_OF[first.cause].format(seconds=f'{cost.seconds:.2g} s')}{_beside(report)}."
+        return f"{_WAITS_OF[first.cause].format(seconds=_seconds(cost.seconds))}{_beside(report)}."
+    if first.phase == "client" and cost.per == "request":
+        return f"Every answer is held up for {_seconds(cost.seconds)} outside the server{_beside(report)}."
     if report.phase == "prefill" and cost.per == "request":
-        return f"Every request spends {cost.seconds:.2g} s too long on its prompt{_beside(report)}."
+        return f"Every request spends {_seconds(cost.seconds)} too long on its prompt{_beside(report)}."
     return ""
+
+
+def _seconds(seconds: float) -> str:
+    """A time with two digits, and never as a power of ten."""
+    return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.2g} s"  # noqa: PLR2004 (two digits)
 
 
 def _of_load(case: Case, report: SubjectReport) -> str:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from unslow.catalog.readings import UNKNOWN, Way, readings
 from unslow.facts.snapshot import Case
+from unslow.think.adapt.remembered import remembered
 from unslow.think.adapt.surroundings import container_of, makers_of, system_of
 from unslow.think.placeholders import filled
 
@@ -23,6 +24,10 @@ def spelled_out(advice: str, case: Case) -> str:
 
     Placeholders such as MODEL give way to what is known, as in the commands of fixes.
     """
+    return remembered(case, ("spelled out", advice), lambda: _spelled_out(advice, case))
+
+
+def _spelled_out(advice: str, case: Case) -> str:
     if _NAMED.search(advice):
         runtime = case.runtime.name.value_or("").lower() or UNKNOWN
         advice = _worded(advice, _Here(system_of(case) or UNKNOWN, makers_of(case), container_of(case), runtime))

@@ -26,7 +26,7 @@ from unslow.think.quotes import quoted
 from unslow.think.report import Contradicted, Expected, Finding, Range, Report, RuledOut, SubjectReport, Untold, Verdict
 from unslow.think.summary import summary
 from unslow.think.verdict import contradicts, verdict_on
-from unslow.think.waits import NOTICED_S
+from unslow.think.waits import NOTICED_S, is_history
 
 _TOO_FAST = "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
 _WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
@@ -214,7 +214,7 @@ def _measured(case: Case, seen: Outlook, first_token_s: float | None) -> dict[st
         PREFILL: run.prefill_tokens_per_s,
         "client_decode_tokens_per_s": run.client_decode_tokens_per_s,
         "load_s": run.load_s,
-        "queue_s": run.queue_s,
+        "queue_s": NOT_LOOKED if is_history(case) else run.queue_s,
     }
     rates = {name: 1 / seconds for name, seconds in speeds.items() if seconds}
     rates |= {FIRST_TOKEN: first_token_s} if first_token_s is not None else {}

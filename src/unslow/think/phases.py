@@ -95,10 +95,10 @@ def prompt_token_s(case: Case) -> float | None:
 
 
 def slow_phase(case: Case, times: tuple[PhaseTime, ...]) -> Phase:
-    """The phase that loses most; where none loses much, the one that takes most. A load that fails is the load."""
+    """The phase that loses most; where none loses any, the one that takes most. A load that fails is the load."""
     if case.runtime.state.value_or("loaded") in ("failed", "loading"):
         return "load"
-    if losing := losing_phases(times):
+    if losing := losing_phases(times) or [time for time in times if time.phase in PER and time.lost_s > 0]:
         return max(losing, key=lambda t: t.lost_s).phase
     if times and completions_of(case):
         return max(times, key=lambda t: t.seconds).phase

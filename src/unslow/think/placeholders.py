@@ -1,13 +1,14 @@
 """Commands to copy with what is known of a case in them: a placeholder stays only where nobody knows better."""
 
 import re
-import shlex
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
+from unslow.facts.shell_words import joined, quoted
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Fact, Known, Origin
+from unslow.think.adapt.surroundings import system_of
 
 _NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,120}")
 _URL = re.compile(r"https?://[\w.:\[\]-]{1,120}(?:/[\w./-]{0,80})?")
@@ -34,7 +35,7 @@ def _whole(placeholder: str) -> re.Pattern[str]:
 def _known(case: Case) -> Iterator[tuple[str, str]]:
     name, file = _printed_name(case.model.name), _file(case)
     if file:
-        yield "MODEL.gguf", shlex.quote(file)
+        yield "MODEL.gguf", quoted(file, system_of(case))
     if name:
         yield "MODEL", name
         yield "NAME:TAG", f"{name.partition(':')[0]}:TAG"
@@ -43,7 +44,8 @@ def _known(case: Case) -> Iterator[tuple[str, str]]:
 def _command(case: Case) -> str:
     """The command that it was started with; empty where that is not known, or starts something else."""
     command = case.runtime.command.value_or([])
-    return shlex.join(command) if len(command) > 1 and not _NOT_THE_SERVER.search(command[0]) else ""
+    named = len(command) > 1 and not _NOT_THE_SERVER.search(command[0])
+    return joined(command, system_of(case)) if named else ""
 
 
 def _printed_name(name: Fact[str]) -> str:

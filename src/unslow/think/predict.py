@@ -1,8 +1,11 @@
 """Predictions for a case: the time of a token as configured, and with cures applied."""
 
+from unslow.facts.runtime import SO_FAR
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Absence, Known, MissingFactError, Unknown
 from unslow.think.adapt.calibrated import calibrated, scale_of
+from unslow.think.adapt.remembered import remembered
+from unslow.think.adapt.runtime_family import runs_paged
 from unslow.think.adapt.work import Cure, depth_of, work
 from unslow.think.physics.decode import ceiling_tokens_per_s, decode_parts, total_seconds
 from unslow.think.predict_prefill import PREFILL, measured_prefill, predict_prefill
@@ -17,6 +20,11 @@ DECODE = "decode_tokens_per_s"
 
 def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
     """The prediction, or what it lacks."""
+    asked = cure or Cure()
+    return remembered(case, (DECODE, asked), lambda: _predicted(case, asked))
+
+
+def _predicted(case: Case, cure: Cure) -> Prediction | Unknown:
     try:
         plan = work(case, cure)
     except MissingFactError as error:
@@ -35,6 +43,7 @@ def predict(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
     )
 
 
+MEASURE = "run `unslow` while the runtime is idle, without --passive"
 SHARED_BY = (1.05, 1.5)
 """Requests at a time, on average, of which some were alone and some were not."""
 
@@ -44,6 +53,14 @@ def _is_shared(case: Case) -> bool:
     return isinstance(traffic, Known) and SHARED_BY[0] < traffic.value.running < SHARED_BY[1]
 
 
+def _is_of_unknown_company(case: Case) -> bool:
+    """Whether a server that answers many at once only counts a mean, and nobody watched how many they are."""
+    counted = case.runtime.decode_tokens_per_s
+    alone = case.runtime.max_sequences.value_or(2) == 1
+    mean = isinstance(counted, Known) and counted.source.endswith(SO_FAR)
+    return mean and not alone and runs_paged(case) is True and not isinstance(case.run.traffic, Known)
+
+
 def measured_rate(case: Case) -> Known[float] | Unknown:
     """The speed that was measured, else what the runtime counted of its own work."""
     tried = case.run.decode_tokens_per_s
@@ -51,9 +68,11 @@ def measured_rate(case: Case) -> Known[float] | Unknown:
         return tried  # what the server did before it broke is no answer to how fast it is
     if isinstance(tried, Unknown) and _is_shared(case):
         return tried  # nor is an average over requests that now and then shared it
+    if isinstance(tried, Unknown) and _is_of_unknown_company(case):
+        return Unknown("its own mean is of all requests so far, and how many shared it at a time is not known", MEASURE)
     for fact in (tried, case.runtime.decode_tokens_per_s):
         if isinstance(fact, Known) and fact.value > SLOWEST:
             return fact
     if isinstance(tried, Unknown) and tried.absence is not Absence.NOT_LOOKED:
         return tried
-    return Unknown("no speed was measured", "run `unslow` while the runtime is idle, without --passive")
+    return Unknown("no speed was measured", MEASURE)

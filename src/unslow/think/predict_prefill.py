@@ -6,13 +6,21 @@ from typing import NamedTuple
 
 from unslow.catalog.learned_speed import learned_speed, spread_of
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Fact, Known, MissingFactError, Unknown
-from unslow.think.adapt.beside import COPIES, CROSSINGS, crossings_s, prompt_cache_copies_s
+from unslow.facts.values import Fact, MissingFactError, Unknown
+from unslow.think.adapt.beside import (
+    COPIES,
+    CROSSINGS,
+    FETCHES,
+    crossings_s,
+    fetched_bytes,
+    link_of,
+    prompt_cache_copies_s,
+)
 from unslow.think.adapt.calibrated import calibrated_prompt
 from unslow.think.adapt.cure import Cure, with_settings
 from unslow.think.adapt.cured_placement import cured_placement
 from unslow.think.adapt.prompt_question import host_lends, prompt_question
-from unslow.think.adapt.prompt_speed import prompt_speed
+from unslow.think.adapt.prompt_speed import measured_prompt_tokens, prompt_speed
 from unslow.think.adapt.shape import read_shape
 from unslow.think.physics.decode import Part
 from unslow.think.physics.interval import Interval
@@ -41,6 +49,8 @@ class _Asked(NamedTuple):
     placement: Placement
     tokens: float
     each: float
+    fetched: float = 0.0
+    """Bytes of weights that a GPU reads over its link for each part of the prompt."""
 
 
 def predict_prefill(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
@@ -50,7 +60,8 @@ def predict_prefill(case: Case, cure: Cure | None = None) -> Prediction | Unknow
     tokens = prompt_tokens(case)
     try:
         shape = read_shape(case)
-        asked = _Asked(case, shape, cured_placement(case, shape, cure), tokens, min(tokens, micro_batch(case)))
+        each, fetched = min(tokens, micro_batch(case)), fetched_bytes(case, cure)
+        asked = _Asked(case, shape, cured_placement(case, shape, cure), tokens, each, fetched)
         return _predicted(asked)
     except MissingFactError as error:
         return error.unknown
@@ -58,8 +69,7 @@ def predict_prefill(case: Case, cure: Cure | None = None) -> Prediction | Unknow
 
 def prompt_tokens(case: Case) -> float:
     """How long a prompt is asked about: as long as the one that was measured."""
-    long = case.run.long_prompt
-    return float(long.value.tokens) if isinstance(long, Known) and long.value.tokens else float(USUAL_PROMPT)
+    return measured_prompt_tokens(case) or float(USUAL_PROMPT)
 
 
 def micro_batch(case: Case) -> float:
@@ -101,10 +111,11 @@ def _terms(question: Question, asked: _Asked) -> Iterable[Term]:
 
 def _beside(asked: _Asked) -> list[Part]:
     """Copies of the cache and crossings, which all tokens of a micro-batch share."""
-    case, shape, placement, tokens, each = asked
+    case, shape, placement, tokens, each, fetched = asked
     parts = (
         Part(COPIES, prompt_cache_copies_s(case, shape, placement, tokens, each), 2.0),
         Part(CROSSINGS, crossings_s(case, shape, placement) / each, 2.0),
+        Part(FETCHES, fetched / link_of(case) / each, 2.0),
     )
     return [part for part in parts if part.seconds > 0]
 

@@ -4,7 +4,8 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.cure import AS_USUAL, Cure
 from unslow.think.adapt.experiments import blames
-from unslow.think.predict import Prediction, measured_rate, predict
+from unslow.think.among_others import predict_among_others, rate_among_others
+from unslow.think.predict import Prediction
 
 
 def shortfall(case: Case) -> float | None:
@@ -14,7 +15,7 @@ def shortfall(case: Case) -> float | None:
 
 def lost_against(case: Case, cure: Cure) -> float | None:
     """How many times slower than with a cure; 1 where it lies within that interval, None where it can't be told."""
-    measured, expected = measured_rate(case), predict(case, cure)
+    measured, expected = rate_among_others(case), predict_among_others(case, cure)
     if not isinstance(measured, Known) or not isinstance(expected, Prediction):
         return None
     rate = expected.tokens_per_s

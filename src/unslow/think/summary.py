@@ -5,8 +5,10 @@ import re
 import msgspec
 
 from unslow.facts.snapshot import Case
+from unslow.facts.units import GB
 from unslow.facts.values import NOT_LOOKED, Unknown
-from unslow.think.among_others import OTHERS
+from unslow.think.adapt.memory_channels import slow_as_one_channel
+from unslow.think.among_others import OTHERS, PROMPTS
 from unslow.think.budget import UNEXPLAINED
 from unslow.think.causes import all_causes
 from unslow.think.chains import Chain, chains_of
@@ -15,8 +17,9 @@ from unslow.think.headline import is_now, speed
 from unslow.think.instructions import spelled_out
 from unslow.think.physics.host_decoding import HOST_COMPUTE
 from unslow.think.predict import DECODE, measured_rate
-from unslow.think.report import Finding, SubjectReport, Untold
+from unslow.think.report import Cost, Finding, SubjectReport, Untold
 from unslow.think.verdict import told_normal
+from unslow.think.waits import USUAL_ANSWER
 
 _FEELS = (
     (5, "Below 5 tok/s you wait for it."),
@@ -40,6 +43,13 @@ _LEVERS_OF_CORES = (
     "bandwidth would not."
 )
 _LEVERS_AMONG_OTHERS = "What would move it: fewer requests at once, though together they get more so."
+_OUTSIDE = ("client", "queue", "load")
+_SURE_OF_ITSELF = ("slow_model_load",)
+"""What was timed comes before what may have been once."""
+_LEVERS_BESIDE_PROMPTS = (
+    "What would move it: shorter prompts, or prompts that begin alike, so that their start is kept; smaller parts of a "
+    "prompt in each step (vLLM `--max-num-batched-tokens`), which makes first tokens later; or more GPUs."
+)
 _COUNTED = ("More ", "Fewer ")
 """How titles begin that are no sentences."""
 _TOOLS = (
@@ -99,8 +109,12 @@ def _asked(case: Case, report: SubjectReport) -> str:
 
 
 def _is_of_phase(one: Untold, phase: str) -> bool:
+    return _phase_of(one) == phase
+
+
+def _phase_of(one: Untold) -> str:
     cause = all_causes().get(one.cause)
-    return cause is not None and cause.phase == phase
+    return cause.phase if cause else ""
 
 
 def is_for(advice: str, runtime: str) -> bool:
@@ -112,9 +126,16 @@ def is_for(advice: str, runtime: str) -> bool:
 def _because(findings: tuple[Finding, ...]) -> str:
     """The roots that matter, each with what it leads to in the end."""
     chains = chains_of(findings)
-    dearest = chains[0].root.cost.seconds if chains[0].root.cost else 0.0
-    matter = [c for c in chains if not c.root.cost or c.root.cost.seconds > _ASIDE * dearest]
+    dearest = _request_s(chains[0].root.cost)
+    matter = [c for c in chains if not c.root.cost or _request_s(c.root.cost) > _ASIDE * dearest]
     return "; and because ".join(_told(chain) for chain in (matter or chains)[:2])
+
+
+def _request_s(cost: Cost | None) -> float:
+    """What a usual request loses: a cost of every token adds up."""
+    if cost is None:
+        return 0.0
+    return cost.seconds if cost.per == "request" else cost.seconds * USUAL_ANSWER
 
 
 def _told(chain: Chain) -> str:
@@ -132,6 +153,8 @@ def _explains_little(report: SubjectReport) -> str:
     if not rate or not achievable or report.phase != "decode" or any(f.speedup is None for f in tokens):
         return ""
     lost = 1 / rate - 1 / achievable.mid
+    if not tokens and lost > 0:
+        return " It does not explain the speed of tokens."
     if any(f.cost and f.cost.depth_tokens is not None for f in tokens):
         return ""
     together = sum(f.cost.seconds for f in tokens if f.cost and f.cost.per == "token")
@@ -144,17 +167,48 @@ def _normal(case: Case, report: SubjectReport, _advice: str | None) -> str:
     if not report.measured.get(DECODE):
         return f"This is normal for the hardware: {told_normal(case)}. {_LEVERS}"
     rate, ceiling = report.measured.get(DECODE), report.expected.ceiling_tokens_per_s
-    usual = f"{speed(case, rate or 0)}, which is normal for this hardware."
+    usual = f"{speed(case, rate or 0)}, which is normal for this hardware.{_above(report)}"
     if not rate or not ceiling or _reads_most(report) or rate > _MOST * ceiling:
         reached = f"That is {rate / ceiling:.0%} of what the memory bandwidth allows." if rate and ceiling else ""
-        return " ".join(s for s in (usual, reached, _felt(case, report), _LEVERS) if s)
-    return " ".join(s for s in (usual, _goes_to(report), _felt(case, report), _levers(report)) if s)
+        said = (usual, reached, _felt(case, report), _one_channel(case), _LEVERS, _open_beside(report))
+        return " ".join(s for s in said if s)
+    told = (usual, _goes_to(report), _felt(case, report), _levers(report), _open_beside(report))
+    return " ".join(s for s in told if s)
+
+
+def _above(report: SubjectReport) -> str:
+    """What to say of a speed that is better than was thought likely: then it was the prediction that is off."""
+    rate, likely = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
+    if not rate or not likely or rate <= likely.high:
+        return ""
+    return f" That is more than the {likely.low:.3g} to {likely.high:.3g} that were likely: the prediction was low."
+
+
+def _open_beside(report: SubjectReport) -> str:
+    """What speaks for a wait that is no part of the speed, and nobody could settle."""
+    waits = [c for c in report.cannot_tell if c.suspected and c.because and _phase_of(c) in _OUTSIDE]
+    if not waits:
+        return ""
+    first = min(waits, key=lambda one: one.cause not in _SURE_OF_ITSELF)
+    how = f"; to find out more: {first.how_to_get}" if first.how_to_get else ""
+    return f"Beside that, {first.because}{how}."
+
+
+def _one_channel(case: Case) -> str:
+    """What to look at where the memory itself is slower than such a machine's should be."""
+    read = slow_as_one_channel(case)
+    if read is None:
+        return ""
+    words = f"Its memory gives {read / GB:.0f} GB/s, about what one channel does, and such a processor has two:"
+    look = spelled_out("{memory_modules}", case)
+    return f"{words} if one slot is empty, a second module nearly doubles the speed ({look})."
 
 
 def _levers(report: SubjectReport) -> str:
     """What would move a speed that memory does not bound, by the longest part of a token."""
     longest = next(b.part for b in report.budget if b.phase == "decode")
-    return {HOST_COMPUTE: _LEVERS_OF_CORES, OTHERS: _LEVERS_AMONG_OTHERS}.get(longest, _LEVERS_BESIDE_MEMORY)
+    own = {HOST_COMPUTE: _LEVERS_OF_CORES, OTHERS: _LEVERS_AMONG_OTHERS, PROMPTS: _LEVERS_BESIDE_PROMPTS}
+    return own.get(longest, _LEVERS_BESIDE_MEMORY)
 
 
 def _reads_most(report: SubjectReport) -> bool:

@@ -9,15 +9,25 @@ import statistics
 
 from unslow.facts.run import Completion
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
+from unslow.facts.values import Known, Origin
+from unslow.think.adapt.past_loads import loads_in_a_row
 from unslow.think.predict import measured_rate
+from unslow.think.slowness import shortfall
 
 NOTICED_S = 0.5
 """Seconds of every request that nobody overlooks."""
+SOMEBODY = 0.5
+"""Requests that wait on average: fewer are those that come a moment too early."""
 USUAL_ANSWER = 256
 """Tokens of an answer where none was measured: it only weighs phases against each other. Answers in two collections of
 people's questions have 58 (Alpaca) and 338 (ShareGPT) on average: Kwon et al. 2023, "Efficient Memory Management for
 Large Language Model Serving with PagedAttention", figure 11."""
+LEAST_HELD_S = 1.0
+"""Before a first piece, beyond what the server itself took: people notice a second."""
+MOST_OF_IT, AT_ONCE = 0.8, 0.2
+"""Of the time that the server took for an answer: waited for without a token, and in which all tokens then came."""
+IN_BURSTS = 0.3
+"""Of the same: a stream that stands still for so long is no stream."""
 OFTEN = 3
 """Loads that a log tells of: one is the start, two may be a change of mind."""
 LONGEST_PREPARING_S = 1.0
@@ -42,8 +52,34 @@ def client_s(case: Case) -> float | None:
     whole = [c.client_total_s - c.prefill_s - c.decode_s for c in completions_of(case) if c.client_total_s is not None]
     beside = (queue_s(case) or 0.0) + (reload_s(case) or 0.0)
     by_requests = [max(0.0, statistics.median(whole) - beside)] if whole else []
-    detour = detour_s(case)
-    return max([*by_requests, *([detour] if detour is not None else [])], default=None)
+    detour, held = detour_s(case), held_up_s(case)
+    beside_it = ([detour] if detour is not None else []) + ([held] if held else [])
+    return max([*by_requests, *beside_it], default=None)
+
+
+def is_held_back(completion: Completion) -> bool:
+    """Whether an answer that took the server a while came all at once at its end."""
+    first, total = completion.client_first_token_s or 0.0, completion.client_total_s or 0.0
+    waited = first - completion.prefill_s
+    late = waited >= max(LEAST_HELD_S, MOST_OF_IT * completion.decode_s)
+    return late and total - first < AT_ONCE * completion.decode_s
+
+
+def held_back_s(case: Case) -> float:
+    """Seconds in which somebody holds back what the server generates, all of it or in bursts; 0 where nobody does."""
+    runs = [c for c in completions_of(case) if c.client_first_token_s is not None and c.decode_s > 0]
+    if runs and all(is_held_back(c) for c in runs):
+        return statistics.median((c.client_first_token_s or 0.0) - c.prefill_s for c in runs)
+    paused = [c.held_back_s for c in runs if not c.drafted_tokens]
+    pauses = statistics.median(paused) if paused else 0.0
+    return (
+        pauses if pauses >= max(NOTICED_S, IN_BURSTS * statistics.median([c.decode_s for c in runs] or [0.0])) else 0.0
+    )
+
+
+def held_up_s(case: Case) -> float:
+    """The same as a price: a server that generates too slowly holds the answer up as well, by its part."""
+    return held_back_s(case) / max(1.0, shortfall(case) or 1.0)
 
 
 def detour_s(case: Case) -> float | None:
@@ -52,10 +88,20 @@ def detour_s(case: Case) -> float | None:
     return max(routes) - min(routes) if len(routes) > 1 else None
 
 
+def is_history(case: Case) -> bool:
+    """Whether the wait for a turn is a mean of all requests so far, of which none waits now."""
+    known, crowd = case.run.queue_s, case.run.traffic
+    if not isinstance(known, Known) or known.origin is not Origin.ESTIMATED:
+        return False
+    if isinstance(crowd, Known) and crowd.value.counts_waiting:
+        return crowd.value.waiting < SOMEBODY
+    return case.runtime.deferred_requests.value_or(1) == 0
+
+
 def queue_s(case: Case) -> float | None:
     """Seconds that a request waits in the server before its prompt is read."""
     known = case.run.queue_s
-    if isinstance(known, Known):
+    if isinstance(known, Known) and not is_history(case):
         return known.value
     crowd = case.run.traffic
     if not isinstance(crowd, Known) or not crowd.value.running:
@@ -77,7 +123,7 @@ def preparing_s(case: Case) -> float | None:
 
 def reload_s(case: Case) -> float | None:
     """Seconds of loading that a request waits for, where the model is loaded again and again; else None."""
-    loads, crowd = case.runtime.loads.value_or([]), case.run.traffic
+    loads, crowd = loads_in_a_row(case.runtime.loads.value_or([])), case.run.traffic
     watched = crowd.value.loads.value_or(0) if isinstance(crowd, Known) else 0
     if not (len(loads) >= OFTEN or watched > 1 or case.runtime.keep_alive_s.value_or(-1.0) == 0):
         return None

@@ -10,6 +10,7 @@ from unslow.app.fit.rooms import find_rooms, room_notes
 from unslow.catalog.mixes import mixes_from_large_to_small
 from unslow.facts.errors import UserError
 from unslow.look.system import System
+from unslow.think.adapt.remembered import one_judgement
 from unslow.think.fit import llama_cpp
 from unslow.think.fit.report import FitReport, MemoryShown, ModelShown, QuantShown, RuleShown, WayShown
 from unslow.think.fit.rule_of_thumb import rule_of_thumb
@@ -26,6 +27,7 @@ _SHORTEST_USEFUL = 2048
 _TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (-fit off keeps them)"
 
 
+@one_judgement()
 def gguf_answer(system: System, request: Request) -> FitReport:
     """Whether the model fits, as llama.cpp counts."""
     found = find_gguf_model(system, request.model, request.quant)

@@ -2,6 +2,7 @@
 
 from unslow.facts.run import Completion
 from unslow.look.bench.asking import ask
+from unslow.look.bench.bursts import held_back_s
 from unslow.look.bench.guest import AskError, Plan, Question, Reply, Target, Timed
 from unslow.look.system import LookError, System
 from unslow.look.system.closing import was_closed
@@ -42,6 +43,7 @@ def completion_of(reply: Reply) -> Completion:
         decode_s=decode_s,
         client_first_token_s=first_s,
         client_total_s=reply.total_s,
+        held_back_s=held_back_s(reply.arrivals_s, decode_s / max(1, reply.generated_tokens)),
         drafted_tokens=reply.drafted_tokens,
         accepted_tokens=reply.accepted_tokens,
     )

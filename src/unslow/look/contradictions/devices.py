@@ -39,6 +39,8 @@ def _threads(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | N
 
 def _vram(runtimes: Sequence[Runtime], machine: Machine) -> Contradiction | None:
     planned, seen = _planned(runtimes), _held(runtimes, machine)
+    if _is_elsewhere(runtimes, machine):
+        return None
     if planned is None or seen is None or planned.value < _NOTABLE_BYTES or seen.value >= _HELD_SHARE * planned.value:
         return None
     return Contradiction(
@@ -57,6 +59,17 @@ def _planned(runtimes: Sequence[Runtime]) -> Known[int] | None:
         held = sum(buffer.bytes for buffer in buffers.value if buffer.on_gpu)
         return Known(held, buffers.origin, buffers.source)
     return size
+
+
+def _is_elsewhere(runtimes: Sequence[Runtime], machine: Machine) -> bool:
+    """Whether a device that holds some of it is none of the GPUs that were listed, such as one beside NVIDIA's."""
+    buffers, devices = stated(runtimes, "buffers"), stated(runtimes, "devices")
+    names = [gpu.name.value.casefold() for gpu in machine.gpus.value_or(()) if isinstance(gpu.name, Known)]
+    if not buffers or not devices or not names:
+        return False
+    holding = {buffer.device for buffer in buffers.value if buffer.on_gpu}
+    titles = [d.description.casefold() for d in devices.value if d.name in holding and d.description]
+    return any(not any(name in title or title in name for name in names) for title in titles)
 
 
 def _held(runtimes: Sequence[Runtime], machine: Machine) -> Known[int] | None:

@@ -26,6 +26,8 @@ _X86: dict[str, tuple[str, ...]] = {
     "sapphirerapids": (*_HASWELL, "AVX512", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16", "AMX_INT8"),
 }
 _ARM = ("armv", "android_armv", "apple_m")
+_PLAIN_ARM = ("armv8.0", "android_armv8.0")
+"""The one variant without products of 8-bit numbers; every later one has them."""
 
 
 def parse_cpu_library(maps: str) -> tuple[str, list[str]] | None:
@@ -39,6 +41,8 @@ def parse_cpu_library(maps: str) -> tuple[str, list[str]] | None:
 
 
 def _features(variant: str) -> list[str] | None:
-    if variant.startswith(_ARM):
+    if variant.startswith(_PLAIN_ARM):
         return ["NEON"]  # every 64-bit ARM has it, and every variant is built with it
+    if variant.startswith(_ARM):
+        return ["NEON", "DOTPROD"]
     return list(_X86[variant]) if variant in _X86 else None

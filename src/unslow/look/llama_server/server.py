@@ -24,6 +24,7 @@ from unslow.look.llama_server.settle import settled
 from unslow.look.llama_server.told import told
 from unslow.look.logs.llama_cpp import LlamaLog
 from unslow.look.models.gguf import model_facts, read_gguf
+from unslow.look.paths import is_absolute
 from unslow.look.system import LookError, System
 
 MOST_PROMPTS = 8
@@ -113,7 +114,7 @@ def _model_path(found: FoundServer, settings: dict[str, Setting], log: LlamaLog)
 def with_file(system: System, subject: Subject, roots: Sequence[str]) -> Subject:
     """The header of the model file has the last word on the model; a container has a root of its own."""
     path = subject.model.path
-    if isinstance(path, Unknown) or not path.value.startswith("/"):
+    if isinstance(path, Unknown) or not is_absolute(path.value):
         return subject
     for root in roots:
         model = _model_from_file(system, root + path.value, path.value)

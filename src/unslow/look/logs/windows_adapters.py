@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from unslow.facts.machine import Gpu
-from unslow.facts.values import Fact, reported
+from unslow.facts.machine import Gpu, GpuProcess
+from unslow.facts.values import Fact, Known, reported
 from unslow.look.logs.gpu_builder import gpu_of
 from unslow.look.logs.rocm_keys import with_free
 from unslow.look.logs.windows_counters import Reading, adapter, gpus_of
@@ -17,6 +17,7 @@ DIRECTX = "HKLM:\\SOFTWARE\\Microsoft\\DirectX"
 _VENDORS = {0x10DE: "NVIDIA", 0x1002: "AMD", 0x8086: "Intel", 0x5143: "Qualcomm"}
 _KINDS = {"DedicatedUsage": "vram_used_bytes", "SharedUsage": "shared_used_bytes"}
 _WORD_BITS = 32
+_LONGEST_NAME = 200
 
 
 def parse_adapters(text: str) -> tuple[Gpu, ...]:
@@ -30,7 +31,29 @@ def parse_adapters(text: str) -> tuple[Gpu, ...]:
     luids = list(dict.fromkeys(adapter(reading.instance) for reading in readings))
     listed = {_luid(entry): entry for entry in entries(answer.get("directx"))}
     found = [(gpus_of(_of(readings, luid)), listed.get(luid, {})) for luid in luids]
-    return tuple(_named(index, gpus[0], entry) for index, (gpus, entry) in enumerate(pair for pair in found if pair[0]))
+    programs = _programs(answer.get("names"))
+    return tuple(
+        _with_programs(_named(index, gpus[0], entry), programs)
+        for index, (gpus, entry) in enumerate(pair for pair in found if pair[0])
+    )
+
+
+def _programs(value: Any) -> dict[int, str]:
+    """The names of processes by their numbers: the counters know only these."""
+    named = ((whole(entry.get("Id")), entry.get("ProcessName")) for entry in entries(value))
+    return {pid: name[:_LONGEST_NAME] for pid, name in named if pid and isinstance(name, str) and name}
+
+
+def _with_programs(gpu: Gpu, programs: dict[int, str]) -> Gpu:
+    processes = gpu.processes
+    if not isinstance(processes, Known):
+        return gpu
+    named = [_with_name(process, programs.get(process.pid, "")) for process in processes.value]
+    return msgspec.structs.replace(gpu, processes=reported(named, processes.source))
+
+
+def _with_name(process: GpuProcess, name: str) -> GpuProcess:
+    return msgspec.structs.replace(process, name=reported(name, "Get-Process")) if name else process
 
 
 def _of(readings: list[Reading], luid: str) -> list[Reading]:

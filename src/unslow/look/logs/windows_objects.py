@@ -1,4 +1,4 @@
-"""What Windows' own objects say of the machine, in JSON: operating system, processors, memory modules, page file."""
+"""What Windows' own objects say of the machine, in JSON: operating system, processors, memory, page file, disks."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from unslow.facts.bounded import bounded
-from unslow.facts.machine import Cpu, Machine, Memory, System
+from unslow.facts.machine import Cpu, Disk, Machine, Memory, System
 from unslow.facts.units import KIB, MIB
 from unslow.facts.values import NOT_LOOKED, Fact, estimated, reported
 
@@ -14,6 +14,10 @@ SOURCE = "Get-CimInstance"
 # Types of memory in the SMBIOS specification, section 7.18.2
 _TYPES = {24: "DDR3", 26: "DDR4", 29: "LPDDR3", 30: "LPDDR4", 34: "DDR5", 35: "LPDDR5"}
 _LONGEST_NUMBER = 18
+_DISKS = "Get-PhysicalDisk"
+_MOST_DISKS = 64
+# MSFT_PhysicalDisk: MediaType 3 is a hard disk, 4 an SSD; BusType 11 is SATA, 17 NVMe
+_HARD_DISK, _SOLID_STATE, _SATA, _NVME = ("hdd", "3"), ("ssd", "4"), ("sata", "11"), ("nvme", "17")
 
 
 def parse_objects(text: str) -> Machine:
@@ -23,10 +27,12 @@ def parse_objects(text: str) -> Machine:
     except (msgspec.MsgspecError, RecursionError, UnicodeError):
         return Machine()
     answer = raw if isinstance(raw, dict) else {}
-    kinds = {name: list(entries(answer.get(name))) for name in ("os", "cpu", "ram", "page")}
+    kinds = {name: list(entries(answer.get(name))) for name in ("os", "cpu", "ram", "page", "disk", "part")}
     os = kinds["os"][0] if kinds["os"] else {}
     system = System(name=_word(os.get("Caption")), version=_word(os.get("Version")))
-    return bounded(Machine(system=system, cpu=_cpu(kinds["cpu"]), memory=_memory(os, kinds["ram"], kinds["page"])))
+    memory = _memory(os, kinds["ram"], kinds["page"])
+    disks = _disks(kinds["disk"], kinds["part"])
+    return bounded(Machine(system=system, cpu=_cpu(kinds["cpu"]), memory=memory, disks=disks))
 
 
 def entries(value: Any) -> Iterator[dict[str, Any]]:
@@ -72,6 +78,27 @@ def _memory(os: dict[str, Any], modules: list[dict[str, Any]], pages: list[dict[
         swap_used_bytes=_sum(pages, "CurrentUsage", MIB),
         kind=_kind(modules),
     )
+
+
+def _disks(disks: list[dict[str, Any]], parts: list[dict[str, Any]]) -> tuple[Disk, ...]:
+    """What lies under each drive that has a letter."""
+    kinds = {str(disk.get("DeviceId")): _disk_kind(disk) for disk in disks[:_MOST_DISKS]}
+    drives = [(str(part.get("Drive", "")).upper(), str(part.get("DiskNumber"))) for part in parts[:_MOST_DISKS]]
+    return tuple(
+        Disk(path=f"{drive}:\\", kind=kinds[number], device=reported(f"disk {number}", _DISKS))
+        for drive, number in drives
+        if number in kinds and len(drive) == 1 and drive.isascii() and drive.isalpha()
+    )
+
+
+def _disk_kind(disk: dict[str, Any]) -> Fact[Any]:
+    """By its medium, and by its bus where that is what limits it; enumerations come as words or as their numbers."""
+    medium, bus = (str(disk.get(name, "")).lower() for name in ("MediaType", "BusType"))
+    if medium in _HARD_DISK:
+        return reported("hdd", _DISKS)
+    if bus in _NVME:
+        return reported("nvme", _DISKS)
+    return reported("ssd" if bus in _SATA and medium in _SOLID_STATE else "other", _DISKS)
 
 
 def _kind(modules: list[dict[str, Any]]) -> Fact[Any]:

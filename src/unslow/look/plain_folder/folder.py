@@ -1,5 +1,6 @@
 """The files of a plain folder, put together into a snapshot."""
 
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from unslow.facts.merge import overlaid
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import Fact, Known, Unknown, failed, first_known, reported
+from unslow.facts.values import NOT_LOOKED, Fact, Known, Unknown, failed, first_known, reported
 from unslow.look.llama_server.answers import subject_of
 from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.llama_server.http import Answers
@@ -21,7 +22,7 @@ from unslow.look.llama_server.settle import settled
 from unslow.look.llama_server.told import told
 from unslow.look.logs import free, lscpu
 from unslow.look.logs.llama_cpp import LlamaLog, run_of_log
-from unslow.look.plain_folder.gpus import gpus_under_load
+from unslow.look.plain_folder.gpus import DESCRIPTION, gpus_described, gpus_under_load
 from unslow.look.plain_folder.run_file import RunFile, parse_run_file, run_of_file
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.live import LiveSystem
@@ -70,7 +71,9 @@ class _Folder:
         except (msgspec.MsgspecError, RecursionError) as error:
             return failed(f"{name} is not JSON: {error}")
 
+    @cached_property
     def log(self) -> LlamaLog | Unknown:
+        """What the server's log tells."""
         try:
             return read_log(self.system, str(self.path / "server.log"))
         except LookError as error:
@@ -80,13 +83,17 @@ class _Folder:
 def _machine(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any]]) -> Machine:
     described = folder.text("machine.txt")
     text = described.value_or("")
-    machine = overlaid(Machine(), lscpu.parse_machine(text, "machine.txt"))
+    printed = folder.log.machine if isinstance(folder.log, LlamaLog) else Machine()  # the least that anybody says of it
+    unlisted = msgspec.structs.replace(printed, gpus=NOT_LOOKED)
+    machine = overlaid(unlisted, lscpu.parse_machine(text, "machine.txt"))
     machine = overlaid(machine, Machine(memory=free.parse_memory(text, "machine.txt")))
     texts = {name: folder.text(f"nvidia_smi_{name}") for name in ("q.txt", "query.csv", "compute_apps.csv")}
     seen = Machine(
         cpu=Cpu(allowed_cpus=status["Cpus_allowed_list"]),
         load=Load(average_1min=_load_average(folder, run)),
-        gpus=gpus_under_load(texts["q.txt"], texts["query.csv"], texts["compute_apps.csv"], text),
+        gpus=first_known(
+            gpus_under_load(texts["q.txt"], texts["query.csv"], texts["compute_apps.csv"], text), printed.gpus
+        ),
     )
     return overlaid(machine, seen)
 
@@ -102,7 +109,7 @@ def _load_average(folder: _Folder, run: RunFile | Unknown) -> Fact[float]:
 
 
 def _subject(folder: _Folder, run: RunFile | Unknown, status: dict[str, Fact[Any]]) -> Subject:
-    log = folder.log()
+    log = folder.log
     seen = Subject() if isinstance(log, Unknown) else Subject(runtime=log.runtime, model=log.model)
     asked, command = _asked(run)
     subject = settled(asked, _answers(folder), seen)
@@ -122,7 +129,8 @@ def _run(folder: _Folder, run: RunFile | Unknown, log: LlamaLog | Unknown) -> Ru
     """The recorded requests; without a record, those that the log timed."""
     if isinstance(run, RunFile):
         series = folder.text("nvidia_smi_query.csv").value_or("")
-        return run_of_file(run, series, log if isinstance(log, Unknown) else log.load_s)
+        gpus = gpus_described(folder.text(DESCRIPTION), folder.text("machine.txt").value_or(""))
+        return run_of_file(run, series, log if isinstance(log, Unknown) else log.load_s, gpus)
     return Run(completions=run, decode_tokens_per_s=run) if isinstance(log, Unknown) else run_of_log(log)
 
 

@@ -1,5 +1,6 @@
 """The GPUs of a plain folder: described while idle, sampled while loaded."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -12,6 +13,7 @@ from unslow.look.logs.nvidia_gpu import reasons
 from unslow.look.logs.nvidia_smi import parse_gpus
 from unslow.look.logs.nvidia_smi_csv import gpus_of, parse_compute_apps, parse_rows
 from unslow.look.logs.nvidia_smi_series import summarise_series
+from unslow.look.plain_folder.several_gpus import by_gpu, numbered
 
 DESCRIPTION = "nvidia_smi_q.txt"
 SERIES = "nvidia_smi_query.csv"
@@ -22,18 +24,24 @@ _IDLE = ("vram_used_bytes", "vram_free_bytes", "busy", "memory_busy", "clock_hz"
          "performance_state", "pcie_transmit_bytes_per_s", "pcie_receive_bytes_per_s")  # fmt: skip
 
 
-def gpus_under_load(
-    description: Fact[str], series: Fact[str], processes: Fact[str], machine: str
-) -> Fact[tuple[Gpu, ...]]:
+def gpus_under_load(description: Fact[str], series: Fact[str], apps: Fact[str], machine: str) -> Fact[tuple[Gpu, ...]]:
     """Every GPU that any of the files tells of; machine.txt stands in where nvidia-smi was not asked in full."""
     rows = parse_rows(series.value_or(""))
     described = parse_gpus(description.value_or("")) or parse_gpus(machine) or gpus_of(rows, SERIES)
     if not described:
         return not_found("no file of this folder tells of a GPU")
-    loaded = {summary.index: summary for summary in summarise_series(rows, source=SERIES)}
-    of_gpu = _processes(processes, len(described))
-    gpus = tuple(_loaded(_without_idle(gpu), loaded.get(gpu.index), of_gpu) for gpu in described)
+    of_each = numbered(rows, len(described))
+    loaded = {summary.index: summary for summary in summarise_series(of_each, source=SERIES)}
+    found = [loaded.get(gpu.index) for gpu in described]
+    listed = _processes(apps, found)
+    each = zip(described, found, listed, strict=True)
+    gpus = tuple(_loaded(_without_idle(gpu), summary, processes) for gpu, summary, processes in each)
     return reported(gpus, f"{DESCRIPTION}, {SERIES}")
+
+
+def gpus_described(description: Fact[str], machine: str) -> int:
+    """How many GPUs there are by what nvidia-smi says of them; 0 where it was not asked."""
+    return len(parse_gpus(description.value_or("")) or parse_gpus(machine))
 
 
 def _without_idle(gpu: Gpu) -> Gpu:
@@ -69,9 +77,14 @@ def _free(gpu: Gpu, used: Fact[int]) -> Fact[int]:
     return estimated(max(0, free), f"{DESCRIPTION}: total less reserved, less the most used in {SERIES}")
 
 
-def _processes(processes: Fact[str], gpus: int) -> Fact[Any]:
-    if isinstance(processes, Unknown):
-        return processes
-    if gpus > 1:
-        return not_supported(f"{PROCESSES} does not say on which GPU a process is")
-    return parse_compute_apps(processes.value)
+def _processes(processes: Fact[str], loaded: Sequence[GpuUnderLoad | None]) -> list[Fact[Any]]:
+    """The processes of each GPU; the table does not say on which of several they are, but their memory can."""
+    listed = processes if isinstance(processes, Unknown) else parse_compute_apps(processes.value)
+    if isinstance(listed, Unknown) or len(loaded) == 1:
+        return [listed] * len(loaded)
+    used = [summary.vram_used_max_bytes.value_or(None) if summary else None for summary in loaded]
+    known = [size for size in used if size is not None]
+    shared = by_gpu(listed.value, known) if len(known) == len(used) else None
+    if shared is None:
+        return [not_supported(f"{PROCESSES} does not say on which GPU a process is")] * len(loaded)
+    return [reported(each, f"{PROCESSES}, by the memory in use in {SERIES}") for each in shared]

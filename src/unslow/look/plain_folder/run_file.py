@@ -11,6 +11,7 @@ from unslow.facts.values import NOT_LOOKED, Amount, Count, Fact, Origin, Unknown
 from unslow.look.logs.llama_cpp.run import median, run_of
 from unslow.look.logs.nvidia_smi_csv import parse_rows
 from unslow.look.logs.nvidia_smi_series import summarise_series
+from unslow.look.plain_folder.several_gpus import numbered
 
 SOURCE = "run.json"
 SERIES = "nvidia_smi_query.csv"
@@ -62,14 +63,14 @@ def parse_run_file(raw: Any, where: str) -> RunFile | Unknown:
         raise UserError(f"{where}: {error}", "see the recorded machines for the form of this file") from error
 
 
-def run_of_file(file: RunFile, series: str, log_load_s: Fact[float]) -> Run:
+def run_of_file(file: RunFile, series: str, log_load_s: Fact[float], gpus_described: int = 1) -> Run:
     """Medians over the runs, what the processors did meanwhile, and the GPUs while the model was loaded."""
     load_s = log_load_s if file.load_s is None or file.ok is False else measured(file.load_s, SOURCE)
     if not file.runs:
         why = not_found(f"{SOURCE} holds no run")
         return Run(completions=why, decode_tokens_per_s=why, prefill_tokens_per_s=why, load_s=load_s)
     done = tuple(timings.completion(_at(file.run_delay_s, n)) for n, timings in enumerate(file.runs))
-    gpus = summarise_series(parse_rows(series), source=SERIES)
+    gpus = summarise_series(numbered(parse_rows(series), gpus_described), source=SERIES)
     return msgspec.structs.replace(
         run_of(measured(done, SOURCE), load_s),
         own_cpus=median(_shares(done, file.server_cpu_s), Origin.MEASURED, SOURCE),

@@ -73,4 +73,12 @@ def _with_memory(gpu: Gpu, memory: Memory) -> Gpu:
     for name in ("clock_hz", "clock_max_hz", "power_w"):
         if not isinstance(getattr(gpu, name), Known):
             facts[name] = _ROOT_ONLY
-    return overlaid(gpu, gpu_of(gpu.index, "", "", with_free(facts)))
+    return overlaid(gpu, gpu_of(gpu.index, "", "", _at_most(with_free(facts), memory.available_bytes)))
+
+
+def _at_most(facts: dict[str, Fact[Any]], available: Fact[int]) -> dict[str, Fact[Any]]:
+    """No more is free for the GPU than the machine has left: its limit is a right, not a reserve."""
+    free = facts.get("vram_free_bytes")
+    if not isinstance(free, Known) or not isinstance(available, Known) or free.value <= available.value:
+        return facts
+    return {**facts, "vram_free_bytes": available}

@@ -2,6 +2,7 @@
 
 import os
 import posixpath
+import re
 from pathlib import Path
 from typing import Literal
 
@@ -23,7 +24,6 @@ _BY_FILESYSTEM: dict[str, Kind] = {
 }
 _NETWORK_FUSE = ("sshfs", "rclone", "s3fs", "gcsfuse", "glusterfs", "ceph", "juicefs", "smbnetfs", "davfs")
 _BY_NAME: tuple[tuple[str, Kind], ...] = (
-    ("nvme", "nvme"),
     ("vd", "virtual"),
     ("xvd", "virtual"),
     ("nbd", "network"),
@@ -37,6 +37,10 @@ _BY_NAME: tuple[tuple[str, Kind], ...] = (
     ("sr", "other"),
 )
 _VIRTUAL_VENDORS = ("qemu", "vmware", "msft", "google", "vbox", "virtio")
+_CLOUD_VOLUMES = ("elastic block store", "nvme_card-pd", "msft nvme accelerator", "persistentdisk")
+"""Models that volumes of clouds go by: they are reached over the network, though their driver is that of NVMe."""
+_NVME_DISK = re.compile(r"p\d{1,3}$")
+"""The part of a name that tells the partition: nvme0n1p2."""
 _SLOWEST_FIRST: tuple[Kind, ...] = ("network", "hdd", "other", "virtual", "ssd", "nvme", "memory")
 _NO_DISKS = ("loop", "ram", "zram", "dm-", "md", "sr", "nbd", "fd")
 
@@ -49,23 +53,27 @@ def read(system: System) -> Machine:
     return Machine(disks=(read_disk(system, posixpath.join(home, ".cache")),))
 
 
-def read_disk(system: System, path: str) -> Disk:
-    """The disk under a path, which need not exist: then it is the one where it would be made."""
-    real = _read_real_path(system, path)
-    free = _read_free(system, real)
+def read_disk(system: System, path: str, table: str = MOUNT_TABLE) -> Disk:
+    """The disk under a path, which need not exist: then it is the one where it would be made.
+
+    By the mount table of another process it is that process's path: a container has a tree of its own.
+    """
+    own = table == MOUNT_TABLE
+    real = _read_real_path(system, path) if own else path
+    free = _read_free(system, real) if own else not_found("the path is that of another process")
     try:
-        mount = mount_of(real, parse_mounts(read_text(system, MOUNT_TABLE, MOUNT_TABLE_LIMIT_BYTES)))
+        mount = mount_of(real, parse_mounts(read_text(system, table, MOUNT_TABLE_LIMIT_BYTES)))
     except LookError as error:
         why = unknown(error)
         return Disk(path=path, kind=why, device=why, filesystem=why, free_bytes=free)
     if not mount:
-        none = not_found(f"{MOUNT_TABLE} has nothing for {real}")
+        none = not_found(f"{table} has nothing for {real}")
         return Disk(path=path, kind=none, device=none, filesystem=none, free_bytes=free)
     return Disk(
         path=path,
         kind=_read_kind(system, mount),
         device=_device_fact(system, mount),
-        filesystem=reported(mount.filesystem, MOUNT_TABLE),
+        filesystem=reported(mount.filesystem, table),
         free_bytes=free,
     )
 
@@ -175,20 +183,23 @@ def _read_names(system: System, folder: str) -> list[str]:
 
 def _read_disk_kind(system: System, name: str) -> Kind:
     """The kind of one real device; a virtual one often claims to rotate."""
+    if name.startswith("nvme"):
+        model = _read_word(system, f"{BLOCK}/{_NVME_DISK.sub('', name)}/device/model").lower()
+        return "network" if any(volume in model for volume in _CLOUD_VOLUMES) else "nvme"
     for start, kind in _BY_NAME:
         if name.startswith(start):
             return kind
     disk = name
     if is_there(system, f"{BLOCK}/{name}/partition"):
         disk = posixpath.basename(posixpath.dirname(system.read_link(f"{BLOCK}/{name}")))
-    if _read_vendor(system, disk).lower().startswith(_VIRTUAL_VENDORS):
+    if _read_word(system, f"{BLOCK}/{disk}/device/vendor").lower().startswith(_VIRTUAL_VENDORS):
         return "virtual"
     return "hdd" if read_number(system, f"{BLOCK}/{disk}/queue/rotational") else "ssd"
 
 
-def _read_vendor(system: System, disk: str) -> str:
+def _read_word(system: System, path: str) -> str:
     try:
-        return read_word(system, f"{BLOCK}/{disk}/device/vendor")
+        return read_word(system, path)
     except LookError:
         return ""
 

@@ -19,6 +19,8 @@ NO_LIMIT_FROM_BYTES = 2**60  # version 1 writes "no limit" as the largest multip
 _ALLOWED = re.compile(r"^Cpus_allowed_list:[ \t]*([\d,-]+)", re.MULTILINE)
 _QUOTA = re.compile(r"(\d{1,15}) (\d{1,15})")
 NO_QUOTA = not_found("no CPU quota set")
+_MEMORY_LIMITS = {1: ("memory.limit_in_bytes",), 2: ("memory.max", "memory.high")}
+"""Above the second one nothing is killed: all that can be given back is taken back, mapped weights among it."""
 
 
 class Group(NamedTuple):
@@ -153,8 +155,8 @@ def parse_allowed_cpus(text: str) -> frozenset[int]:
 def _read_memory_limit(system: System, pid: int | str) -> Fact[Bytes]:
     try:
         group = read_group(system, pid, "memory")
-        name = "memory.limit_in_bytes" if group.version == 1 else "memory.max"
-        limits = [limit for folder in group.folders if (limit := _read_limit(system, f"{folder}/{name}"))]
+        paths = (f"{folder}/{name}" for folder in group.folders for name in _MEMORY_LIMITS[group.version])
+        limits = [limit for path in paths if (limit := _read_limit(system, path))]
     except LookError as error:
         return unknown(error)
     return reported(*min(limits)) if limits else not_found("no memory limit set")

@@ -11,6 +11,8 @@ HWMON = "/sys/class/hwmon"
 THROTTLES = "/sys/devices/system/cpu/cpu0/thermal_throttle/package_throttle_count"
 # Drivers of processors and the label of the sensor that stands for the whole chip; the first that is there counts.
 _LABELS = {"coretemp": ("Package id 0",), "k10temp": ("Tdie", "Tctl"), "zenpower": ("Tdie",)}
+_ONE_SENSOR = ("cpu_thermal", "soc_thermal", "package_thermal")
+"""Drivers of ARM boards, whose only sensor has no label."""
 _MOST = 64
 
 
@@ -29,13 +31,21 @@ def _read_temperature(system: System) -> Fact[Degrees]:
         names = []
     for folder in (f"{HWMON}/{name}" for name in names):
         try:
-            labels = _LABELS.get(read_word(system, f"{folder}/name"), ())
+            driver = read_word(system, f"{folder}/name")
         except LookError:
             continue
-        found = _first(Sensors(system, folder), labels) if labels else None
+        found = _of_driver(system, folder, driver)
         if found:
             return found
     return not_found(f"{HWMON} has no sensor of a processor")
+
+
+def _of_driver(system: System, folder: str, driver: str) -> Known[Degrees] | None:
+    """The chip's temperature by this driver; None where it is of something else."""
+    if driver in _ONE_SENSOR:
+        reading = Sensors(system, folder).number(("temp1_input",), MILLI)
+        return reading if isinstance(reading, Known) else None
+    return _first(Sensors(system, folder), _LABELS[driver]) if driver in _LABELS else None
 
 
 def _first(sensors: Sensors, labels: tuple[str, ...]) -> Known[Degrees] | None:

@@ -29,7 +29,8 @@ def read(system: System) -> Machine:
         cpu=Cpu(
             governor=_read_governor(system, policies),
             frequency_hz=_read_frequency(system, policies),
-            frequency_max_hz=_read_highest(system, policies),
+            frequency_max_hz=_read_highest(system, policies, "cpuinfo_max_freq"),
+            frequency_limit_hz=_read_highest(system, policies, "scaling_max_freq"),
         )
     )
 
@@ -81,12 +82,12 @@ def _read_frequency(system: System, policies: list[str]) -> Fact[Amount]:
     return reported(sum(numbers) / len(numbers) * KHZ, f"{POLICIES}/policy*/scaling_cur_freq, mean of {len(numbers)}")
 
 
-def _read_highest(system: System, policies: list[str]) -> Fact[Amount]:
+def _read_highest(system: System, policies: list[str], name: str) -> Fact[Amount]:
     try:
-        numbers = _read_kilohertz(system, policies, "cpuinfo_max_freq")
+        numbers = _read_kilohertz(system, policies, name)
     except LookError as error:
         return unknown(error)
-    return reported(float(max(numbers) * KHZ), f"{POLICIES}/policy*/cpuinfo_max_freq")
+    return reported(float(max(numbers) * KHZ), f"{POLICIES}/policy*/{name}")
 
 
 def _read_cpuinfo_mhz(system: System) -> Fact[Amount]:

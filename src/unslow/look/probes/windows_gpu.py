@@ -9,9 +9,11 @@ from unslow.look.system import LookError, System
 TURN = 1  # see the probes' own page
 _OBJECTS = (
     "$c='Win32_PerfFormattedData_GPUPerformanceCounters_';"
+    "$p=@(Get-CimInstance ($c+'GPUProcessMemory')|Where-Object{$_.DedicatedUsage+$_.SharedUsage -gt 0});"
     "@{adapters=@(Get-CimInstance ($c+'GPUAdapterMemory')|Select-Object Name,DedicatedUsage,SharedUsage);"
-    "processes=@(Get-CimInstance ($c+'GPUProcessMemory')|Where-Object{$_.DedicatedUsage+$_.SharedUsage -gt 0}|"
-    "Select-Object Name,DedicatedUsage,SharedUsage);"
+    "processes=@($p|Select-Object Name,DedicatedUsage,SharedUsage);"
+    "names=@(Get-Process -Id @($p|ForEach-Object{[int]($_.Name -split '_')[1]}) -ErrorAction SilentlyContinue|"
+    "Select-Object Id,ProcessName);"
     "directx=@(Get-ItemProperty 'HKLM:\\SOFTWARE\\Microsoft\\DirectX\\*'|"
     "Select-Object Description,AdapterLuid,DedicatedVideoMemory,SharedSystemMemory,VendorId)}"
 )

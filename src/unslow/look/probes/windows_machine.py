@@ -1,4 +1,4 @@
-"""Processors and memory of a Windows machine, where there is no /proc to read."""
+"""Processors, memory and disks of a Windows machine, where there is no /proc to read."""
 
 from unslow.facts.machine import Machine
 from unslow.look.logs.windows_objects import parse_objects
@@ -11,7 +11,10 @@ _OBJECTS = (
     "Select-Object Caption,Version,TotalVisibleMemorySize,FreePhysicalMemory);"
     "cpu=@(Get-CimInstance Win32_Processor|Select-Object Name,NumberOfCores,NumberOfLogicalProcessors);"
     "ram=@(Get-CimInstance Win32_PhysicalMemory|Select-Object SMBIOSMemoryType,ConfiguredClockSpeed,Capacity);"
-    "page=@(Get-CimInstance Win32_PageFileUsage|Select-Object AllocatedBaseSize,CurrentUsage)}"
+    "page=@(Get-CimInstance Win32_PageFileUsage|Select-Object AllocatedBaseSize,CurrentUsage);"
+    "disk=@(Get-PhysicalDisk -ErrorAction SilentlyContinue|Select-Object DeviceId,MediaType,BusType);"
+    "part=@(Get-Partition -ErrorAction SilentlyContinue|Where-Object DriveLetter|"
+    "Select-Object @{n='Drive';e={[string]$_.DriveLetter}},DiskNumber)}"
 )
 COMMAND = command(_OBJECTS)
 

@@ -27,6 +27,8 @@ _UNTOLD = (
 )  # fmt: skip
 _HOW = "run unslow on the machine of the server, or give its log to `unslow triage`"
 _SHOWN_MODELS = 5
+_BY_OWNER = {"tabbyapi": "TabbyAPI (exllama)"}
+"""Servers that say who they are in their list of models."""
 
 
 def find(processes: Sequence[Process]) -> list[Process]:  # noqa: ARG001 (the contract of a runtime)
@@ -54,13 +56,18 @@ def _subject(url: str, models: list[Listed]) -> Subject:
     source = f"{url}/v1/models"
     facts: dict[str, Any] = dict.fromkeys(_UNTOLD, not_supported("OpenAI's interface does not tell it", _HOW))
     runtime = Runtime(
-        name=reported(NAME, source),
+        name=reported(_name(models), source),
         url=reported(url, "given"),
         state=_state(models, source),
         context_length=models[0].context_length if len(models) == 1 else _which(models),
         **facts,
     )
     return Subject(runtime=runtime, model=_model(models, source))
+
+
+def _name(models: list[Listed]) -> str:
+    owners = {model.owner.lower() for model in models}
+    return next((name for owner, name in _BY_OWNER.items() if owner in owners), NAME)
 
 
 def _state(models: list[Listed], source: str) -> Fact[Any]:

@@ -8,6 +8,7 @@ from unslow.facts.knob import Change, Setting
 from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.look.serving.arguments import Flags
+from unslow.look.serving.config_file import config_path
 from unslow.look.serving.restart import given_flags, restarted
 
 PLACE = "N"
@@ -34,15 +35,17 @@ def spell_turn(flags: Flags, turn: Turn, change: Change, runtime: Runtime) -> li
     words, given = turn.words(change.value), given_flags(flags, command, turn.settings)
     variables = [v for name in turn.settings for v in flags.flags[name].variables if v in environment]
     if not words and not given and not variables:
-        return _removed(flags, turn) if not command else []
+        file = config_path(command)
+        return _removed(flags, turn, file) if file or not command else []
     fragment = shlex.join(words) if words else f"remove {' '.join((*([given] if given else []), *variables))}"
     again = restarted(flags, command, environment, turn.settings, words)
     return [fragment, again] if again and PLACE not in words else [fragment]
 
 
-def _removed(flags: Flags, turn: Turn) -> list[str]:
-    """What to leave out, where nobody knows whether it was put in: the flag that people use."""
-    return [f"start it without {flags.flags[turn.settings[0]].spellings[0]}"]
+def _removed(flags: Flags, turn: Turn, file: str = "") -> list[str]:
+    """What to leave out, where nobody knows whether it was put in: the flag that people use, or its line of a file."""
+    flag = flags.flags[turn.settings[0]].spellings[0]
+    return [f"in {file}: remove {flag.lstrip('-')}" if file else f"start it without {flag}"]
 
 
 def number(flag: str) -> Callable[[Setting], list[str]]:
@@ -55,6 +58,13 @@ def gpus_of_split(value: Setting) -> str:
     if value == "none":
         return "1"
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else PLACE
+
+
+def stages(flag: str, runtime: Runtime) -> Turn:
+    """Whole layers on each of the GPUs that share every layer now."""
+    count = runtime.tensor_parallel.value_or(1) * runtime.pipeline_parallel.value_or(1)
+    words = [flag, str(count) if count > 1 else PLACE]
+    return Turn(("tensor_parallel", "pipeline_parallel"), lambda _value: words)
 
 
 def halved_context(flag: str, runtime: Runtime) -> list[str]:

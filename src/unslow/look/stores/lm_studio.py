@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from unslow.look.models.hf_config import parse_config
+from unslow.look.paths import is_absolute
 from unslow.look.stores._contents import Contents, tree_notices
 from unslow.look.stores._grouped import Names, grouped
 from unslow.look.stores._repositories import names_in
@@ -57,4 +58,4 @@ def downloads(system: System, home: str) -> str:
     except LookError:
         settings = {}
     folder = settings.get("downloadsFolder")
-    return folder if isinstance(folder, str) and folder.startswith("/") else f"{home}/models"
+    return folder if isinstance(folder, str) and is_absolute(folder) else f"{home}/models"

@@ -6,7 +6,10 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import backend_name
 from unslow.think.adapt.cure import Cure
-from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, host_link_bytes_per_s
+from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, host_link_bytes_per_s, host_weights_bytes
+from unslow.think.adapt.placement import computes_all_on_gpus
+from unslow.think.adapt.several_gpus import crew_of
+from unslow.think.adapt.vram import gpus_used
 from unslow.think.physics.decode import Part
 from unslow.think.physics.host_cache import CROSSINGS_PER_LAYER, copied_cache_s, prompt_copies_s
 from unslow.think.physics.interconnect import offload_terms
@@ -16,6 +19,9 @@ from unslow.think.physics.terms import total
 
 COPIES, CROSSINGS, SORTING = "copies of keys and values", "crossings to the host", "sorting the vocabulary"
 LOGPROBS = "returning logprobs"
+FETCHES = "weights fetched from the host"
+USABLE = 0.85
+"""Of a GPU's memory for weights: an engine needs the rest for keys and values, buffers and itself."""
 _SPREAD = 1.5
 """Of copies and crossings: unpinned copies and waits differ that much between hosts."""
 
@@ -25,10 +31,20 @@ def beside_parts(case: Case, shape: Shape, placement: Placement, cure: Cure, dep
     parts = (
         Part(COPIES, cache_copies_s(case, shape, placement, depth), _SPREAD),
         Part(CROSSINGS, crossings_s(case, shape, placement), _SPREAD),
+        Part(FETCHES, fetched_bytes(case, cure) / link_of(case), _SPREAD),
         Part(SORTING, 0.0 if cure.plain_sampling else _sorting_s(case, shape), SORT_SPREAD),
         Part(LOGPROBS, 0.0 if cure.plain_sampling else _logprobs_s(case, shape), LOGPROBS_SPREAD),
     )
     return tuple(part for part in parts if part.seconds > 0)
+
+
+def fetched_bytes(case: Case, cure: Cure) -> float:
+    """Bytes of weights that each GPU reads over its link for every step; with more memory, those that still lack it."""
+    away = host_weights_bytes(case) if computes_all_on_gpus(case) else 0.0
+    if cure.vram_bytes is None or not away:
+        return away
+    lacking = case.model.weights_bytes.value_or(0) - USABLE * cure.vram_bytes
+    return min(away, max(0.0, lacking) / max(1, crew_of(case, len(gpus_used(case))).gpus))
 
 
 def cache_copies_s(case: Case, shape: Shape, placement: Placement, depth: float) -> float:

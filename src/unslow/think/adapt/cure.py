@@ -33,6 +33,10 @@ class Cure(NamedTuple):
     """Nobody else uses the processors, nor the GPU."""
     best_split: bool | None = None
     """Of several GPUs the fastest hold as much of the model as they can."""
+    one_gpu: bool | None = None
+    """The whole model on one of the GPUs."""
+    by_layers: bool | None = None
+    """Whole layers on each GPU, where each had a part of every layer."""
     graphs: bool | None = None
     """Launches are recorded and replayed, the model compiled."""
 
@@ -65,6 +69,19 @@ def with_settings(case: Case, cure: Cure) -> Case:
         changed["flash_attention"] = Known(value=True, origin=Origin.ESTIMATED, source="cured")
     if cure.best_split:
         changed["buffers"] = Known(split_anew(case), Origin.ESTIMATED, "cured")
+    if cure.one_gpu or cure.by_layers:
+        changed |= _split(case, 1 if cure.one_gpu else case.runtime.tensor_parallel.value_or(1))
     if cure.graphs:
         changed["eager"] = Known(value=False, origin=Origin.ESTIMATED, source="cured")
     return msgspec.structs.replace(case, runtime=msgspec.structs.replace(case.runtime, **changed)) if changed else case
+
+
+def _split(case: Case, stages: int) -> dict[str, Known[Any]]:
+    """Settings for no layer that is cut, over so many times the stages that there are; none where nobody cuts any."""
+    if not isinstance(case.runtime.tensor_parallel, Known):
+        return {}
+    pipeline = stages * case.runtime.pipeline_parallel.value_or(1) if stages > 1 else 1
+    return {
+        "tensor_parallel": Known(1, Origin.ESTIMATED, "cured"),
+        "pipeline_parallel": Known(pipeline, Origin.ESTIMATED, "cured"),
+    }

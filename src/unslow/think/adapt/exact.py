@@ -1,9 +1,9 @@
 """What a case asks of memory to the byte, where the model's tensors are known."""
 
-from unslow.facts.blueprint import Blueprint
+from unslow.facts.blueprint import Blueprint, Value
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
-from unslow.facts.tensor_table import unpacked
+from unslow.facts.tensor_table import Table, unpacked
 from unslow.facts.values import Known
 from unslow.think.adapt.remembered import remembered
 from unslow.think.adapt.vram import gpus_used
@@ -72,8 +72,12 @@ def plan_of(case: Case) -> Blueprint | None:
         return None
     if not isinstance(model.architecture, Known) or not case.runtime.name.value_or(_RUNTIME).endswith(_RUNTIME):
         return None
+    parts = model.architecture.value, model.metadata.value, model.tensors.value
+    return remembered(model, "plan", lambda: _laid_out(*parts))
+
+
+def _laid_out(architecture: str, metadata: dict[str, Value], table: Table) -> Blueprint | None:
     try:
-        tensors = unpacked(model.tensors.value)
+        return Blueprint(architecture=architecture, metadata=metadata, tensors=unpacked(table))
     except ValueError:  # a snapshot that was edited by hand
         return None
-    return Blueprint(architecture=model.architecture.value, metadata=model.metadata.value, tensors=tensors)

@@ -4,25 +4,31 @@ import math
 import re
 from typing import NamedTuple
 
+from unslow.catalog.device import Device
 from unslow.catalog.devices import find_device
 from unslow.catalog.learned_speed import learned_speed, spread_of
+from unslow.facts.blueprint import Blueprint
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.think.adapt.bandwidth import backend_name, device_bandwidth, family_of, shares_of
 from unslow.think.adapt.exact import plan_of
+from unslow.think.adapt.remembered import remembered
+from unslow.think.adapt.runtime_family import runs_paged
+from unslow.think.adapt.several_gpus import crew_of, has_fast_links
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.instructions import spelled_out
 from unslow.think.physics.chip import Chip, Setting
 from unslow.think.physics.decode import Side
 from unslow.think.physics.decoding import ROUND_TRIP
+from unslow.think.physics.interconnect import LAYER, TENSOR
 from unslow.think.physics.kinds import kind_of
 from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
 from unslow.think.physics.overheads import EAGER, LAUNCHED_ONE_BY_ONE, overlapped
 from unslow.think.physics.placement import Placement, Shape
 from unslow.think.physics.terms import by_part, least
 from unslow.think.speed.builds import is_numbered, year_of
-from unslow.think.speed.chips import gpu_chip
+from unslow.think.speed.chips import gpu_chip, has_links, has_peers
 from unslow.think.speed.group import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
 from unslow.think.speed.load import model_load
 from unslow.think.speed.outcome import host_launch_s
@@ -33,7 +39,8 @@ from unslow.think.speed.types import class_of, class_of_model
 RECENT_YEAR = 2026.5
 """Where the version of a runtime says nothing: people diagnose what they run today."""
 TRANSFORMERS = "transformers"
-OWN_TERMS = ("vllm", "exllama", "mlc", "mlx", TRANSFORMERS)
+VLLM = "vllm"
+OWN_TERMS = (VLLM, "exllama", "mlc", "mlx", TRANSFORMERS)
 """Runtimes of which something was learned apart; the last has its launches, by `overheads`."""
 PYTHON_SPREAD = 1.3
 """Of what only launches were learned: kernels are chosen by PyTorch, and the loop around them is the host's pace."""
@@ -80,10 +87,12 @@ def question_about(case: Case, totals: Totals, depth: float) -> Asked:
     gpus = gpus_used(case)
     if not gpus:
         raise missing("which GPU it is", spelled_out("{gpu_list}", case))
-    chip, off = _chip(case, gpus)
+    crew = crew_of(case, len(gpus))
+    chip, off = _slowest(gpus) if crew.cuts_layers else _chip(case, gpus[: crew.gpus])
     question = Question(
-        totals, chip, _setting(case, gpus[0]), _year(case), depth, element_bytes_of(case), gpus=float(len(gpus))
-    )
+        totals, chip, _setting(case, gpus[0]), _year(case), depth, element_bytes_of(case), gpus=float(crew.gpus),
+        split=TENSOR if crew.cuts_layers else LAYER, peers=not crew.cuts_layers or _are_peers(gpus),
+    )  # fmt: skip
     return Asked(question, off)
 
 
@@ -112,8 +121,7 @@ def model_parts(case: Case, shape: Shape) -> tuple[Totals, Totals]:
     """All layers, and the output: from the tensors where they are known, else from the shape."""
     plan = plan_of(case)
     if plan is not None:
-        load = model_load(plan)
-        return layer_totals(load, load.layers, with_output=False), layer_totals(load, (), with_output=True)
+        return remembered(plan, "parts", lambda: _parts_of_plan(plan))
     bits, kind = _bits(case), kind_of(_type_name(case))
     whole, mixture = shape.layers * shape.layer_bytes, shape.expert_share > 0
     dense, experts = whole * (1 - shape.expert_share), whole * shape.expert_share
@@ -131,6 +139,11 @@ def model_parts(case: Case, shape: Shape) -> tuple[Totals, Totals]:
         dense_bytes=shape.output_bytes, dense_weights=words, output_weights=words, kinds={kind: words},
         width=shape.width,
     )  # fmt: skip
+
+
+def _parts_of_plan(plan: Blueprint) -> tuple[Totals, Totals]:
+    load = model_load(plan)
+    return layer_totals(load, load.layers, with_output=False), layer_totals(load, (), with_output=True)
 
 
 def _bits(case: Case) -> float:
@@ -156,6 +169,28 @@ def _chip(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Chip, float]:
     return found[0][0]._replace(**rates), max(spread for _, spread in found)
 
 
+def _slowest(gpus: tuple[Gpu, ...]) -> tuple[Chip, float]:
+    """The chip that all wait for: each has an equal part of every layer."""
+    found = [_chip_of(gpu) for gpu in gpus]
+    rates = {
+        name: min(getattr(chip, name) for chip, _ in found)
+        for name in ("bytes_per_s", "flops_per_s", "matrix_flops_per_s")
+    }
+    return found[0][0]._replace(**rates), max(spread for _, spread in found)
+
+
+def _are_peers(gpus: tuple[Gpu, ...]) -> bool:
+    """Whether all can read each other's memory, as far as the catalogue knows them."""
+    known = [find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus]
+    return all(device is not None and has_peers(device) for device in known)
+
+
+def _is_linked(case: Case, device: Device | None) -> bool:
+    """As the driver tells, else as such modules are built."""
+    said = has_fast_links(case)
+    return said if said is not None else device is not None and has_links(device)
+
+
 def _chip_of(gpu: Gpu) -> tuple[Chip, float]:
     rate, spread = device_bandwidth(gpu)
     known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
@@ -174,6 +209,7 @@ def _setting(case: Case, gpu: Gpu) -> Setting:
         packed_cache=element_bytes_of(case) < F16_BYTES,
         runtime=_runtime(case),
         graphs=not _launches_one_by_one(case),
+        linked=_is_linked(case, known),
     )
 
 
@@ -184,7 +220,9 @@ def types_of(case: Case) -> str:
 
 
 def _runtime(case: Case) -> str:
-    """The runtime where it has terms of its own; empty for llama.cpp and what is built on it."""
+    """The runtime where it has terms of its own, or those of its kin; empty for llama.cpp and what is built on it."""
+    if runs_paged(case):
+        return VLLM
     name = case.runtime.name.value_or("").lower()
     return next((own for own in OWN_TERMS if own in name), "")
 

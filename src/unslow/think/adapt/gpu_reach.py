@@ -9,7 +9,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.hardware import device_of, is_apple
 from unslow.think.adapt.versions import dotted
-from unslow.think.adapt.vram import gpus_of
+from unslow.think.adapt.vram import gpus_of, gpus_used
 
 _HIDING = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES")
 _NOTHING = {"", "-1", "none", "void", "nodevfiles"}
@@ -64,8 +64,8 @@ def _by_system(case: Case) -> Unreached | None:
 
 
 def _by_card(case: Case) -> Unreached | None:
-    """The reason of the first GPU, where there is none that has no such reason."""
-    reasons = [(gpu, _unsupported(case, gpu)) for gpu in gpus_of(case)]
+    """The reason of the first GPU that settings leave to the runtime, where each of these has one."""
+    reasons = [(gpu, _unsupported(case, gpu)) for gpu in gpus_used(case)]
     return _of_card(case, *reasons[0]) if reasons and all(why for _, why in reasons) else None
 
 

@@ -6,6 +6,8 @@ from unslow.facts.units import GB, GIB
 from unslow.facts.values import Known
 
 _OF_OLLAMA = {"ollama", "ollama_llama_server"}
+_OF_LM_STUDIO = {"lm studio", "lm-studio", "llmster", "node"}
+"""The app, its daemon, and the program in which it runs its engines: `.lmstudio/.internal/utils/node`."""
 _WORKERS = {"vLLM": "VLLM::", "SGLang": "sglang::"}
 """How the processes are called that a server starts to compute for it."""
 _NAMED_PROGRAMS = ("llama.cpp", "ollama")
@@ -58,7 +60,8 @@ def has_own_name(case: Case, process: GpuProcess) -> bool:
     ollama = "ollama" in case.runtime.name.value_or("").lower()
     command = _program_of_command(case)
     by_command = bool(command) and program == command and not _is_interpreter(command)
-    return program == "llama-server" or by_command or (ollama and program in _OF_OLLAMA)
+    studio = "lm studio" in case.runtime.name.value_or("").lower() and program.lower() in _OF_LM_STUDIO
+    return program == "llama-server" or by_command or studio or (ollama and program in _OF_OLLAMA)
 
 
 def outruns_the_host(case: Case) -> bool:

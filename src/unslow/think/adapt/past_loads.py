@@ -1,5 +1,7 @@
-"""Loads of one model that a log tells of, of which one found less of the GPU's memory free than another."""
+"""Loads that a log tells of: those that followed one another, and those that found less of the GPU's memory free."""
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.facts.runtime import PastLoad
@@ -9,6 +11,36 @@ from unslow.facts.values import Known
 
 LEAST_SHARE = 0.1
 """Of what was free: less comes and goes with any desktop."""
+
+
+PAUSE_S = 30 * 60
+"""Between two loads: after so long a pause a load is what the first request of a new task costs, not each one."""
+_WRITTEN = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)")
+_MONTHS, _DAYS, _HOURS, _SIXTY = 12, 31, 24, 60
+
+
+def loads_in_a_row(loads: Sequence[PastLoad]) -> list[PastLoad]:
+    """The longest run of loads without a long pause between two of them: where nobody says when, there was none."""
+    runs: list[list[PastLoad]] = [[]]
+    for load in loads:
+        before, now = _moment(runs[-1][-1]) if runs[-1] else None, _moment(load)
+        if before and now and not 0 <= now - before <= PAUSE_S:
+            runs.append([])
+        runs[-1].append(load)
+    return max(runs, key=len)
+
+
+def _moment(load: PastLoad) -> int | None:
+    """When it was written, in seconds by the log's own clock; None where it does not say the day.
+
+    Every month counts as the longest: what lies between two loads is at most too much, and that by days.
+    """
+    found = _WRITTEN.match(load.at)
+    if not found:
+        return None
+    year, month, day, hour, minute, second = map(int, found.groups())
+    days = (year * _MONTHS + month) * _DAYS + day
+    return ((days * _HOURS + hour) * _SIXTY + minute) * _SIXTY + second
 
 
 class Robbed(NamedTuple):

@@ -7,13 +7,17 @@ from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.experiments import is_report
 from unslow.think.adapt.overrides import sent_away
+from unslow.think.adapt.runtime_family import runs_ggml, runs_on_gpus_alone
 from unslow.think.adapt.shape import missing, read_shape
+from unslow.think.adapt.versions import build_number
 from unslow.think.adapt.vram import (
     buffers_of,
     compute_bytes,
     free_vram_bytes,
+    gpus_used,
     margin_bytes,
     own_is_counted,
+    own_lent_bytes,
     own_vram_bytes,
     runtime_sees_gpu,
     seen_gpus,
@@ -22,12 +26,16 @@ from unslow.think.adapt.vram import (
 from unslow.think.instructions import spelled_out
 from unslow.think.physics.placement import Placement, Shape, without_experts
 
+MLX = "MLX"
+"""An engine that has all of a model in the memory which GPU and CPU share, and computes with the GPU."""
 ALL_LAYERS = 99
 """Who asks for so many means all: no common model has more."""
 CLEARLY_MORE = 1.15
 """Times the weights: buffers and an estimate of a file's size are within it."""
 HARDLY_THERE = 0.5
 """Of the layers that count as on the GPU: where it holds less, tensors of them lie elsewhere, whoever sent them."""
+OUTPUT_LAST_UNTIL = 5000
+"""Builds of llama.cpp below this number (March 2025) certainly placed the output layer last."""
 _TABLE_BYTES = 1024 * MIB
 """No token table is much larger: what else of the model lies in the host's memory is there to be computed with."""
 RUNTIME_CONTEXT_BYTES = 500 * MIB
@@ -55,6 +63,8 @@ def counted_layers(case: Case) -> Layers:
     if isinstance(runtime.gpu_layers, Known) and isinstance(runtime.layers, Known):
         return Layers(runtime.gpu_layers.value, runtime.layers.value, "runtime.gpu_layers")
     shape = read_shape(case)
+    if computes_all_on_gpus(case):
+        return Layers(shape.layers + 1, shape.layers + 1, "runtime.name")
     placed = _from_held_memory(case, shape)
     if placed is None:
         raise missing("where the weights lie", spelled_out("{placement}", case))
@@ -146,12 +156,33 @@ def _most_layers_on_gpu(case: Case) -> bool:
     return case.runtime.gpu_layers.value_or(layers) >= layers / 2
 
 
+def computes_all_on_gpus(case: Case) -> bool:
+    """Whether its engine never computes a layer on the CPU: it fetches what lies with the host, or does not start.
+
+    What one of its workers logs is but a part of the model, and what its processes hold is mostly cache.
+    """
+    if fetches_what_lacks_room(case):
+        return True
+    on_cpu = case.runtime.device_used.value_or("").startswith("cpu")
+    return bool(runs_on_gpus_alone(case) and not on_cpu and gpus_used(case) and runtime_sees_gpu(case) is not False)
+
+
+def fetches_what_lacks_room(case: Case) -> bool:
+    """Whether it is Accelerate that placed the model: the GPU computes all, with weights copied to it when needed."""
+    named = "transformers" in case.runtime.name.value_or("").lower()
+    return named and all(buffers_of(case, "model", on_gpu=side) for side in (True, False))
+
+
 def _weights_placement(case: Case, shape: Shape) -> Placement:
     runtime = case.runtime
+    if computes_all_on_gpus(case):
+        return Placement(shape.layers, output_on_gpu=True)
     if isinstance(runtime.buffers, Known) and (buffers_of(case, "model", on_gpu=True) or _host_only(case)):
         return _from_buffers(case, shape)
     if isinstance(runtime.gpu_layers, Known) and not sent_away(case).of_layers:
         return _by_count(case, shape)
+    if MLX in runtime.backends.value_or([]):
+        return Placement(shape.layers, output_on_gpu=True)
     if runtime.embedded or _host_only(case) or runtime_sees_gpu(case) is False:
         return Placement(0, output_on_gpu=False)
     held = _from_held_memory(case, shape)
@@ -164,16 +195,29 @@ def output_is_on_gpu(case: Case) -> bool | None:
     """Whether a GPU holds the output matrix: as an override has it, else as the log says; None where neither tells."""
     if sent_away(case).output:
         return False
-    return case.runtime.output_on_gpu.value_or(None)
+    return _counted_output(case)
+
+
+def leaves_out_the_output(case: Case) -> bool:
+    """Whether the output is the one layer that is not on the GPU: as the log says, or as old builds place it."""
+    layers, on_gpu = case.runtime.layers.value_or(0), case.runtime.gpu_layers.value_or(0)
+    return 0 < on_gpu == layers - 1 and _counted_output(case) is False
+
+
+def _counted_output(case: Case) -> bool | None:
+    """Whether the output is among the layers that are counted on the GPU; None where neither log nor age tells."""
+    runtime = case.runtime
+    if isinstance(runtime.output_on_gpu, Known) or not isinstance(runtime.version, Known) or not runs_ggml(case):
+        return runtime.output_on_gpu.value_or(None)
+    short = runtime.gpu_layers.value_or(0) < runtime.layers.value_or(0)
+    return False if short and build_number(runtime.version.value) < OUTPUT_LAST_UNTIL else None
 
 
 def _by_count(case: Case, shape: Shape) -> Placement:
     """By the layers that the runtime counts: the output is one of them, unless it lies elsewhere or is not counted."""
     runtime = case.runtime
     count, all_counted = runtime.gpu_layers.value_or(0), runtime.layers.value_or(shape.layers + 1)
-    not_counted = runtime.output_on_gpu.value_or(None) is False or (
-        all_counted <= shape.layers and count >= all_counted
-    )
+    not_counted = _counted_output(case) is False or (all_counted <= shape.layers and count >= all_counted)
     layers = count if not_counted else count - 1
     said = output_is_on_gpu(case)
     return Placement(min(shape.layers, max(0, layers)), output_on_gpu=count > 0 if said is None else said and count > 0)
@@ -223,8 +267,8 @@ def _holding(shape: Shape, bytes_held: float, *, output_on_gpu: bool = True) -> 
 def _from_held_memory(case: Case, shape: Shape) -> Placement | None:
     """By what the process holds on the GPU: less than the weights is a spill; more, with room left, is none."""
     held = own_vram_bytes(case)
-    if held is None or not own_is_counted(case):
-        return None
+    if held is None or not own_is_counted(case) or own_lent_bytes(case) >= GIB:
+        return None  # with memory lent to it, what it holds there is not what it put there
     weights = shape.layers * shape.layer_bytes + shape.output_bytes
     if held < weights:
         return _holding(shape, max(0.0, held - RUNTIME_CONTEXT_BYTES - compute_bytes(case)))

@@ -4,11 +4,10 @@ from unslow.facts.snapshot import Case
 from unslow.think.adapt.bandwidth import computing_threads, host_bandwidth
 from unslow.think.adapt.cpu_limits import quota_of
 from unslow.think.adapt.gpu_question import element_bytes_of, gpu_question, question_about
-from unslow.think.adapt.host_question import host_setting, left_on_host
+from unslow.think.adapt.host_question import chip_of_host, host_setting, left_on_host
 from unslow.think.adapt.host_weights import host_link_bytes_per_s
 from unslow.think.adapt.vram import gpus_used, runtime_sees_gpu
 from unslow.think.physics.placement import Placement, Shape
-from unslow.think.speed.chips import host_chip
 from unslow.think.speed.question import USUAL_LINK, Host, Question
 from unslow.think.speed.totals import Totals
 
@@ -43,7 +42,7 @@ def _host(case: Case, shape: Shape, placement: Placement) -> Host:
     totals = left_on_host(case, shape, placement._replace(output_on_gpu=True))
     return Host(
         totals,
-        host_chip(host_bandwidth(case)[0], threads_for_prompts(case)),
+        chip_of_host(case, host_bandwidth(case)[0], threads_for_prompts(case)),
         host_setting(case, placement),
         link_bytes_per_s=host_link_bytes_per_s(case) or USUAL_LINK,
     )

@@ -1,5 +1,7 @@
 """How fast prompts are read, where what was measured can tell."""
 
+import statistics
+
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Fact, Known, first_known, not_found
 
@@ -16,3 +18,16 @@ def prompt_speed(case: Case) -> Fact[float]:
     if isinstance(runs, Known) and all(c.prompt_tokens - c.cached_tokens < SHORT_PROMPT for c in runs.value):
         return not_found("only short prompts were measured", "send a prompt of a thousand words or more")
     return first_known(case.run.prefill_tokens_per_s, case.runtime.prefill_tokens_per_s)
+
+
+def measured_prompt_tokens(case: Case) -> float | None:
+    """New tokens of the prompts that tell the speed: of the long one that was tried, else of the long ones among all.
+
+    None where no prompt was long enough, or nobody counted them.
+    """
+    tried = case.run.long_prompt
+    if isinstance(tried, Known) and tried.value.tokens:
+        return float(tried.value.tokens)
+    new = [c.prompt_tokens - c.cached_tokens for c in case.run.completions.value_or(())]
+    long = [tokens for tokens in new if tokens >= SHORT_PROMPT]
+    return float(statistics.median(long)) if long else None

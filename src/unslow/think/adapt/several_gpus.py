@@ -12,11 +12,22 @@ from unslow.facts.units import MIB
 from unslow.facts.values import Absence, Known
 from unslow.think.adapt.bandwidth import device_bandwidth
 from unslow.think.adapt.gpu_match import gpus_named, number_of
-from unslow.think.adapt.vram import gpus_of, seen_gpus
+from unslow.think.adapt.runtime_family import runs_paged
+from unslow.think.adapt.vram import gpus_of, gpus_used, seen_gpus
+from unslow.think.speed.chips import has_links
 
 TENSOR_SPLITS = frozenset({"row", "tensor"})
 MARGIN_BYTES = 512 * MIB
 """What a split that fills a GPU should leave free there."""
+BRIDGED = 2
+"""GPUs that one bridge joins: of more cards with bridges, some are joined by PCIe alone."""
+
+
+class Crew(NamedTuple):
+    """The GPUs that work on one token: how many, and whether each has a part of every layer."""
+
+    gpus: int
+    cuts_layers: bool
 
 
 class Share(NamedTuple):
@@ -38,12 +49,40 @@ def splits_tensors(case: Case) -> bool | None:
     return False if isinstance(parallel, Known) else None
 
 
+def crew_of(case: Case, used: int) -> Crew:
+    """Those of so many GPUs in use that a token goes over: an engine with several copies of a model uses one of them.
+
+    llama.cpp's own ways to cut layers are not told apart here: what they cost is held against whole layers.
+    """
+    tensor, pipeline = case.runtime.tensor_parallel, case.runtime.pipeline_parallel.value_or(1)
+    if not isinstance(tensor, Known):
+        return Crew(max(1, used), cuts_layers=False)
+    if tensor.value > 1:  # stages of a pipeline take turns, so a token is on one group of these at a time
+        return Crew(tensor.value, cuts_layers=True)
+    return Crew(max(1, min(used, pipeline)), cuts_layers=False)
+
+
+def copies_of(case: Case) -> int:
+    """How many copies of the model an engine has, each on GPUs of its own: requests share the steps of one of them."""
+    used, tensor = len(gpus_used(case)), case.runtime.tensor_parallel
+    if not runs_paged(case) or not isinstance(tensor, Known):
+        return 1
+    return max(1, used // max(1, tensor.value * case.runtime.pipeline_parallel.value_or(1)))
+
+
 def has_fast_links(case: Case) -> bool | None:
-    """Whether the GPUs have links of their own (NVLink); None where neither driver nor catalogue tells."""
-    answers = [_linked(gpu) for gpu in gpus_of(case)]
+    """Whether each GPU in use has a link of its own to each (NVLink); None where neither driver nor catalogue tells."""
+    gpus = gpus_used(case)
+    answers = [_linked(gpu) for gpu in gpus]
     if not answers or None in answers:
         return None
-    return all(answers)
+    return all(answers) and not (len(gpus) > BRIDGED and any(map(_has_bridge, gpus)))
+
+
+def _has_bridge(gpu: Gpu) -> bool:
+    """Whether it is a card whose links go over a bridge, which joins pairs, and not a module on a board."""
+    known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
+    return known is not None and not has_links(known)
 
 
 def _linked(gpu: Gpu) -> bool | None:

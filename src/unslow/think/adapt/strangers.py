@@ -1,10 +1,13 @@
 """What other programs hold of the GPUs that a runtime uses, also where the driver tells no sizes."""
 
+from typing import NamedTuple
+
 from unslow.facts.machine import GpuProcess
 from unslow.facts.runtime import SeenDevice
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import Known
+from unslow.facts.values import Known, Unknown
+from unslow.think.adapt.gpu_match import candidates
 from unslow.think.adapt.placement import RUNTIME_CONTEXT_BYTES
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import NOBODYS_BYTES, gpus_of, gpus_used, own_vram_bytes
@@ -37,8 +40,27 @@ def driver_lends(case: Case) -> bool:
     return lent or "GGML_CUDA_ENABLE_UNIFIED_MEMORY" in case.runtime.environment.value_or({})
 
 
-def tells_its_memory(device: SeenDevice) -> bool:
-    """Whether the runtime says both how much memory the GPU has and how much of it is free."""
-    known = isinstance(device.total_bytes, Known) and isinstance(device.free_bytes, Known)
+class Memory(NamedTuple):
+    """All that a GPU has, and what was free of it before the load."""
+
+    total: float
+    free: float
+
+    @property
+    def gone(self) -> float:
+        """What somebody else held."""
+        return self.total - self.free
+
+
+def memory_before(case: Case, device: SeenDevice) -> Memory | None:
+    """As the runtime saw it, or with the total of the one kind of card that it can be; None where either is missing.
+
+    Where the driver lists who holds memory on the card, that list decides, and not what is gone.
+    """
     is_cpu = "cpu" in (device.library, device.name.lower())
-    return known and not is_cpu and not device.integrated.value_or(default=False)
+    cards = [gpu for gpu in candidates(device, gpus_of(case)) if isinstance(gpu.processes, Unknown)]
+    totals = {gpu.vram_total_bytes.value_or(0) for gpu in cards}
+    total = device.total_bytes.value_or(totals.pop() if len(totals) == 1 else 0)
+    if not total or is_cpu or device.integrated.value_or(default=False) or not isinstance(device.free_bytes, Known):
+        return None
+    return Memory(float(total), float(device.free_bytes.value))

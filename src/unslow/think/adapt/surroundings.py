@@ -1,11 +1,17 @@
 """Where a case happens, as far as commands differ by it: the system, the container, the makers of its GPUs."""
 
+import re
+
 from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
 from unslow.think.adapt.vram import gpus_of, seen_gpus
 from unslow.think.gpu_makers import maker_of
 
 _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "HIP": "AMD", "MTL": "Apple", "Metal": "Apple", "SYCL": "Intel"}
 """By the backend that a runtime names its devices after; Vulkan is anybody's."""
+
+
+_UNIT = re.compile(r"/([\w@.:-]{1,120}\.service)(?:/|$)")
 
 
 def system_of(case: Case) -> str:
@@ -21,6 +27,13 @@ def system_of(case: Case) -> str:
 def container_of(case: Case) -> str:
     """The kind of container that the runtime is in; empty for none that is known."""
     return str(case.runtime.container.value_or(case.machine.system.container.value_or("")))
+
+
+def unit_of(case: Case) -> str:
+    """The service of systemd whose control group limits the runtime; empty for none that is known."""
+    limits = (case.runtime.memory_limit_bytes, case.runtime.quota_cpus)
+    found = (_UNIT.search(limit.source) for limit in limits if isinstance(limit, Known))
+    return next((match[1] for match in found if match), "")
 
 
 def makers_of(case: Case) -> frozenset[str]:

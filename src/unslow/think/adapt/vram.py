@@ -115,8 +115,12 @@ def _is_doubtful(case: Case, process: GpuProcess) -> bool:
 
 def strangers(case: Case) -> list[GpuProcess]:
     """Processes that hold memory on the runtime's GPUs and are not the runtime, the largest first."""
-    doubtful = isinstance(case.runtime.pid, Known) and case.runtime.state.value_or("") != "failed"
-    others = (p for p in _processes(case) if not _is_own(case, p) and not (doubtful and _is_doubtful(case, p)))
+    loaded, named = case.runtime.state.value_or("") != "failed", isinstance(case.runtime.pid, Known)
+    others = (
+        p
+        for p in _processes(case)
+        if not _is_own(case, p) and not (loaded and (named or not isinstance(p.name, Known)) and _is_doubtful(case, p))
+    )
     return sorted(others, key=lambda p: -p.vram_bytes.value_or(0))
 
 
@@ -130,6 +134,15 @@ def own_vram_bytes(case: Case) -> float | None:
     own = [p for g in gpus_of(case) for p in _own_on(case, g)]
     held = [p.vram_bytes.value for p in own if isinstance(p.vram_bytes, Known)]
     return float(sum(held)) if held else None
+
+
+def own_lent_bytes(case: Case) -> float:
+    """Memory of the system that the driver lends to the runtime's process as if it were a GPU's own, as Windows counts.
+
+    Nothing on GPUs that have no memory of their own: there it is where everything lies.
+    """
+    cards = [gpu for gpu in gpus_of(case) if gpu.kind.value_or("") != "integrated"]
+    return float(sum(p.shared_bytes.value_or(0) for gpu in cards for p in _own_on(case, gpu)))
 
 
 def own_is_counted(case: Case) -> bool:

@@ -9,16 +9,15 @@ import msgspec
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Origin
 from unslow.think.adapt.bandwidth import computing_threads, host_bandwidth
-from unslow.think.adapt.beside import CROSSINGS, beside_parts
+from unslow.think.adapt.beside import CROSSINGS, FETCHES, beside_parts
 from unslow.think.adapt.cure import Cure, with_settings
 from unslow.think.adapt.cured_placement import cured_placement
 from unslow.think.adapt.gpu_question import element_bytes_of, gpu_question, samples_at_once
-from unslow.think.adapt.host_question import host_setting, host_work, left_on_host
+from unslow.think.adapt.host_question import chip_of_host, host_setting, host_work, left_on_host
 from unslow.think.adapt.shape import missing, read_shape
 from unslow.think.adapt.work import LOGITS_S_PER_ENTRY
 from unslow.think.physics.placement import Placement, Shape
 from unslow.think.predict import Prediction, predict
-from unslow.think.speed.chips import host_chip
 from unslow.think.speed.outcome import step_seconds
 from unslow.think.speed.question import Host, Question
 
@@ -44,8 +43,9 @@ def times_as_long(case: Case, users: int, depth: float, cure: Cure | None = None
     except MissingFactError:
         return None
     beside = beside_parts(case, shape, placement, cure, depth)
-    for_all = sum(part.seconds for part in beside if part.name == CROSSINGS) + crowding_s
-    for_each = sum(part.seconds for part in beside if part.name != CROSSINGS) + shape.vocabulary * LOGITS_S_PER_ENTRY
+    shared = (CROSSINGS, FETCHES)
+    for_all = sum(part.seconds for part in beside if part.name in shared) + crowding_s
+    for_each = sum(part.seconds for part in beside if part.name not in shared) + shape.vocabulary * LOGITS_S_PER_ENTRY
     one, many = (_step_s(question, n) + for_all + (1 if samples_at_once(case) else n) * for_each for n in (1, users))
     return many / one
 
@@ -69,7 +69,7 @@ def _host(case: Case, shape: Shape, placement: Placement) -> Host | None:
     totals = left_on_host(case, shape, placement)
     if totals.dense_bytes + totals.expert_bytes <= 0:
         return None
-    chip = host_chip(host_bandwidth(case)[0], computing_threads(case))
+    chip = chip_of_host(case, host_bandwidth(case)[0], computing_threads(case))
     return Host(totals, chip, host_setting(case, placement))
 
 

@@ -1,6 +1,7 @@
 """What a cause is: its question, the facts that decide it, and the three answers that it can give."""
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from unslow.facts.knob import Change
@@ -104,7 +105,7 @@ def ruled_out_at_once(case: Case, cause: Cause) -> Absent | None:
         return Absent("the model was never loaded, so there is no speed to explain")
     if cause.ggml_only and runs_ggml(case) is False and not is_report(case):
         return Absent(f"{case.runtime.name.value_or('this runtime')} does nothing of the kind")
-    if system_of(case) in cause.not_on and not container_of(case) and not is_report(case):
+    if cause.not_on and system_of(case) in cause.not_on and not container_of(case) and not is_report(case):
         return Absent(f"{system_of(case)} has nothing of the kind")
     if cause.on_gpu and uses_no_gpu(case):
         return Absent("the runtime uses no GPU")
@@ -114,15 +115,23 @@ def ruled_out_at_once(case: Case, cause: Cause) -> Absent | None:
 def fact_at(case: Case, path: str) -> Any:
     """The fact at a dotted path, through known lists by index; an Unknown on the way is the answer."""
     value: Any = case
-    for step in path.split("."):
+    for step in _steps(path):
         if isinstance(value, Unknown):
             return value
         if isinstance(value, Known):
             value = value.value
-        if step.isdigit() and int(step) >= len(value):
+        if isinstance(step, str):
+            value = getattr(value, step)
+        elif step < len(value):
+            value = value[step]
+        else:
             return not_found(f"there is no {path}")
-        value = value[int(step)] if step.isdigit() else getattr(value, step)
     return value
+
+
+@lru_cache(maxsize=1024)  # the paths that causes name, which every judgement walks again
+def _steps(path: str) -> tuple[str | int, ...]:
+    return tuple(int(step) if step.isdigit() else step for step in path.split("."))
 
 
 def need(case: Case, path: str) -> Any:

@@ -6,8 +6,11 @@ from typing import Any
 from unslow.facts.account import Comparison, Remark
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Origin, Unknown
-from unslow.think.causes._cause import Absent, Found, Suspected
+from unslow.think.adapt.experiments import is_report
+from unslow.think.adapt.work import Cure
+from unslow.think.causes._cause import Absent, Found, Remedy, Suspected
 from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly
 
 Route = Callable[[Case], Found | Absent | Suspected | None]
 """One way to look at a cause: None where it has nothing to say, MissingFactError where it lacks a fact."""
@@ -28,6 +31,17 @@ def first_to_decide(case: Case, *routes: Route) -> Found | Absent | Suspected:
     if suspected:
         return suspected
     raise lacking or MissingFactError(Unknown("nothing that was seen speaks of it"))
+
+
+def if_slow(case: Case, evidence: Evidence, remedy: Remedy, suspected: Suspected) -> Found | Absent | Suspected:
+    """A known mechanism is the cause where it is slow, and no more than a suspicion where nobody can tell."""
+    slow = True if is_report(case) else generates_slowly(case)
+    if slow is None:
+        return suspected
+    cured = remedy._replace(cure=None if is_report(case) else Cure())
+    return (
+        Found(suspected.because, (evidence,), cured.cure, (cured,)) if slow else Absent("it is as fast as it should be")
+    )
 
 
 def cite_remarks(case: Case, remarks: Iterable[Remark]) -> tuple[Evidence, ...]:

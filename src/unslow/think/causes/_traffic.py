@@ -6,9 +6,9 @@ from unslow.facts.run import Traffic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, first_known
 from unslow.think.report import Cost, Evidence
+from unslow.think.waits import SOMEBODY
 
-SOMEBODY = 0.5
-"""Requests that wait on average: fewer are those that come a moment too early."""
+__all__ = ["SOMEBODY", "cite_traffic", "counts_waiting", "nobody_else", "waited"]
 
 
 def cite_traffic(traffic: Known[Traffic], words: str) -> Evidence:

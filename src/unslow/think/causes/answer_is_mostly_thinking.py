@@ -13,9 +13,9 @@ A little thought before a long answer. Nor tokens that come slowly: then the spe
 
 ## How to fix
 Less effort, or a model that does not reason for questions that do not need it. llama.cpp: `--reasoning-budget 0`, or
-`"chat_template_kwargs": {"enable_thinking": false}` in the request; Ollama: `think: false`, `--think=false`; vLLM:
-`chat_template_kwargs`; LM Studio: Think off; Transformers: `enable_thinking=False` in `apply_chat_template`; gpt-oss
-anywhere: `reasoning_effort: low`; Qwen3: `/no_think`.
+`"chat_template_kwargs": {"enable_thinking": false}` in the request; Ollama: `think: false`, `--think=false`; vLLM,
+SGLang: `chat_template_kwargs`; LM Studio: Think off; Transformers: `enable_thinking=False` in `apply_chat_template`;
+gpt-oss anywhere: `reasoning_effort: low`; Qwen3: `/no_think`.
 
 ## Safety
 Answers to hard questions get worse with less thinking.

@@ -39,7 +39,7 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, 
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.predict import SLOWEST
 from unslow.think.report import Cost, Evidence
-from unslow.think.waits import NOTICED_S
+from unslow.think.waits import NOTICED_S, completions_of, held_back_s, held_up_s, is_held_back
 
 LOST = 0.7
 """Of the server's speed: a client that shows less loses it itself."""
@@ -51,6 +51,7 @@ NAME_DELAY_S = 0.15
 """What a name may take longer than a number: looking it up in a file takes a thousandth of that."""
 DIRECTLY = "the server's own address, or a proxy that passes questions and answers on at once"
 _NUMBERS = ("127.0.0.1", "::1")
+_STREAMED = "a proxy that passes streams on at once (nginx `proxy_buffering off`), or the server's own address"
 CURL = "{short_request}"
 _DIFFERENT = re.compile(r"(?i)\d ?m?s\b|second|slow|fast|delay|instant|instead|fix|solv|quick|wait|hang|lag|refused")
 _SECONDS = re.compile(r"(?<![\w.:])(\d{1,4}(?:\.\d{1,3})?) ?s(?:ec(?:ond)?s?)?\b")
@@ -58,7 +59,9 @@ _SECONDS = re.compile(r"(?<![\w.:])(\d{1,4}(?:\.\d{1,3})?) ?s(?:ec(?:ond)?s?)?\b
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the client's timings against the server's; else look for a trial, and for the known delay of a name."""
-    return first_to_decide(case, _by_routes, _by_way, _by_speeds, _by_delay, _by_name, _by_trial, _by_words)
+    return first_to_decide(
+        case, _by_routes, _by_way, _by_holding_back, _by_speeds, _by_delay, _by_name, _by_trial, _by_words
+    )
 
 
 def _by_routes(case: Case) -> Found | None:
@@ -88,6 +91,24 @@ def _by_way(case: Case) -> Found | None:
     cited = Evidence(fact="run.routes", value=words, reference=None, origin=str(routes.origin), source=routes.source)
     found = _found(f"{words}: something between here and the server holds it back", (cited,), DIRECTLY, None)
     return found._replace(lost=Cost(seconds=max(min(took), _delay(case)), per="request"))
+
+
+def _by_holding_back(case: Case) -> Found | None:
+    """Answers that come as a whole once the server has ended them, or in bursts: somebody collects the stream."""
+    late, runs = held_back_s(case), completions_of(case)
+    if not late:
+        return None
+    if all(is_held_back(c) for c in runs):
+        began = statistics.median(c.prefill_s for c in runs)
+        words = f"the server begins its answer after {began:.1f} s, and nothing of it comes through until it is whole, "
+        words += f"{late:.1f} s later"
+    else:
+        whole = statistics.median(c.client_total_s or c.decode_s for c in runs)
+        words = (
+            f"the answer comes in bursts: for {late:.1f} of {whole:.1f} s nothing came, and then many tokens at once"
+        )
+    evidence = (cite(case, "run.completions", f"{late:.1f} s in which nothing came while the server generated"),)
+    return _found(words, evidence, _STREAMED, None)._replace(lost=Cost(seconds=held_up_s(case), per="request"))
 
 
 def _by_speeds(case: Case) -> Found | Absent:

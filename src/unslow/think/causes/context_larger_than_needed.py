@@ -17,7 +17,7 @@ A cache that leaves all layers on the GPU, however long the context; nor one tha
 
 ## How to fix
 Set the context to what you need, or store the cache as q8_0:
-- llama.cpp: `-c 8192`; without `-c` it shrinks the context itself before it gives up layers
+- llama.cpp: `-c 8192`; without `-c`, builds from 7407 on shrink the context themselves before they give up layers
 - Ollama: `OLLAMA_CONTEXT_LENGTH=8192`, or `num_ctx` in the request or the Modelfile
 - LM Studio: `lms load KEY --context-length 8192`
 - vLLM: `--max-model-len 8192`; SGLang: `--context-length 8192`: there it costs places for other requests, not layers

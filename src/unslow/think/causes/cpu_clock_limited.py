@@ -15,8 +15,9 @@ little.
 
 ## How to fix
 On any runtime: set the governor to performance (`sudo cpupower frequency-set -g performance`; Windows: `powercfg
-/setactive SCHEME_MIN`), plug the laptop in, clean the fans; a CPU that stays at its lowest step under load needs its
-firmware settings (BD PROCHOT) or its power adapter looked at.
+/setactive SCHEME_MIN`), take back a limit that a power tool such as TLP has set (`sudo cpupower frequency-set -u
+5GHz`), plug the laptop in, clean the fans, give a board a heat sink and a power supply that is strong enough. A CPU
+that stays at its lowest step under load needs its firmware settings (BD PROCHOT) or its power adapter looked at.
 
 ## Safety
 Answers do not change. The machine gets warmer and louder.
@@ -25,11 +26,13 @@ Answers do not change. The machine gets warmer and louder.
 import re
 
 from unslow.facts.account import Topic
-from unslow.facts.knob import Knob
+from unslow.facts.knob import Change, Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
+from unslow.think.adapt.cpu_limits import allowed_of
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear
+from unslow.think.adapt.hardware import is_apple
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for, must_be_slow
@@ -42,13 +45,24 @@ from unslow.think.slowness import generates_slowly
 
 LOW = 0.6
 """Of the highest: with all cores at work a sound CPU holds two thirds of its boost and more."""
+LOW_WITHOUT_BOOST = 0.85
+"""The same of an ARM CPU with cores of one kind: its highest clock is one that all of them hold."""
 HOT_C = 90
 """Laptop and desktop CPUs begin to slow down between 90 and 105 °C."""
+HOT_BOARD_C = 79
+"""Boards with an ARM CPU do so from 80 °C on (a Raspberry Pi: 80 and 85), and read a little less by then."""
+SET = 0.9
+"""Of the highest clock: a setting that allows less holds the CPU down."""
+_SAVING = ("powersave", "conservative", "userspace")
+"""Governors that may hold a busy CPU down; the others raise its clock under load."""
 BUSY_SHARE = 0.5
 """Of the cores: a clock that was read while fewer worked is an idle one."""
 ALL_BUSY = 0.9
 """Of the cores: with so many at work, the one whose clock is read worked too."""
 SHOW = "while it generates: {cpu_clock}"
+OWN_CLOCK, ANY_CLOCK = "own_clock_hz", "cpu_clock_hz"
+"""Of a fast core that the runtime may use, and of the first core, whoever uses that."""
+_PERFORMANCE = Knob.POWER.to("performance", "a governor or power profile for performance, mains, cooling")
 _OF_CPU = re.compile(r"(?i)governor|cpu (?:freq|clock|boost|power)|turbo boost|prochot|powersave")
 _FREQUENCY = re.compile(r"\d\s?[mg]hz", re.IGNORECASE)
 
@@ -62,17 +76,27 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 def _by_samples(case: Case) -> Found | Absent | Suspected | None:
     """The clock of one core while most of them computed: its mean, for any CPU boosts for a moment."""
-    clock, busy = host_figure(case, "cpu_clock_hz"), host_figure(case, "busy_cpus")
+    own, busy = host_figure(case, OWN_CLOCK), host_figure(case, "busy_cpus")
+    clock = own or host_figure(case, ANY_CLOCK)
     cores, most = case.machine.cpu.physical_cores.value_or(0), case.machine.cpu.frequency_max_hz.value_or(0)
     if not clock or not busy or not cores or not most or busy.mean < BUSY_SHARE * cores:
         return None
     figures = f"{clock.mean / 1e9:.1f} of {most / 1e9:.1f} GHz"
-    if clock.mean >= LOW * most:
+    low = _low(case)
+    if clock.mean >= low * most:
         return Absent(f"the CPU ran at {figures} under load")
-    if clock.high >= LOW * most and busy.mean < ALL_BUSY * cores and generates_slowly(case) is not False:
+    rested = clock.high >= low * most or (own is None and _works_elsewhere(case))
+    if rested and busy.mean < ALL_BUSY * cores and generates_slowly(case) is not False:
         words = f"a core ran at {figures}, and may have rested at times"
         return Suspected(words, "the CPU's clock while it generates", SHOW)
-    return _judged(case, figures, cite_watched(case, "cpu_clock_hz", figures))
+    return _judged(case, figures, cite_watched(case, OWN_CLOCK if own else ANY_CLOCK, figures))
+
+
+def _works_elsewhere(case: Case) -> bool:
+    """Whether the first core may be left out: it is a slow one of two kinds, or the runtime is bound to others."""
+    cpu, allowed = case.machine.cpu, allowed_of(case)[0]
+    bound = isinstance(allowed, Known) and allowed.value < cpu.logical_cpus.value_or(0)
+    return bool(cpu.efficiency_cores.value_or(0)) or bound
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -99,7 +123,7 @@ def _by_trial(case: Case) -> Found | Suspected | None:
 def _by_reading(case: Case) -> Found | Absent | Suspected:
     now, most = ask_for(case, "machine.cpu.frequency_hz", SHOW), ask_for(case, "machine.cpu.frequency_max_hz", SHOW)
     figures = f"{now / 1e9:.1f} of {most / 1e9:.1f} GHz"
-    if now >= LOW * most:
+    if now >= _low(case) * most:
         return Absent(f"the CPU runs at {figures}")
     if generates_slowly(case) is False:
         return Absent("it is as fast as this set-up should be")
@@ -115,7 +139,8 @@ def _judged(case: Case, figures: str, evidence: Evidence) -> Found | Absent:
         return Absent("the CPU has less to do for a token than the GPU")
     if not must_be_slow(case):
         return Absent("it is as fast as this set-up should be")
-    return _found(f"under load the CPU runs at {figures}{_why(case)}", (evidence,))
+    found = _found(f"under load the CPU runs at {figures}{_why(case)}", (evidence, *_cited_reasons(case)))
+    return found._replace(remedies=(Remedy(_change(case), Cure()),))
 
 
 def _is_nominal(case: Case) -> bool:
@@ -124,16 +149,58 @@ def _is_nominal(case: Case) -> bool:
     return isinstance(clock, Known) and clock.origin is Origin.ESTIMATED
 
 
+def _low(case: Case) -> float:
+    """The share of its highest clock below which a CPU is held down."""
+    cpu = case.machine.cpu
+    alike = isinstance(cpu.efficiency_cores, Known) and not cpu.efficiency_cores.value
+    return LOW_WITHOUT_BOOST if alike and "neon" in cpu.instruction_sets.value_or([]) and not is_apple(case) else LOW
+
+
+def _is_hot(case: Case) -> bool:
+    board = "neon" in case.machine.cpu.instruction_sets.value_or([])
+    return bool(case.machine.cpu.temperature_c.value_or(0.0) >= (HOT_BOARD_C if board else HOT_C))
+
+
+def _is_set(case: Case) -> bool:
+    """Whether a setting allows no higher clock."""
+    limit, most = case.machine.cpu.frequency_limit_hz, case.machine.cpu.frequency_max_hz.value_or(0)
+    return isinstance(limit, Known) and limit.value < SET * most
+
+
 def _why(case: Case) -> str:
     """What keeps it there, as far as it shows."""
-    governor, heat = case.machine.cpu.governor, case.machine.cpu.temperature_c
-    hot = f", {heat.value:.0f} °C" if isinstance(heat, Known) and heat.value >= HOT_C else ""
-    return f" (governor {governor.value}{hot})" if isinstance(governor, Known) else hot
+    cpu = case.machine.cpu
+    reasons = [f"governor {cpu.governor.value}"] if isinstance(cpu.governor, Known) else []
+    reasons += [f"a setting allows {cpu.frequency_limit_hz.value_or(0) / 1e9:.1f} GHz"] if _is_set(case) else []
+    reasons += ["on battery"] if case.machine.system.on_battery.value_or(default=False) else []
+    reasons += [f"{cpu.temperature_c.value_or(0):.0f} °C"] if _is_hot(case) else []
+    return f" ({', '.join(reasons)})" if reasons else ""
+
+
+def _cited_reasons(case: Case) -> tuple[Evidence, ...]:
+    reasons = {
+        "machine.cpu.frequency_limit_hz": _is_set(case),
+        "machine.cpu.temperature_c": _is_hot(case),
+        "machine.system.on_battery": case.machine.system.on_battery.value_or(default=False),
+    }
+    return tuple(cite(case, path) for path, there in reasons.items() if there)
+
+
+def _change(case: Case) -> Change:
+    """What to change, by what keeps the clock down: a limit that is set, heat, else how power is saved."""
+    governor = case.machine.cpu.governor.value_or("")
+    if _is_set(case):
+        most = case.machine.cpu.frequency_max_hz.value_or(0)
+        return Knob.POWER.to(f"-u {most / 1e6:.0f}MHz", "let the clock rise: a power tool such as TLP limits it")
+    if _is_hot(case):
+        return Knob.POWER.to(None, "cooling: a fan or heat sink, less dust, room for air")
+    if governor and not any(word in governor for word in _SAVING):
+        return Knob.POWER.to(None, f"power supply, cooling and firmware: the governor {governor} asks for full speed")
+    return _PERFORMANCE
 
 
 def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
-    change = Knob.POWER.to("performance", "a governor or power profile for performance, mains, cooling")
-    return Found(because, evidence, Cure(), (Remedy(change, Cure()),))
+    return Found(because, evidence, Cure(), (Remedy(_PERFORMANCE, Cure()),))
 
 
 CAUSE = Cause(

@@ -6,7 +6,10 @@ wait for it: a busy loop on every core costs far more than half the speed.
 
 ## How to confirm
 While tokens are generated, other processes use CPUs that the runtime's threads want, and those threads spend time on
-the run queue (`/proc/PID/task/*/schedstat`, or the pressure in `/proc/pressure/cpu`).
+the run queue (`/proc/PID/task/*/schedstat`, or the pressure in `/proc/pressure/cpu`). Windows and macOS: Task Manager
+or Activity Monitor, by CPU.
+
+In a virtual machine the hypervisor may give its CPUs to others: `st` of `top`, or `steal` of `mpstat 1`.
 
 ## What it is not
 Threads of the runtime that wait for one another: it has too many of them. Nor other programs on cores that the runtime
@@ -14,7 +17,8 @@ does not want.
 
 ## How to fix
 On any runtime: stop or move the other work, lower its priority (`renice 19 PID`), or leave it a core: one thread fewer
-than cores (llama.cpp `-t N`, Ollama `num_thread`).
+than cores (llama.cpp `-t N`, Ollama `num_thread`). Against other virtual machines on the same host only CPUs of one's
+own help: a dedicated plan, or another host.
 
 ## Safety
 Answers do not change. This tool names the other programs and never touches them.
@@ -26,15 +30,16 @@ from unslow.facts.knob import Knob
 from unslow.facts.machine import BusyProcess
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.bandwidth import cores_of
+from unslow.think.adapt.bandwidth import cores_of, cpus_of
 from unslow.think.adapt.cpu_limits import limits_of
 from unslow.think.adapt.experiments import blames, is_report
+from unslow.think.adapt.surroundings import container_of
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.among_others import each_rate, predict_among_others
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.contention import Strangers, crowded, is_named_after, pressure, strangers, waiting_s
+from unslow.think.contention import Strangers, crowded, is_named_after, pressure, stolen_cpus, strangers, waiting_s
 from unslow.think.predict import SLOWEST, Prediction
 from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly
@@ -48,6 +53,8 @@ WAITING_SHARE = 0.10
 """Less waiting than this is what any desktop does to any program."""
 CROWD_SHARE = 0.5
 """Of the cores: where the runtime's own threads are in each other's way, others must take this much to matter too."""
+BUSY_PROCESS, FULL_SHARE = 0.3, 0.7
+"""Of a CPU, and of what one more thread gets among the runtime's: what uses less sleeps most of the time."""
 ALIKE = 0.9
 """Of the longest delay before a first token: a scheduler spreads them further."""
 OTHERS_SHARE = 0.10
@@ -57,6 +64,7 @@ FOR_A_GPU = 2
 
 
 SHOW = "while it generates: {cpu_load}"
+_GONE = "and ended before they could be named"
 
 ITSELF = "`unslow` at the address of the server itself, not of what passes its answers on"
 
@@ -83,17 +91,38 @@ def _by_waiting(case: Case) -> Found | Absent | Suspected:
     waiting = waiting_s(case, token_s, prediction if isinstance(prediction, Prediction) else None) / token_s
     if waiting < WAITING_SHARE:
         return Absent(f"others used {seen.cpus:.1f} cores, and waiting for them explains {waiting:.0%} of the time")
-    named = _names(seen.processes)
     return Found(
-        because=f"other processes used {seen.cpus:.1f} of {all_cores:g} cores while tokens were generated"
-        + (f": {named}" if named else ", and ended before they could be named")
-        + f"; {waiting:.0%} of the time the runtime's threads waited for a CPU or for each other",
+        because=f"{_who(case, seen, all_cores)}; {waiting:.0%} of the time the runtime's threads waited for a CPU or "
+        "for each other",
         evidence=(cite(case, "run.others_cpus", f"{all_cores:g} cores"), *_waited(case, token_s)),
         cure=Cure(alone=True),
-        remedies=(_remedy(seen.processes[0].pid if seen.processes else None),),
+        remedies=(_remedy_for(seen),),
         explains=CAUSE.explains if _slows_the_client(case, waiting) else CAUSE.explains[:1],
         speedup=1 / (1 - min(MOST_WAITING, waiting)),  # no more than was waited: the rest is somebody else's
     )
+
+
+def _who(case: Case, seen: Strangers, cores: float) -> str:
+    """Who took the processors, and how much of them."""
+    stolen = stolen_cpus(case)
+    if stolen > seen.cpus / 2:
+        return (
+            f"the hypervisor gave the time of {stolen:.1f} of {cores:g} CPUs to other virtual machines (steal) while "
+            "tokens were generated"
+        )
+    named = _names(seen.processes)
+    unseen = "in other containers, or ended before they could be named" if container_of(case) else _GONE
+    words = f"other processes used {seen.cpus:.1f} of {cores:g} cores while tokens were generated"
+    return f"{words}: {named}" if named else f"{words}, {unseen}"
+
+
+def _remedy_for(seen: Strangers) -> Remedy:
+    """What can be done about them: a process can be moved, another virtual machine can't."""
+    pids = [process.pid for process in seen.processes if process.pid]
+    if not pids and seen.processes:
+        change = Knob.CAPACITY.to(None, "a virtual machine with CPUs of its own (dedicated), or one on another host")
+        return Remedy(change, Cure(alone=True))
+    return _remedy(pids[0] if pids else None)
 
 
 def _rate(case: Case) -> float:
@@ -106,7 +135,8 @@ def _too_few(case: Case, seen: Strangers, cores: float, all_cores: float) -> Abs
     others, perhaps = seen.cpus, seen.perhaps_own
     if cpu_computes(case) and OTHERS_SHARE * cores <= others < CROWD_SHARE * cores:
         ask_for(case, "runtime.threads", SHOW)
-    few = others < (CROWD_SHARE if crowded(case) else OTHERS_SHARE) * cores
+    crowd = crowded(case)
+    few = others < (CROWD_SHARE if crowd else OTHERS_SHARE) * cores and not (crowd and _takes_its_share(case, seen))
     if few and perhaps and not is_named_after(case, perhaps):
         words = f"{perhaps.name} (pid {perhaps.pid}) used {perhaps.cpus:.1f} of {all_cores:g} cores"
         return Suspected(f"{words}, and may be the server's own process or another", "runtime.pid", ITSELF)
@@ -117,6 +147,13 @@ def _too_few(case: Case, seen: Strangers, cores: float, all_cores: float) -> Abs
     if _is_stopped(case) and others + min(limits_of(case).values()) <= all_cores:
         return Absent(f"the CPU quota stops the runtime; others used {others:.1f} of {all_cores:g} cores and left room")
     return None
+
+
+def _takes_its_share(case: Case, seen: Strangers) -> bool:
+    """Whether one process runs whenever it may: among so many threads of the runtime it gets no more than its share."""
+    cpus, threads = cpus_of(case), case.runtime.threads.value_or(1)
+    busiest = max((process.cpus for process in seen.processes if process.pid), default=0.0)
+    return busiest >= max(BUSY_PROCESS, FULL_SHARE * cpus / (threads + 1))
 
 
 def _slows_the_client(case: Case, waiting: float) -> bool:

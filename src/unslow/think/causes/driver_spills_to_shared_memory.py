@@ -12,6 +12,7 @@ an allocation that does not fit simply fails, and every layer on the GPU is a ga
 Task Manager shows shared GPU memory in use (beyond a few hundred MB) while the model runs, or
 `/sys/class/drm/card*/device/mem_info_gtt_used` grows; the runtime's log says that all layers are on the GPU. While
 tokens are generated, tens of MiB cross PCIe for each (`nvidia-smi dmon -s t`), where a healthy GPU shows next to none.
+Under WSL no counter shows it: there the log tells, by buffers on the GPU that sum up to more than it has or had free.
 
 ## What it is not
 Layers that the runtime itself left on the CPU: that is a spill, and its log says so. Nor the few hundred MB that every
@@ -39,15 +40,17 @@ from bisect import bisect_left
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu
+from unslow.facts.runtime import SeenDevice
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.account import amount_bytes, denies, remarks_on
 from unslow.think.adapt.cured_placement import cured_placement
 from unslow.think.adapt.demand import read_demand
-from unslow.think.adapt.hardware import is_apple, is_integrated, is_windows
+from unslow.think.adapt.gpu_match import candidates
+from unslow.think.adapt.hardware import is_apple, is_integrated, is_integrated_name, is_windows
 from unslow.think.adapt.shape import read_shape
-from unslow.think.adapt.vram import gpu_places, gpus_of, gpus_used, strangers
+from unslow.think.adapt.vram import gpu_places, gpus_of, gpus_used, seen_gpus, strangers
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
@@ -56,6 +59,7 @@ from unslow.think.causes._watched import cite_watched, gpu_figure
 from unslow.think.gpu_makers import maker_of
 from unslow.think.predict import measured_rate
 from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly
 
 MOVABLE = "GGML_CUDA_ENABLE_UNIFIED_MEMORY"
 LEAST_FETCHED, LEAST_SHARE = 32 * MIB, 0.01
@@ -67,6 +71,8 @@ ROOMY = 1 / 8
 """Of a GPU's memory: with so much of it free no driver lends; Windows keeps up to a tenth back from programs."""
 SHORTEST_USEFUL, _STEP = 4096, 1024
 """Tokens: enough for a chat, and an advice in round numbers."""
+BEYOND_FREE = GIB // 2
+"""Bytes more than were free before: what others gave back meanwhile is seldom more, and a desktop's wobble is less."""
 _OF_ALL = re.compile(r"(\d{1,4}(?:\.\d+)?)\s?(?:gi?b)?\s?(?:/|of)\s?\d{1,4}(?:\.\d+)?\s?gi?b", re.IGNORECASE)
 _OF_A_GPU = re.compile(r"gpu|video|graphics|vram|gtt|sysmem|system memory fallback", re.IGNORECASE)
 
@@ -76,7 +82,9 @@ def check(case: Case) -> Found | Absent | Suspected:
     gpus = gpus_of(case)
     if is_apple(case) or (gpus and all(is_integrated(g) for g in gpus)):
         return Absent("the GPU has no memory of its own: it always uses the system's")
-    return first_to_decide(case, _by_counters, _by_link, _by_movable, _by_words, _by_idle_memory, _by_room, _by_driver)
+    return first_to_decide(
+        case, _by_counters, _by_link, _by_movable, _by_allocated, _by_words, _by_idle_memory, _by_room, _by_driver
+    )
 
 
 def _by_counters(case: Case) -> Found | Absent | None:
@@ -142,6 +150,32 @@ def _by_movable(case: Case) -> Found | None:
     sizes = f"{demand.asked / GIB:.1f} GiB asked for, {demand.available / GIB:.1f} GiB free"
     because = f"{MOVABLE} lets the driver keep in system memory what does not fit: {sizes}"
     return _found(case, because, (cite(case, "runtime.environment", sizes),))
+
+
+def _by_allocated(case: Case) -> Found | None:
+    """More was allocated on a GPU than it has: that only succeeds where a driver lends.
+
+    More than was free may have been given back meanwhile; where the driver may lend, a low speed tells that it was not.
+    """
+    may_lend = not _is_linux(case) and generates_slowly(case)
+    for device in seen_gpus(case):
+        held = float(sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu and b.device == device.name))
+        total, free = float(_total_bytes(case, device)), float(device.free_bytes.value_or(0))
+        beyond = (total and held > total) or (may_lend and free and held > free + BEYOND_FREE)
+        if not beyond or device.integrated.value_or(default=False) or is_integrated_name(device.description):
+            continue
+        room = f"it has {total / GIB:.1f} GiB" if total and held > total else f"{free / GIB:.1f} GiB were free"
+        words = f"{held / GIB:.1f} GiB were allocated on {device.description or device.name}, and {room}"
+        because = f"{words}: the driver keeps the rest in system memory"
+        return _found(case, because, (cite(case, "runtime.buffers", room),))
+    return None
+
+
+def _total_bytes(case: Case, device: SeenDevice) -> float:
+    """All that a device has: as the runtime saw it, else by the one card that it can be."""
+    cards = candidates(device, gpus_of(case))
+    told = cards[0].vram_total_bytes.value_or(0) if len(cards) == 1 else 0
+    return float(device.total_bytes.value_or(told))
 
 
 def _by_room(case: Case) -> Absent | None:
@@ -257,6 +291,7 @@ CAUSE = Cause(
             "machine.gpus.0.vram_free_bytes",
             "run.telemetry",
             "runtime.environment",
+            "runtime.buffers",
             "account.remarks",
         ),
     ),

@@ -32,17 +32,21 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, times_as_fast
+from unslow.think.adapt.beside import FETCHES
 from unslow.think.adapt.experiments import blames, is_report, tried
 from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.adapt.sides import slow_side_has
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.predict import Prediction, predict
 from unslow.think.report import Evidence
 from unslow.think.slowness import lost_against
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 ON = Cure(graphs=True)
+MOSTLY = 0.5
+"""Of a token."""
 FEW_REQUESTS = 8
 """At a time: with more, kernels are long enough to hide their start."""
 
@@ -69,17 +73,33 @@ def _by_setting(case: Case) -> Found | Absent | Suspected | None:
     fact, off = _switch(case)
     if not off:
         return Absent("graphs are not switched off")
-    running = case.runtime.running_requests.value_or(1)
-    if running > FEW_REQUESTS:
-        return Absent(f"{running} requests run at once: the kernels hide their start")
-    if is_report(case) and not blames(case, "decode"):
-        return Absent("graphs are off, but it is not decoding that is slow")
+    if hidden := _hidden(case):
+        return Absent(hidden)
     lost = lost_against(case, ON)
     if lost == 1:
         return Absent("graphs are off, and it is as fast as with them")
     if lost is None and not blames(case, "decode"):
         return Suspected("graphs are switched off", "run.decode_tokens_per_s", CAUSE.ask)
     return _found("graphs are switched off: the host starts every kernel by itself", (cite(case, fact),))
+
+
+def _hidden(case: Case) -> str:
+    """Why starting kernels costs nothing here though graphs are off; empty where it may."""
+    running = case.runtime.running_requests.value_or(1)
+    if running > FEW_REQUESTS:
+        return f"{running} requests run at once: the kernels hide their start"
+    if _waits_for_weights(case):
+        return "graphs are off, and a token waits for weights from the host's memory meanwhile"
+    slow_elsewhere = is_report(case) and not blames(case, "decode")
+    return "graphs are off, but it is not decoding that is slow" if slow_elsewhere else ""
+
+
+def _waits_for_weights(case: Case) -> bool:
+    """Whether most of a token is spent on fetching weights, which launches go beside."""
+    now = predict(case)
+    if not isinstance(now, Prediction):
+        return False
+    return sum(p.seconds for p in now.parts if p.name == FETCHES) > MOSTLY * now.seconds.mid
 
 
 def _switch(case: Case) -> tuple[str, bool]:

@@ -10,8 +10,9 @@ Guides say that the active parameters decide how much GPU memory a mixture takes
 somewhere: the total sets the memory, the active part the speed.
 
 ## How to confirm
-The command line has `--cpu-moe`, `--n-cpu-moe` or an `--override-tensor` to the CPU; the model buffers on the CPU are
-far larger than the token table; and the GPU had room for more. Or the model is a mixture (its name has `A3B` or the
+The command line has `--cpu-moe`, `--n-cpu-moe` or an `--override-tensor` to the CPU whose pattern is found in the names
+of experts (`blk.0.ffn_up_exps.weight`); the model buffers on the CPU are far larger than the token table; and the GPU
+had room for more. Or the model is a mixture (its name has `A3B` or the
 like), larger than the GPU's memory, and runs on the CPU in whole layers.
 
 ## What it is not
@@ -117,7 +118,10 @@ def _surely_fits(case: Case) -> bool:
 
 def _by_setting(case: Case) -> Found | Absent | None:
     need(case, "runtime.tensor_overrides")
-    if not sent_away(case).of_layers:
+    sent = sent_away(case)
+    if sent.others and not sent.experts and not seen_split(case):
+        return Absent("a setting sends tensors to the CPU, and no experts among them")
+    if not sent.experts and not sent.unread:
         return None if is_mixture(case) else Absent("no setting sends experts to the CPU")
     if not case.model.experts.need():
         return Absent("the model has no experts")
@@ -128,7 +132,7 @@ def _by_setting(case: Case) -> Found | Absent | None:
         return Absent(f"the experts of {away:.0f} layers are on the CPU, and {stay.words}")
     cure = Cure(vram_bytes=demand.available, experts_on_gpu=True)
     why = stay.words if stay.layers else "remove the setting: everything fits"
-    overrides = overrides_of(case, "experts") or overrides_of(case, "others")
+    overrides = overrides_of(case, "experts") or overrides_of(case, "unread")
     return Found(
         because=f"{' '.join(overrides) or 'a setting'} keeps experts on the CPU; the whole model asks for "
         f"{demand.asked / GIB:.1f} GiB, and the GPU had {demand.available / GIB:.1f} GiB free",

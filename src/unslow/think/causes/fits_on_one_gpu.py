@@ -28,14 +28,17 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of, times_as_fast
+from unslow.facts.values import Known, Unknown
+from unslow.think.adapt.account import WORTH_COMPARING, gain_of, times_as_fast
 from unslow.think.adapt.cure import Cure
 from unslow.think.adapt.experiments import experiment_on, is_clear
+from unslow.think.adapt.placement import computes_all_on_gpus
 from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
+from unslow.think.adapt.shape import kv_per_token
 from unslow.think.adapt.sides import slow_side_has
 from unslow.think.adapt.vram import gpu_places, gpus_of, gpus_used, own_is_known, strangers
 from unslow.think.adapt.who_computes import gpus_computing
+from unslow.think.among_others import predict_among_others, rate_among_others
 from unslow.think.causes._asking import ask_for, must_be_slow
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, first_to_decide
@@ -44,6 +47,7 @@ from unslow.think.report import Evidence
 USABLE = 0.93
 """Of a GPU's memory: the rest is the driver's and the display's."""
 SHOW = "{try_one_gpu}"
+ONE = Cure(one_gpu=True)
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -83,19 +87,32 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
         ask_for(case, "runtime.split_mode", SHOW)
     if not split or has_fast_links(case):
         return Absent("the split costs one hand-over between GPUs for each token, next to nothing")
-    if not must_be_slow(case):
+    alone = _alone(case)
+    if alone is None and not must_be_slow(case):
         return Absent("the speed is what these GPUs should give")
+    if alone is not None and alone < WORTH_COMPARING:
+        return Absent("one GPU alone would be no faster")
     words = f"{held / GIB:.1f} GiB would fit on one GPU of {largest / GIB:.1f} GiB, and every layer is split"
     path = "runtime.tensor_parallel" if isinstance(case.runtime.tensor_parallel, Known) else "runtime.split_mode"
-    return _found(words, (cite(case, path), cite(case, f"machine.gpus.{place}.vram_total_bytes")), None)
+    cure = ONE if alone is not None else Cure()
+    return _found(words, (cite(case, path), cite(case, f"machine.gpus.{place}.vram_total_bytes")), None, cure)
+
+
+def _alone(case: Case) -> float | None:
+    """How many times as fast one GPU would be; None where physics does not tell the two apart, or nobody measured."""
+    now, then = rate_among_others(case), predict_among_others(case, ONE)
+    if case.runtime.tensor_parallel.value_or(1) < 2 or isinstance(now, Unknown) or isinstance(then, Unknown):  # noqa: PLR2004 (several)
+        return None
+    return then.tokens_per_s.mid / now.value
 
 
 def _held(case: Case) -> float:
-    """All that the runtime has on GPUs; where nobody counted, the weights and a fifth for the rest."""
+    """All that the runtime has on GPUs; else the weights, a fifth for the rest, and one request of an engine's."""
     buffers = [b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu]
-    if buffers:
+    if buffers and not computes_all_on_gpus(case):  # whose cache takes whatever memory there is
         return float(sum(buffers))
-    return 1.2 * float(ask_for(case, "model.weights_bytes", "{model_size}"))
+    request = kv_per_token(case) * case.runtime.context_length.value_or(0) if computes_all_on_gpus(case) else 0.0
+    return 1.2 * float(ask_for(case, "model.weights_bytes", "{model_size}")) + request
 
 
 def _largest(case: Case) -> tuple[float, int]:
@@ -110,10 +127,10 @@ def _largest(case: Case) -> tuple[float, int]:
     return max(room, key=lambda one: one[0])
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
+def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None, cure: Cure | None = None) -> Found:
     change = Knob.SPLIT_MODE.to("none", "one GPU alone, the fastest")
-    cure = None if speedup else Cure()
-    return Found(because, evidence, cure, (Remedy(change, None, "less room for context"),), speedup=speedup)
+    promised = cure if cure == ONE else None
+    return Found(because, evidence, cure, (Remedy(change, promised, "less room for context"),), speedup=speedup)
 
 
 CAUSE = Cause(

@@ -7,8 +7,9 @@ it hardly matters.
 
 Guides say that it shrinks the KV cache by a third to a half, but the cache is the same with and without: only the
 compute buffer shrinks. It permits a quantised V cache, and that halves the cache. Guides also rank it among the first
-things to install, but llama.cpp, Ollama and vLLM bring it along and switch it on by themselves. No runtime prints
-`flash-attention not found, falling back to SDPA`, and vLLM has not read `VLLM_ATTENTION_BACKEND` since 0.15.
+things to install, but llama.cpp, Ollama and vLLM bring it along and switch it on by themselves (Ollama before 0.30 only
+for some architectures). No runtime prints `flash-attention not found, falling back to SDPA`, and vLLM has not read
+`VLLM_ATTENTION_BACKEND` since 0.15.
 
 ## How to confirm
 The log says `Flash Attention not supported, set to disabled` or `flash_attn = disabled`, and the speed deep in the
@@ -19,7 +20,8 @@ context, or a compute buffer of gigabytes, shows it: `llama-bench -m MODEL -fa 0
 attention does not shrink it.
 
 ## How to fix
-- llama.cpp: `-fa on`, or leave it on `auto`; where it was refused, another KV type, backend or build
+- llama.cpp: `-fa on` (before build 6325 a bare `-fa`), or leave it on `auto`; where it was refused, another KV type,
+  backend or build
 - Ollama: `OLLAMA_FLASH_ATTENTION=1` in the environment of the service, or take the variable out
 - LM Studio: "Flash Attention" in the load settings of the model
 - Transformers: `attn_implementation="sdpa"` (its kernels are flash kernels) or `"flash_attention_2"`

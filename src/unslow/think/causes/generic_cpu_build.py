@@ -9,15 +9,22 @@ AVX2 is used, gain prompts by a third and single tokens next to nothing: memory 
 The line `system_info` lists what the build uses (`AVX2 = 1 | FMA = 1 | ...`); `lscpu` lists what the CPU has. Where no
 line tells, `unslow` on the server's machine looks for such instructions in the code of the program that runs.
 
+A virtual machine may hide them: its processor is then called `QEMU Virtual CPU` or `Common KVM processor`, and `lscpu`
+lists no `avx2` though the host has it.
+
 ## What it is not
 A build without AVX-512 or AMX, where tokens wait for memory; nor any build, where all layers are on the GPU.
 
 ## How to fix
 A release build for this CPU:
-- llama.cpp: `cmake -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release`; packages: all `libggml-cpu-*.so` beside the program
+- llama.cpp: `cmake -B build -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release`, then `cmake --build build`; packages: all
+  `libggml-cpu-*.so` beside the program
 - Ollama: its own package, whose `lib/ollama` has a library for each kind of CPU
-- llama-cpp-python: `CMAKE_ARGS="-DGGML_NATIVE=ON" pip install --no-binary :all: llama-cpp-python`
+- llama-cpp-python: `CMAKE_ARGS="-DGGML_NATIVE=ON" pip install --force-reinstall --no-cache-dir --no-binary
+  llama-cpp-python llama-cpp-python`
 - LM Studio: `lms runtime survey`, then the engine with AVX2; on a Mac no build for Intel under Rosetta
+- a virtual machine: the CPU type `host` (Proxmox `qm set VMID --cpu host`, libvirt `host-passthrough`), then start it
+  anew
 - vLLM and Transformers choose by themselves: `python -c 'import torch;
   print(torch.backends.cpu.get_cpu_capability())'`
 
@@ -42,9 +49,28 @@ from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_
 from unslow.think.contention import crowded, stalled_share, strangers
 from unslow.think.predict import Prediction, measured_prefill, measured_rate, predict, predict_prefill
 from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly
 
-_DECISIVE = {"avx": "AVX", "avx2": "AVX2", "fma": "FMA", "f16c": "F16C", "asimd": "NEON", "neon": "NEON"}
+_NEON, _DOT_PRODUCTS = "NEON", "DOTPROD"
+_DECISIVE = {
+    "avx": "AVX",
+    "avx2": "AVX2",
+    "fma": "FMA",
+    "f16c": "F16C",
+    "asimd": _NEON,
+    "neon": _NEON,
+    "dotprod": _DOT_PRODUCTS,
+}
 """Instruction sets as the kernel calls them and as llama.cpp prints them; the newer ones gain far less."""
+_SINCE_ARMV8_2 = {_DOT_PRODUCTS, "FP16_VA", "MATMUL_INT8", "SVE"}
+"""A build that uses any of them is for CPUs with products of 8-bit numbers; before 2025 logs did not name those."""
+_MADE_UP = re.compile(
+    r"(?i)\bQEMU\b|\bKVM\b|\bkvm\d\d|\bVirtual CPU\b|\b(?:E5\d|E312|Opteron \d{1,2})xx"
+    r"|\((?:Nehalem|Sandy ?Bridge|Ivy ?Bridge)"
+)
+"""Names of processors that a hypervisor makes up, so that a virtual machine can move between hosts."""
+_SINCE_2013 = ("AVX", "AVX2")
+"""What Intel's processors have since Haswell and AMD's since Excavator."""
 
 OTHERS_BUSY = 0.3
 """Processors that others use: then a slow prompt proves nothing of the build."""
@@ -65,7 +91,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold what the build uses against what the CPU has, where the CPU computes."""
     if cpu_computes(case) is False:
         return Absent("all layers are on the GPU")
-    return first_to_decide(case, _by_type, _by_features, _by_words, _by_prompt)
+    return first_to_decide(case, _by_type, _by_virtual_machine, _by_features, _by_words, _by_prompt)
 
 
 def _by_type(case: Case) -> Found | None:
@@ -75,12 +101,36 @@ def _by_type(case: Case) -> Found | None:
     return _found("the runtime is a debug build", (cite(case, "runtime.build_type"),))
 
 
+def _by_virtual_machine(case: Case) -> Found | None:
+    """A virtual machine whose processor has a made-up name and no AVX: the one under it has been hidden."""
+    listed, model, below = case.machine.cpu.instruction_sets, case.machine.cpu.model, case.machine.system.hypervisor
+    if not isinstance(listed, Known) or not isinstance(below, Known) or not _MADE_UP.search(model.value_or("")):
+        return None
+    lacks = [name for name in _SINCE_2013 if name.lower() not in listed.value]
+    is_x86 = any(name.startswith(("sse", "ssse")) for name in listed.value)
+    if not lacks or not is_x86 or generates_slowly(case) is False:
+        return None
+    because = (
+        f"the virtual machine shows a processor without {' and '.join(lacks)} ({model.value_or('')}), which the one "
+        "under it has if it is of 2014 or later"
+    )
+    change = Knob.VIRTUAL_CPU.to("host", "show the virtual machine the processor of its host")
+    evidence = (cite(case, "machine.cpu.instruction_sets", f"no {', '.join(lacks)}"), cite(case, "machine.cpu.model"))
+    return Found(
+        because, (*evidence, cite(case, "machine.system.hypervisor")), Cure(), (Remedy(change, Cure()),),
+        speedup=_gain(case),
+    )  # fmt: skip
+
+
 def _by_features(case: Case) -> Found | Absent | None:
     if not isinstance(case.runtime.build_features, Known):
         return None
     used = {feature.upper() for feature in case.runtime.build_features.value}
+    used |= {_DOT_PRODUCTS} if used & _SINCE_ARMV8_2 else set()
     has, fact = _instructions(case)
     unused = sorted(has - used)
+    if not unused and has <= {_NEON} and not used & _SINCE_ARMV8_2:
+        need(case, "machine.cpu.instruction_sets")  # the name of an ARM core does not tell the younger ones
     if not unused:
         return Absent("the build uses what the CPU has")
     return _found(
@@ -114,7 +164,7 @@ def _instructions(case: Case) -> tuple[set[str], str]:
         return set(family.instruction_sets), "machine.cpu.model"
     if not isinstance(listed, Known) and is_apple(case):
         known = isinstance(case.machine.cpu.model, Known)
-        return {"NEON"}, "machine.cpu.model" if known else "machine.system.name"
+        return {_NEON}, "machine.cpu.model" if known else "machine.system.name"
     names = (name.lower() for name in need(case, "machine.cpu.instruction_sets"))
     return {_DECISIVE[name] for name in names if name in _DECISIVE}, "machine.cpu.instruction_sets"
 
@@ -149,7 +199,7 @@ def _gain(case: Case) -> float | None:
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
-    change = Knob.VERSION.to(None, "a release build for this CPU, with the instructions that it has")
+    change = Knob.NATIVE_BUILD.to(None, "a release build for this CPU, with the instructions that it has")
     # physics reckons with a build for this CPU, so the case as configured is the cured one
     return Found(because, evidence, Cure(), (Remedy(change, Cure()),), speedup=speedup)
 

@@ -7,7 +7,8 @@ GPU out, and the CPU computes everything.
 ## How to confirm
 The log names it: `gfx1010 ... not supported`, `hipErrorNoBinaryForGpu`, `rocBLAS error: Cannot read ...
 TensileLibrary`, `no kernel image is available`, `compute capability 3.5 ... too old`. Or the list of architectures in
-`system_info` (`CUDA : ARCHS = ...`) has none that this GPU can run.
+`system_info` (`CUDA : ARCHS = ...`) has none that this GPU can run. Of several GPUs each needs code: llama.cpp takes
+all that it sees, and one without code ends the load.
 
 ## What it is not
 A GPU that the build knows and could not reach: a missing driver, library or permission is `gpu_backend_not_loaded`. A
@@ -15,7 +16,9 @@ warning about a second, older GPU that nobody meant to use is no fault either.
 
 ## How to fix
 Take a build or version that has the architecture, or a backend that needs no list (Vulkan):
-- llama.cpp: build it with `-DCMAKE_CUDA_ARCHITECTURES=native` or `-DGPU_TARGETS=gfx1010`; or take the Vulkan build
+- llama.cpp: build it with `-DCMAKE_CUDA_ARCHITECTURES=native` or `-DGPU_TARGETS=gfx1010`; or take the Vulkan build; a
+  build for CUDA 12 where the GPU is older than Turing (7.5), for which CUDA 13 has no code
+- a second, older GPU: leave it out with `--device CUDA0`, or `CUDA_VISIBLE_DEVICES=0` for any runtime
 - Ollama: `HSA_OVERRIDE_GFX_VERSION=10.3.0` for AMD GPUs close to a supported one; `OLLAMA_VULKAN=1`; an NVIDIA driver
   of 570 or newer
 - LM Studio: `lms runtime select` the Vulkan engine
@@ -29,13 +32,13 @@ import re
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import is_report
+from unslow.think.adapt.gpu_code import Card, cards_of, names_of
 from unslow.think.adapt.gpu_reach import unreached
-from unslow.think.adapt.vram import buffers_of, failed_on_gpu, free_vram_bytes, gpu_places, gpus_held, gpus_of
+from unslow.think.adapt.vram import buffers_of, failed_on_gpu, free_vram_bytes, gpus_held, gpus_of, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
@@ -47,7 +50,8 @@ _UNSUPPORTED = re.compile(
     r"|hipErrorNoBinaryForGpu|hipErrorInvalidDeviceFunction|unable to find code object|no (?:compatible )?code object"
     r"|tensilelibrary|hipErrorInvalidImage|cudaErrorNoKernelImageForDevice"
     r"|(?:gfx\w+|amdgpu|gpu|compute capability|architecture)[^.;]{0,60}(?:not supported|unsupported|too old)"
-    r"|not compatible with the current pytorch|supported_types=",
+    r"|not compatible with the current pytorch|supported_types="
+    r"|no rocblas support for gfx|compute capability not in compiled architectures",
     re.IGNORECASE,
 )
 _PRINTED = re.compile(
@@ -56,7 +60,6 @@ _PRINTED = re.compile(
     r"|tensilelibrary|hipErrorNoBinaryForGpu|unable to find code object",
     re.IGNORECASE,
 )
-_OVERRIDE = "HSA_OVERRIDE_GFX_VERSION"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -77,9 +80,11 @@ def _by_log(case: Case) -> Found | None:
 
 
 def _complaints(case: Case) -> list[tuple[str, list[str]]]:
+    """Lines that may name it; a warning is none where one of several GPUs computes: it is about another."""
     runtime = case.runtime
     single = [(name, [getattr(runtime, name).value_or("")]) for name in ("gpu_refused", "load_error")]
-    return [*single, ("warnings", runtime.warnings.value_or([]))]
+    about_another = len(gpus_of(case)) > 1 and _is_used(case)
+    return single if about_another else [*single, ("warnings", runtime.warnings.value_or([]))]
 
 
 def _by_failure(case: Case) -> Absent | None:
@@ -89,46 +94,55 @@ def _by_failure(case: Case) -> Absent | None:
 
 def _by_use(case: Case) -> Absent | None:
     """A GPU that holds the model of a runtime which was seen to answer."""
+    return Absent("the GPU computes") if _is_used(case) else None
+
+
+def _is_used(case: Case) -> bool:
     holds = buffers_of(case, "model", on_gpu=True) or gpus_held(case) or case.runtime.gpu_layers.value_or(0) > 0
-    answers = isinstance(measured_rate(case), Known) and not is_report(case)
-    return Absent("the GPU computes") if holds and answers else None
+    answers = isinstance(measured_rate(case), Known) and not is_report(case) and not _has_failed(case)
+    return bool(holds) and answers
+
+
+def _has_failed(case: Case) -> bool:
+    return case.runtime.state.value_or("") == "failed"
 
 
 def _by_build(case: Case) -> Found | Absent | None:
-    """By the list of architectures: newer GPUs may still run what is compiled at load, older ones never."""
-    built = case.runtime.build_architectures
-    if not isinstance(built, Known) or not built.value or not gpus_of(case):
-        return None
-    place, gpu = gpu_places(case)[0]
-    if buffers_of(case, "model", on_gpu=True):
+    """By the list of architectures, for each GPU that the runtime may use.
+
+    Weights on a GPU show that it computes, unless the load failed: they are copied before any code runs.
+    """
+    cards = cards_of(case)
+    if cards and buffers_of(case, "model", on_gpu=True) and not _has_failed(case):
         return Absent("the GPU computes")
-    own, fact = _architecture(gpu)
-    if not own or (own.startswith("gfx") and _OVERRIDE in case.runtime.environment.value_or({})):
-        return None
-    if _runs(own, built.value):
-        return Absent(f"the build has code for {own}")
-    evidence = (cite(case, "runtime.build_architectures", own), cite(case, f"machine.gpus.{place}.{fact}"))
-    return _found(case, f"the build has code for {', '.join(built.value)}, and the GPU is {own}", evidence)
+    lacking, able = [card for card in cards if card.runs is False], [card for card in cards if card.runs]
+    if not lacking:
+        names = ", ".join(dict.fromkeys(card.own for card in able))
+        return Absent(f"the build has code for {names}") if able and len(able) == len(cards) else None
+    if len(lacking) < len(cards) and not runtime_sees_gpu(case):  # another GPU is left out for another reason
+        return Absent(f"the build has code for {able[0].own}, and does not use that GPU either") if able else None
+    return _without_code(case, lacking[0], able, one_of_several=len(cards) > 1)
 
 
-def _architecture(gpu: Gpu) -> tuple[str, str]:
-    if isinstance(gpu.compute_capability, Known):
-        return gpu.compute_capability.value, "compute_capability"
-    return gpu.architecture.value_or(""), "architecture"
+def _without_code(case: Case, card: Card, able: list[Card], *, one_of_several: bool) -> Found:
+    targets = ", ".join(case.runtime.build_architectures.need())
+    name = card.gpu.name.value_or(f"GPU {card.gpu.index}") if one_of_several else "the GPU"
+    evidence = (
+        cite(case, "runtime.build_architectures", card.own),
+        cite(case, f"machine.gpus.{card.place}.{card.fact}"),
+    )
+    found = _found(case, f"the build has code for {targets}, and {name} is {card.own}", evidence)
+    return found._replace(remedies=(*_left_out(case, name, able), *found.remedies))
 
 
-def _runs(own: str, built: list[str]) -> bool:
-    """Whether any of the build's architectures runs on it: gfx targets must match, CUDA's must not be newer."""
-    if own.startswith("gfx"):
-        return own in {target.split(":")[0] for target in built}
-    digits = [int(found[0]) for found in (re.search(r"\d+", target) for target in built) if found]
-    capability = re.fullmatch(r"(\d{1,2})\.(\d)", own)
-    return not digits or not capability or min(digits) <= int(capability[1] + capability[2]) * _scale(digits)
-
-
-def _scale(digits: list[int]) -> int:
-    """llama.cpp writes 8.6 as 860, others as 86."""
-    return 10 if min(digits) >= 300 else 1  # noqa: PLR2004 (no CUDA GPU is older than 3.0, none yet is 30.0)
+def _left_out(case: Case, name: str, able: list[Card]) -> tuple[Remedy, ...]:
+    """The GPUs for which there is code, alone, where the runtime has names for them."""
+    devices = names_of(case, able)
+    if not devices:
+        return ()
+    room = sum(card.gpu.vram_free_bytes.value_or(card.gpu.vram_total_bytes.value_or(0)) for card in able)
+    change = Knob.DEVICE.to(",".join(devices), f"leave {name} out, for which there is no code")
+    return (Remedy(change, Cure(vram_bytes=room) if room else None),)
 
 
 def _by_card(case: Case) -> Found | None:

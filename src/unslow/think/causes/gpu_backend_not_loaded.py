@@ -19,7 +19,8 @@ Install the build for your GPU, its driver and libraries; pass the device on to 
 - llama.cpp: a CUDA, HIP, Vulkan or Metal build, with its `libggml-*.so` beside it
 - Ollama: its own package with `lib/ollama`; Docker: `--gpus all` (AMD: `--device /dev/kfd --device /dev/dri` and the
   image `:rocm`); be in the groups `video` and `render`
-- LM Studio: `lms runtime ls`, then `lms runtime select` the CUDA, ROCm or Vulkan engine
+- LM Studio: `lms runtime ls`, then `lms runtime select` the CUDA, ROCm or Vulkan engine; KoboldCpp: `--usecuda` or
+  `--usevulkan`
 - vLLM, Transformers: a PyTorch wheel for CUDA or ROCm, not `+cpu`: `torch.cuda.is_available()` must be true
 - any: an empty or wrong `CUDA_VISIBLE_DEVICES`, `HIP_VISIBLE_DEVICES`, `ROCR_VISIBLE_DEVICES`,
   `GGML_VK_VISIBLE_DEVICES` hides the GPU
@@ -67,6 +68,18 @@ _NO_USE_AT_ALL = re.compile(
     r"|(?:not|n.t)[^.;]{0,6}(?:use|using|find|detect)[^.;]{0,12}gpu",
     re.IGNORECASE,
 )
+_HELP = (
+    (
+        re.compile(r"driver.{0,20}too old|old CUDA driver|driver version is insufficient", re.IGNORECASE),
+        "a newer driver of the GPU",
+    ),
+    (re.compile(r"integrated GPU|\biGPU\b"), "let it use the GPU of the processor, which it leaves out by default"),
+    (
+        re.compile(r"permission|denied|/dev/kfd|no ROCm-capable device", re.IGNORECASE),
+        "a build for this GPU, with its driver, and the right to open it",
+    ),
+)
+"""What lets a runtime use the GPU, by the reason that it gave."""
 _COMPLAINTS = (Topic.GPU_UNUSED, Topic.GPU_LOST, Topic.GPU_LIBRARY_MISSING, Topic.CPU_ONLY_BUILD)
 
 
@@ -210,8 +223,9 @@ def _what_helps(case: Case) -> str:
         return f"start it without {' and '.join(hidden)}, so that the GPU is seen"
     if case.runtime.container.value_or(""):
         return "hand the GPU on to the container, with an image that is built for it"
-    right = ", and the right to open it" if isinstance(case.runtime.gpu_refused, Known) else ""
-    return f"a build for this GPU, with its driver{right}"
+    refused = case.runtime.gpu_refused.value_or("")
+    told = next((words for reason, words in _HELP if reason.search(refused)), "")
+    return told or "a build for this GPU, with its driver"
 
 
 def _hiding(case: Case) -> list[str]:

@@ -9,14 +9,16 @@ else each layer on the GPU is a gain, and a model of 8B has 33 of them, not 64.
 
 ## How to confirm
 The command line, the environment or the Modelfile names a number of GPU layers below all of them, while the GPU has
-room for at least one more.
+room for at least one more; or an `--override-tensor` sends parts of layers to the CPU (`offloaded 33/33` then says
+nothing of them), while all of them fit.
 
 ## What it is not
 A number that is all the memory holds: then the model spills, and removing the setting changes nothing.
 
 ## How to fix
 Remove the setting: the runtime then places as many layers as fit. Or set it to the number that fits:
-- llama.cpp: without `-ngl` (and `LLAMA_ARG_N_GPU_LAYERS`); builds before 7407 need `-ngl 99`; without `--device none`
+- llama.cpp: without `-ngl` (and `LLAMA_ARG_N_GPU_LAYERS`); builds before 7407 need `-ngl 99`; without `--device none`,
+  and without an `-ot` for weights that every token reads, such as `-ot attn=CPU`
 - Ollama: without `num_gpu` in the Modelfile, the request or `/set parameter`
 - LM Studio: the GPU offload slider at its maximum, `lms load KEY --gpu max`
 - vLLM, SGLang: without `--cpu-offload-gb`
@@ -34,17 +36,19 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Origin
 from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.beside import USABLE
 from unslow.think.adapt.demand import fitting_placement
 from unslow.think.adapt.experiments import is_report, names_phase
 from unslow.think.adapt.hardware import SURELY_FREE, has_no_gpu, is_apple, is_integrated, vram_total_bytes
-from unslow.think.adapt.placement import ALL_LAYERS, seen_split
+from unslow.think.adapt.overrides import overrides_of, sent_away
+from unslow.think.adapt.placement import ALL_LAYERS, leaves_out_the_output, seen_split
 from unslow.think.adapt.shape import missing, read_shape
 from unslow.think.adapt.story import places_layers_itself, settings_unread, tells_only_of_slowness
 from unslow.think.adapt.vram import available_vram_bytes, gpus_of, runtime_sees_gpu, whole_on_gpu
 from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load
 from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.slowness import generates_slowly
+from unslow.think.slowness import lost_against
 
 TOO_FEW = 4
 """Layers: a card on which no more than these fit is no reason to use it."""
@@ -54,15 +58,35 @@ _OLD_PROGRAM = re.compile(r"(?:^|/)(?:main|server)(?:\.exe)?$")
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the number that was set against the number that fits; some numbers are too low for any card."""
-    return first_to_decide(case, _by_room, _by_weights_kept_away, _by_tiny_number, _by_no_number)
+    return first_to_decide(case, _by_tensors, _by_room, _by_weights_kept_away, _by_tiny_number, _by_no_number)
+
+
+def _by_tensors(case: Case) -> Found | None:
+    """Parts of layers that a setting sends to the CPU by name, though all layers fit; experts are another cause."""
+    sent = sent_away(case)
+    if not sent.others or sent.experts or runtime_sees_gpu(case) is False:
+        return None
+    shape, (available, seen) = read_shape(case), _room(case)
+    room = fitting_placement(case, shape, available, case.runtime.context_length.value_or(4096))
+    if room.gpu_layers < shape.layers:
+        return None
+    cure, named = Cure(vram_bytes=available), " ".join(overrides_of(case, "others"))
+    return Found(
+        because=f"{named} keeps parts of layers on the CPU; {_in_words(case, available, seen=seen)} all of them",
+        evidence=(cite(case, "runtime.tensor_overrides", "all layers fit"), *free_before_load(case)),
+        cure=cure,
+        remedies=(Remedy(Knob.EXPERTS_ON_CPU.to(None, "remove the setting: all layers fit"), cure),),
+    )
 
 
 def _by_weights_kept_away(case: Case) -> Found | None:
     """Weights that vLLM and its kin are told to keep in the host's memory, and fetch over the link for every token."""
     away = case.runtime.cpu_offload_bytes.value_or(0)
-    if not away or not (tells_of_speed(case) or generates_slowly(case)):
+    if not away or not (tells_of_speed(case) or (lost_against(case, EVERYTHING) or 1.0) > 1):
         return None
     weights, room = case.model.weights_bytes.value_or(0), vram_total_bytes(case) or 0.0
+    if weights and room and weights > USABLE * room:
+        return None  # without the setting it would not start
     fits = f"; the GPUs have {room / GIB:.0f} GiB for {weights / GIB:.0f} GiB of weights" if 0 < weights < room else ""
     cure = EVERYTHING if fits else None
     return Found(
@@ -150,6 +174,8 @@ def _by_room(case: Case) -> Found | Absent | Suspected:
     total = shape.layers + 1
     if asked >= total:
         return Absent(f"{asked} layers asked for, the model has {total}")
+    if asked == total - 1 and leaves_out_the_output(case):
+        return Absent("all layers but the output are on the GPU")
     available, seen = _room(case)
     context = case.runtime.context_length.value_or(4096)
     room = fitting_placement(case, shape, available, context)
@@ -234,6 +260,7 @@ CAUSE = Cause(
             "runtime.device_set",
             "runtime.gpu_layers",
             "runtime.cpu_offload_bytes",
+            "runtime.tensor_overrides",
             "account.remarks",
         ),
     ),

@@ -13,8 +13,7 @@ Guides say that a GPU at its power limit is throttled, but a power cap at full s
 into its limit, and decoding waits for memory, not for clocks.
 
 ## What it is not
-A power cap at full speed, which is normal: any well used GPU runs into its limit, and decoding waits for memory, not
-for clocks.
+A power cap at full speed, or while prompts are read, which need all the power there is.
 
 ## How to fix
 On any runtime: raise the limit (`sudo nvidia-smi -pl W`, `sudo rocm-smi --setpoweroverdrive W`), plug the laptop in
@@ -46,6 +45,7 @@ from unslow.think.slowness import generates_slowly, shortfall
 LOW_CLOCK = 0.85
 """Of the highest clock: a cap that leaves more than this costs next to nothing."""
 _POWER_WORDS = re.compile(r"(?i)\b\d+ ?w\b|watt|power|battery|plugged|mains")
+_OF_A_LAPTOP = re.compile(r"\b(?:laptop|mobile|max-q)\b|\b\d{3,4}M\b", re.IGNORECASE)
 AT_LIMIT = 0.93
 """Of the limit: samples of the power lie a little under it."""
 
@@ -109,8 +109,17 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
             *_cited_power(case, gpu),
         ),
         cure=Cure(),
-        remedies=(Remedy(Knob.POWER.to(_default(gpu), "raise the power limit; a laptop: plug it in"), Cure(), "heat"),),
+        remedies=(_more_power(gpu),),
     )
+
+
+def _more_power(gpu: LoadedGpu) -> Remedy:
+    """A higher limit; that of a laptop is set by its firmware, for the battery or the mains."""
+    if _OF_A_LAPTOP.search(gpu.gpu.name.value_or("")):
+        change = Knob.POWER.to(None, "plug the laptop in, and choose its performance profile")
+    else:
+        change = Knob.POWER.to(_default(gpu), "raise the power limit; a laptop: plug it in")
+    return Remedy(change, Cure(), "heat")
 
 
 def _drawn(case: Case, gpu: LoadedGpu) -> float:

@@ -9,8 +9,9 @@ is loaded: it is computing that costs.
 
 ## How to confirm
 `nvidia-smi pmon -c 5` while tokens are generated shows another process with a share of `sm`; AMD: `rocm-smi
---showpids`. The GPU is busy even between requests, all layers are on it, no throttling, and yet tokens come far slower
-than its bandwidth allows. In a container the other process is not listed: look on the host.
+--showpids`; Windows: Task Manager, Details, with the column "GPU" added. The GPU is busy even between requests, all
+layers are on it, no throttling, and yet tokens come far slower than its bandwidth allows. In a container the other
+process is not listed: look on the host.
 
 ## What it is not
 A stranger that only holds memory and computes nothing: it costs nothing once the model is loaded.

@@ -32,7 +32,9 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import blames, is_report
 from unslow.think.adapt.gpu_load import THERMAL, LoadedGpu, explains, starved
+from unslow.think.adapt.several_gpus import splits_tensors
 from unslow.think.adapt.surroundings import system_of
+from unslow.think.adapt.vram import gpus_used
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for, at_work, gpu_state, must_be_slow
@@ -85,7 +87,7 @@ def _by_reasons(case: Case) -> Found | Absent:
         return Absent(f"{_temperature(loaded[0])}no thermal reason is set under load")
     if starved(hot[0]) or cpu_dominates(case):
         return Absent("the GPU waits for something else most of the time: its clocks are a consequence")
-    return _judged(case, hot[0])
+    return _judged(case, min(hot, key=lambda gpu: gpu.clock_share or 1.0))
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -110,8 +112,16 @@ def _judged(case: Case, gpu: LoadedGpu) -> Found | Absent:
         return Absent(f"clocks at {share:.0%} of their maximum do not explain the speed")
     evidence = (cite(case, f"{gpu.at}.event_reasons"), cite(case, f"{gpu.at}.clock_hz", f"{share:.0%} of the maximum"))
     fell, falling = _falling(case, gpu)
-    words = f"{_at(gpu)}the GPU is throttled by heat to {share:.0%} of its clocks{fell}"
+    which, waits = _which(case, gpu)
+    words = f"{_at(gpu)}{which} is throttled by heat to {share:.0%} of its clocks{fell}{waits}"
     return _found(case, words, (*evidence, *falling))
+
+
+def _which(case: Case, gpu: LoadedGpu) -> tuple[str, str]:
+    """What to call it, and what the others do meanwhile, where several compute."""
+    if len(gpus_used(case)) < 2:  # noqa: PLR2004 (several)
+        return "the GPU", ""
+    return f"GPU {gpu.gpu.index}", ", and the others wait for it" if splits_tensors(case) else ""
 
 
 def _falling(case: Case, gpu: LoadedGpu) -> tuple[str, tuple[Evidence, ...]]:

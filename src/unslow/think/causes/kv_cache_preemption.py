@@ -29,6 +29,8 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import blames
+from unslow.think.adapt.runtime_family import runs_paged
+from unslow.think.adapt.vram import gpus_used
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
@@ -37,6 +39,11 @@ from unslow.think.report import Evidence
 
 FULL = 0.9
 """Of the cache: the next request no longer finds its blocks."""
+SPARED, WORTH = 0.06, 0.05
+"""Of a GPU's memory: what stays free for buffers and the driver, and what is worth a restart."""
+MOST = {"vLLM": 0.92}
+"""The share that an engine takes at most by itself; others do not count their buffers in it."""
+MOST_WITHOUT_BUFFERS = 0.88
 _KEEP = ("llama.cpp", "Ollama", "LM Studio", "KoboldCpp", "MLX-LM")
 SHOW = "under load: {preemptions}"
 
@@ -63,10 +70,10 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     seen, used = traffic.value, traffic.value.cache_used.value_or(0.0)
     if thrown := seen.preemptions.value_or(0):
         words = f"{thrown} times in {seen.seconds:.0f} s a request was thrown out of the KV cache"
-        return _found(words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
+        return _found(case, words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
     if used >= FULL and seen.waiting >= SOMEBODY:
         words = f"{used:.0%} of the KV cache was in use while {seen.waiting:.1f} requests waited on average"
-        return _found(words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
+        return _found(case, words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
     if isinstance(seen.preemptions, Known) and seen.running > 0:
         return Absent(f"no request was thrown out in {seen.seconds:.0f} s")
     return None
@@ -77,7 +84,9 @@ def _by_words(case: Case) -> Found | Suspected | None:
     said = remarks_on(case, Topic.CACHE_FULL)
     preempted = [r for r in said if "preempt" in r.text.lower()]
     if preempted:
-        return _found(f"requests are thrown out of the KV cache: {preempted[0].text}", cite_remarks(case, preempted))
+        return _found(
+            case, f"requests are thrown out of the KV cache: {preempted[0].text}", cite_remarks(case, preempted)
+        )
     return Suspected(said[0].text, "runtime.preemptions", SHOW) if said else None
 
 
@@ -92,10 +101,11 @@ def _by_counters(case: Case) -> Found | Absent | Suspected:
     full = cite(case, "runtime.kv_usage", f"above {FULL:.0%}")
     if waiting:
         words = f"{usage:.0%} of the KV cache is in use, and {waiting} requests wait for room"
-        return _found(words, (full, cite(case, "runtime.deferred_requests")))
+        return _found(case, words, (full, cite(case, "runtime.deferred_requests")))
     words = f"{usage:.0%} of the KV cache is in use"
     if running > 1 and blames(case, "decode"):
-        return _found(f"{words} while {running} requests grow in it", (full, cite(case, "runtime.running_requests")))
+        growing = f"{words} while {running} requests grow in it"
+        return _found(case, growing, (full, cite(case, "runtime.running_requests")))
     if isinstance(case.runtime.preemptions, Known):
         return Absent(f"{words}, and no request was thrown out")
     return Suspected(words, "runtime.preemptions", SHOW)
@@ -106,7 +116,7 @@ def _by_count(case: Case, preempted: int) -> Found | Suspected:
     words = f"{preempted} times a request was thrown out of the KV cache"
     if _is_total(case) and not _is_pressed(case):
         return Suspected(f"{words} since the server started", "how often that happens now", SHOW)
-    return _found(words, (cite(case, "runtime.preemptions"),))
+    return _found(case, words, (cite(case, "runtime.preemptions"),))
 
 
 def _is_total(case: Case) -> bool:
@@ -120,15 +130,31 @@ def _is_pressed(case: Case) -> bool:
     return case.runtime.kv_usage.value_or(0.0) >= FULL or case.runtime.deferred_requests.value_or(0) > 0
 
 
-def _found(because: str, evidence: tuple[Evidence, ...]) -> Found:
+def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
     return Found(
         because=because,
         evidence=evidence,
         remedies=(
+            *_unused_memory(case),
             Remedy(Knob.KV_CACHE_TYPE.to("fp8", "half the bytes for each token"), None, "answers change slightly"),
             Remedy(Knob.CAPACITY.to(None, "more memory for the cache, fewer requests at once, a shorter context")),
         ),
     )
+
+
+def _unused_memory(case: Case) -> tuple[Remedy, ...]:
+    """A larger share of the GPUs' memory, where the engine was told to leave much of it alone and nobody has it."""
+    share, gpus = case.runtime.gpu_memory_fraction, gpus_used(case)
+    sizes = [(g.vram_free_bytes.value_or(0), g.vram_total_bytes.value_or(0)) for g in gpus]
+    if not runs_paged(case) or not isinstance(share, Known) or not sizes or not all(total for _, total in sizes):
+        return ()
+    free = min(left / total for left, total in sizes)
+    most = MOST.get(case.runtime.name.value_or(""), MOST_WITHOUT_BUFFERS)
+    larger = round(min(most, share.value + free - SPARED), 2)
+    if larger < share.value + WORTH:
+        return ()
+    why = f"{free:.0%} of the GPU's memory is free, and the cache may have it"
+    return (Remedy(Knob.FIT_MARGIN.to(larger, why)),)
 
 
 CAUSE = Cause(

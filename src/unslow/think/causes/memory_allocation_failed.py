@@ -18,7 +18,8 @@ parallelism, Ollama with a shorter context.
 
 ## How to fix
 Ask for fewer bytes, or leave the placement to the runtime; or free what other programs hold:
-- llama.cpp: without `-ngl` and `--fit off`; `-c 8192`; `-ctk q8_0 -ctv q8_0`; a smaller `-ub` for the compute buffer
+- llama.cpp: without `-ngl` and `--fit off`; `-c 8192`; `-ctk q8_0 -ctv q8_0`; `-fa on` and a smaller `-ub`
+  for the compute buffer; builds before b7407 do not fit by themselves: `-ngl` with fewer layers
 - Ollama: a smaller `num_ctx`, without `num_gpu`; LM Studio: fewer layers on the GPU, a shorter context
 - vLLM: its error names the longest `--max-model-len` that fits; `--gpu-memory-utilization` lower where others hold
   memory, higher where they do not
@@ -32,7 +33,9 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known, MissingFactError
+from unslow.think.adapt.demand import fitting_placement
 from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.story import places_layers_itself
 from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, failed_on_gpu, margin_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
@@ -45,6 +48,9 @@ _WHAT = {
     "unknown": "a buffer",
 }
 _STEP, _SHORT = 1024, 4096
+USUAL_UBATCH = 512
+"""The default of llama.cpp."""
+_LEAVE = Remedy(Knob.FIT.to(value=True, why="let the runtime place what fits: no explicit layers, context or fit"))
 _SPARE = 0.25
 """Of the margin that a fit leaves: a context that is set by hand needs some of it, for what the estimate lacks."""
 
@@ -85,22 +91,53 @@ def _free(case: Case) -> float | None:
 
 
 def _remedies(case: Case) -> tuple[Remedy, ...]:
-    """The longest context that fits with all layers on the GPU, and leaving the placement to the runtime."""
+    """A smaller compute buffer where that failed, the longest context that fits, and what the runtime can place."""
     if not failed_on_gpu(case):
         return (Remedy(Knob.QUANT.to(None, "a smaller quant or model: less to hold in memory")),)
-    leave = Remedy(Knob.FIT.to(value=True, why="let the runtime place what fits: no explicit layers, context or fit"))
     try:
-        shape, free = read_shape(case), available_vram_bytes(case)
+        return (*_smaller_buffer(case), *_shorter_context(case), _fewer_layers(case) or _LEAVE)
     except MissingFactError:
-        return (leave,)
+        return (*_smaller_buffer(case), _LEAVE)
+
+
+def _smaller_buffer(case: Case) -> tuple[Remedy, ...]:
+    """Settings that make a compute buffer large, where it was the one that failed."""
+    failure, runtime = case.runtime.allocation_failure.value_or(None), case.runtime
+    if failure is None or failure.what != "compute_buffer":
+        return ()
+    attention = Knob.FLASH_ATTENTION.to(value=True, why="with flash attention the compute buffer is far smaller")
+    batch = Knob.BATCH.to(USUAL_UBATCH, "a smaller micro-batch takes a smaller compute buffer")
+    off = runtime.flash_attention.value_or(default=True) is False
+    large = runtime.ubatch.value_or(0) > USUAL_UBATCH
+    return (
+        *((Remedy(attention),) if off else ()),
+        *((Remedy(batch, None, "prompts are read slower"),) if large else ()),
+    )
+
+
+def _shorter_context(case: Case) -> tuple[Remedy, ...]:
+    """The longest context that fits with all layers on the GPU."""
+    shape, free = read_shape(case), available_vram_bytes(case)
     weights = shape.layers * shape.layer_bytes + shape.output_bytes
     room = free - margin_bytes(case) * _SPARE - compute_bytes(case) - weights
     if room <= 0 or not shape.kv_bytes_per_token:
-        return (leave,)
+        return ()
     tokens = int(room / shape.kv_bytes_per_token) // _STEP * _STEP
     if not 0 < tokens < case.runtime.context_length.value_or(tokens + 1):
-        return (leave,)
-    return (Remedy(Knob.CONTEXT_LENGTH.to(tokens, "the longest context that fits beside the weights")), leave)
+        return ()
+    return (Remedy(Knob.CONTEXT_LENGTH.to(tokens, "the longest context that fits beside the weights")),)
+
+
+def _fewer_layers(case: Case) -> Remedy | None:
+    """As many layers as fit, for builds that do not find the number by themselves."""
+    if places_layers_itself(case) is not False:
+        return None
+    shape, context = read_shape(case), case.runtime.context_length.value_or(_SHORT)
+    placed = fitting_placement(case, shape, available_vram_bytes(case), context)
+    fitting, total = int(placed.gpu_layers) + placed.output_on_gpu, shape.layers + 1
+    if not 0 < fitting < total:
+        return None
+    return Remedy(Knob.GPU_LAYERS.to(fitting, f"{fitting} of {total} layers fit; the CPU computes the rest"))
 
 
 CAUSE = Cause(

@@ -30,7 +30,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.account import amount_bytes, remarks_on
-from unslow.think.adapt.hardware import vram_total_bytes
+from unslow.think.adapt.hardware import is_unified, vram_total_bytes
 from unslow.think.adapt.placement import layers_left_on_host, seen_split, set_on_purpose
 from unslow.think.adapt.shape import missing, read_shape
 from unslow.think.adapt.story import places_layers_itself, settings_unread
@@ -60,6 +60,8 @@ def check(case: Case) -> Found | Absent | Suspected:
         return Absent("no layer was left out by an estimate")
     if set_on_purpose(case):
         return Absent("a setting decides on the number of layers")
+    if is_unified(case) and case.machine.memory.pressure.value_or("normal") != "normal":
+        return Absent("the memory that GPU and CPU share is short: an estimate leaves layers out with reason")
     if settings_unread(case):
         ask_for(case, "runtime.command", "{command_line}")
     return first_to_decide(case, _by_reading, _by_plan, _by_hand, _by_words)

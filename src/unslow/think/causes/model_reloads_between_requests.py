@@ -38,6 +38,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import names_phase
+from unslow.think.adapt.past_loads import loads_in_a_row
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._command import serves_one_model
@@ -111,19 +112,20 @@ def _by_loads(case: Case) -> Found | Absent | Suspected | None:
     if not isinstance(loads, Known):
         ask_for(case, "runtime.loads", SHOW)
         return None
-    if len(loads.value) < MANY:
+    again = loads_in_a_row(loads.value)
+    if len(again) < MANY:
         if remarks_on(case, Topic.RELOADS):
             return None
-        return _waited(case) or Absent("loaded no more often than a start takes")
-    contexts, models = _changes(loads.value, "context_length"), _changes(loads.value, "model")
-    words = f"the model was loaded {len(loads.value)} times"
-    evidence = (_cited(loads),)
+        return _waited(case) or Absent("loaded no more often than a start takes, or than after long pauses")
+    contexts, models = _changes(again, "context_length"), _changes(again, "model")
+    words = f"the model was loaded {len(again)} times"
+    evidence = (_cited(loads, again),)
     if contexts >= MANY - 1 and not models:
-        sizes = " and ".join(f"{c}" for c in sorted({p.context_length.value_or(0) for p in loads.value} - {0})[:3])
+        sizes = " and ".join(f"{c}" for c in sorted({p.context_length.value_or(0) for p in again} - {0})[:3])
         return _priced(case, _found(f"{words}, because requests ask for contexts of {sizes} tokens in turn", evidence))
     if models >= MANY - 1:
         because = f"{words}: more models take turns than stay loaded"
-        return _priced(case, _found(because, evidence, _room_for(loads.value)))
+        return _priced(case, _found(because, evidence, _room_for(again)))
     return Suspected(words, "why it was unloaded in between", SHOW)
 
 
@@ -145,11 +147,11 @@ def _changes(loads: list[PastLoad], name: str) -> int:
     return sum(a.value != b.value for a, b in pairwise(v for v in values if isinstance(v, Known)))
 
 
-def _cited(loads: Known[list[PastLoad]]) -> Evidence:
-    seen = ", ".join(str(p.context_length.value_or("?")) for p in loads.value[:6])
+def _cited(loads: Known[list[PastLoad]], again: list[PastLoad]) -> Evidence:
+    seen = ", ".join(str(p.context_length.value_or("?")) for p in again[:6])
     return Evidence(
-        fact="runtime.loads", value=f"contexts {seen}", reference=f"{len(loads.value)} loads", origin=str(loads.origin),
-        source=loads.value[0].source or loads.source,
+        fact="runtime.loads", value=f"contexts {seen}", reference=f"{len(again)} loads", origin=str(loads.origin),
+        source=again[0].source or loads.source,
     )  # fmt: skip
 
 

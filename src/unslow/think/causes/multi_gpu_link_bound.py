@@ -35,9 +35,9 @@ from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.adapt.account import gain_of, ratio, remarks_on, times_as_fast
+from unslow.think.adapt.account import WORTH_COMPARING, gain_of, ratio, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
-from unslow.think.adapt.several_gpus import has_fast_links, splits_tensors
+from unslow.think.adapt.several_gpus import TENSOR_SPLITS, has_fast_links, splits_tensors
 from unslow.think.adapt.sides import counts_of, labels, set_elsewhere, slow_side_has
 from unslow.think.adapt.vram import gpus_of
 from unslow.think.adapt.who_computes import gpus_computing
@@ -45,10 +45,12 @@ from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, first_to_decide
+from unslow.think.predict import Prediction, measured_rate, predict
 from unslow.think.report import Evidence
 from unslow.think.slowness import shortfall
 
 SHOW = "{gpu_links}, and {try_split}"
+BY_LAYERS = Cure(by_layers=True)
 _MODES = re.compile(r"\b(?:row|tensor|graph)\b")
 _SPLITS = re.compile(r"\b(row|layer|tensor|none)s?\b\W{1,3}\d")
 
@@ -136,12 +138,25 @@ def _by_split(case: Case) -> Found | Absent | Suspected:
         return Absent("the GPUs are joined by NVLink")
     if lost is not None and lost <= 1:
         return Absent("the speed is what these GPUs should give")
-    words = "every layer is split, and its parts cross PCIe twice"
-    by_rows = case.runtime.split_mode.value_or("") == "row"
-    if linked is None or (lost is None and not (by_rows and names_phase(case, "decode", "prefill"))):
+    by_rows = case.runtime.split_mode.value_or("") in TENSOR_SPLITS
+    words = f"every layer is split, and its parts cross {'PCIe' if linked is False else 'from GPU to GPU'} twice"
+    slow = lost is not None and (by_rows or linked is False)  # rows over fast links are not slow
+    if not slow and not (linked is False and by_rows and names_phase(case, "decode", "prefill")):
         return Suspected(words, "the links between the GPUs, and the speed of another split", SHOW)
     path = "runtime.split_mode" if isinstance(case.runtime.split_mode, Known) else "runtime.tensor_parallel"
-    return _found(words, (cite(case, path, "no NVLink"),), "layer", None)
+    found = _found(words, (cite(case, path, "no NVLink" if linked is False else "layer"),), "layer", None)
+    return found if by_rows else found._replace(remedies=_remedies(case))
+
+
+def _remedies(case: Case) -> tuple[Remedy, ...]:
+    """Whole layers on each GPU where that is faster, by physics; and links that carry more."""
+    now, then = measured_rate(case), predict(case, BY_LAYERS)
+    faster = (
+        isinstance(now, Known) and isinstance(then, Prediction) and then.tokens_per_s.mid > WORTH_COMPARING * now.value
+    )
+    layers = (Remedy(Knob.SPLIT_MODE.to("layer", "the other way to split"), BY_LAYERS),) if faster else ()
+    wider = "more lanes for each card, slots of one processor, or GPUs with NVLink; or fewer GPUs and a smaller quant"
+    return (*layers, Remedy(Knob.LINK.to(None, wider)))
 
 
 def _by_words(case: Case) -> Suspected | None:
@@ -152,7 +167,8 @@ def _by_words(case: Case) -> Suspected | None:
 
 def _found(because: str, evidence: tuple[Evidence, ...], mode: str | None, speedup: float | None) -> Found:
     cure = None if speedup else Cure()
-    return Found(because, evidence, cure, (Remedy(Knob.SPLIT_MODE.to(mode, "the other way to split")),), None, speedup)
+    why = "split by layers: next to nothing crosses then" if mode == "layer" else "the other way to split"
+    return Found(because, evidence, cure, (Remedy(Knob.SPLIT_MODE.to(mode, why)),), None, speedup)
 
 
 CAUSE = Cause(

@@ -35,7 +35,7 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, 
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.causes._watched import host_at_work
 from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly
+from unslow.think.slowness import generates_slowly, shortfall
 
 EVEN = 1.5
 """Times its fair share: pages that are spread differ by less from node to node."""
@@ -43,6 +43,7 @@ MOSTLY = 0.75
 """Of its memory on one node: then the channels of the others have next to nothing to give."""
 FAR = 0.25
 """Of the threads on other nodes than the memory: fewer wait for the link than the neighbours' channels would gain."""
+DROP = "sync; echo 3 | sudo tee /proc/sys/vm/drop_caches"
 _AMOUNT = re.compile(r"(?i)\bnode ?\d\b[^\d;]{1,8}(\d{1,9}(?:\.\d+)?) ?[kmgt]i?b\b")
 _OF_MEMORY = re.compile(r"free|full|idle|empty|miss|foreign|remote|cross|memory|numa|socket", re.IGNORECASE)
 """Nodes of a cluster are called nodes too."""
@@ -81,7 +82,22 @@ def _by_pages(case: Case) -> Found | Absent | None:
     if share < MOSTLY or far is None or not generates_slowly(case):
         return None
     because = f"{words}, and {far:.0%} of its threads run on other nodes"
-    return _found(because, (cite(case, "runtime.bytes_by_node", f"spread over {nodes} nodes"),))
+    gain = min(share * nodes, shortfall(case) or nodes)  # all nodes' channels instead of one's
+    found = _found(because, (cite(case, "runtime.bytes_by_node", f"spread over {nodes} nodes"),), gain)
+    return _started_anew(case, found) if _is_placed(case) else found
+
+
+def _is_placed(case: Case) -> bool:
+    """Whether a setting is there that should have spread the pages."""
+    return case.runtime.numa.value_or("") not in {"", "none", "disabled"}
+
+
+def _started_anew(case: Case, found: Found) -> Found:
+    """The same where the setting is there already: pages that were cached before it stay where they lie."""
+    setting = case.runtime.numa.value_or("")
+    because = f"{found.because}: `--numa {setting}` is set, and pages that were in the page cache before do not move"
+    change = Knob.NUMA.to(setting, f"drop the page cache (`{DROP}`), then start it again with the same settings")
+    return found._replace(because=because, remedies=(Remedy(change),))
 
 
 def _threads_elsewhere(case: Case, home: str, nodes: int) -> float | None:
@@ -111,9 +127,9 @@ def _is_even(text: str) -> bool:
 
 
 def _by_settings(case: Case) -> Absent | Suspected | None:
-    nodes, chosen = case.machine.memory.numa_nodes, case.runtime.numa
-    if isinstance(chosen, Known) and chosen.value not in {"", "none", "disabled"}:
-        return Absent(f"the memory is placed by a setting: {chosen.value}")
+    nodes = case.machine.memory.numa_nodes
+    if _is_placed(case):
+        return Absent(f"the memory is placed by a setting: {case.runtime.numa.value_or('')}")
     slow = generates_slowly(case)
     if not isinstance(nodes, Known) or slow is None:
         return None
@@ -123,7 +139,7 @@ def _by_settings(case: Case) -> Absent | Suspected | None:
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
-    change = Knob.NUMA.to("distribute", "spread the pages over all nodes, with the page cache dropped first")
+    change = Knob.NUMA.to("distribute", f"spread the pages over all nodes; drop the page cache first (`{DROP}`)")
     return Found(because, evidence, None, (Remedy(change),), speedup=speedup)
 
 

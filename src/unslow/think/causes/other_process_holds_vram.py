@@ -9,7 +9,8 @@ Guides say that the runtime then moves layers back and forth, but it places them
 no room.
 
 ## How to confirm
-`nvidia-smi` lists the processes with their memory (AMD: `rocm-smi --showpids`). Together the strangers hold at least
+`nvidia-smi` lists the processes with their memory (AMD: `rocm-smi --showpids`; Windows: Task Manager, Details, with the
+column "Dedicated GPU memory" added). Together the strangers hold at least
 what the model lacks. Two loads of the same model in one log, with gigabytes less free before the slow one, show the
 same.
 
@@ -41,8 +42,17 @@ from unslow.think.adapt.demand import must_have_room, read_demand
 from unslow.think.adapt.hardware import is_much_faster, vram_total_bytes
 from unslow.think.adapt.past_loads import LEAST_SHARE, free_of, layers_of, robbed_load
 from unslow.think.adapt.placement import layers_left_on_host, seen_split
-from unslow.think.adapt.strangers import driver_lends, held_by_strangers, tells_its_memory
-from unslow.think.adapt.vram import failed_on_gpu, gpu_places, gpus_held, gpus_of, gpus_used, seen_gpus, strangers
+from unslow.think.adapt.strangers import driver_lends, held_by_strangers, memory_before
+from unslow.think.adapt.vram import (
+    available_vram_bytes,
+    failed_on_gpu,
+    gpu_places,
+    gpus_held,
+    gpus_of,
+    gpus_used,
+    seen_gpus,
+    strangers,
+)
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import must_tell_own
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, free_before_load, need
@@ -55,7 +65,11 @@ FILLED = 0.5
 """Of a GPU's memory: with so much of it taken, a model that fills a card has no room there."""
 MOST_OF_A_DESKTOP = 0.25
 """Of a GPU's memory: a display and a driver take less."""
-_FIND_IT = (Remedy(Knob.OTHER_PROCESS.to(None, "find it ({gpu_users}), and close it"), None, "unsaved work"),)
+_FIND_IT = (
+    Remedy(
+        Knob.OTHER_PROCESS.to(None, "find it ({gpu_holders}), close it, and load the model again"), None, "unsaved work"
+    ),
+)
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -151,7 +165,14 @@ def _by_loads(case: Case) -> Found | None:
         f"{robbed.gone / GIB:.1f} GiB",
         evidence=tuple(_load_evidence(load) for load in robbed),
         cure=cure,
-        remedies=(Remedy(Knob.OTHER_PROCESS.to(None, "find it while it is slow ({gpu_users}), and close it"), cure),),
+        remedies=(
+            Remedy(
+                Knob.OTHER_PROCESS.to(
+                    None, "find it while it is slow ({gpu_holders}), close it, and load the model again"
+                ),
+                cure,
+            ),
+        ),
     )
 
 
@@ -225,15 +246,14 @@ def _by_share(case: Case) -> Found | None:
     """A large part of the memory was gone before the runtime loaded anything, and the model then lacked room."""
     split = seen_split(case)
     devices = case.runtime.devices.value_or([])
-    gone = {
-        n: d.total_bytes.value_or(0) - d.free_bytes.value_or(0) for n, d in enumerate(devices) if tells_its_memory(d)
-    }
-    index = max(gone, key=lambda n: gone[n], default=None)
+    seen = {n: memory for n, d in enumerate(devices) if (memory := memory_before(case, d))}
+    index = max(seen, key=lambda n: seen[n].gone, default=None)
     if not split or index is None:
         return None
-    total, held = devices[index].total_bytes.value_or(0), gone[index]
-    if held < max(LEAST_UNACCOUNTED, MOST_OF_A_DESKTOP * total):
+    total, held = seen[index].total, seen[index].gone
+    if held < max(LEAST_UNACCOUNTED, MOST_OF_A_DESKTOP * total) or held < _lacking(case):
         return None
+    cure = Cure(vram_bytes=available_vram_bytes(case) + held)
     return Found(
         because=f"{held / GIB:.1f} of {total / GIB:.1f} GiB of GPU memory were in use before the runtime loaded "
         f"anything, and {split.words}",
@@ -241,8 +261,17 @@ def _by_share(case: Case) -> Found | None:
             cite(case, f"runtime.devices.{index}.free_bytes", f"of {total / GIB:.1f} GiB"),
             cite(case, split.fact),
         ),
-        remedies=_FIND_IT,
+        cure=cure,
+        remedies=tuple(remedy._replace(cure=cure) for remedy in _FIND_IT),
     )
+
+
+def _lacking(case: Case) -> float:
+    """What is missing for all of it to fit; 0 where nobody can reckon it."""
+    try:
+        return read_demand(case).lacking
+    except MissingFactError:
+        return 0.0
 
 
 def _by_words(case: Case) -> Found | Suspected | None:

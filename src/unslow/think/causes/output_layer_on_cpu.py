@@ -6,9 +6,10 @@ times as large as a repeating layer, it is read in full for every token, and on 
 layers on the GPU.
 
 ## How to confirm
-The log says `offloading output layer to CPU`, or an override names it (`-ot output=CPU`). Builds of llama.cpp until
-spring 2025 placed the output layer last: there `offloaded 32/33` means the output layer. Newer builds place it first,
-and the same line means one repeating layer.
+The log says `offloading output layer to CPU` (Ollama before 0.30), or an override names it (`-ot output=CPU`). Builds
+of llama.cpp until spring 2025 placed the output layer last: there `offloaded 32/33` means the output layer. Newer
+builds place it first, and the same line means one repeating layer. A model without an output tensor of its own uses its
+token table, so there an override of `token_embd` is one of the output.
 
 Guides count the layers of a model without it (32 of an 8B model), but `-ngl` and the log count it as one more (33).
 
@@ -31,15 +32,13 @@ from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.overrides import overrides_of, sent_away
-from unslow.think.adapt.versions import build_number
+from unslow.think.adapt.placement import leaves_out_the_output
 from unslow.think.adapt.vram import buffers_of
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite, need
 from unslow.think.report import Evidence
 
 ON_GPU = Cure(output_on_gpu=True)
-OUTPUT_LAST_UNTIL = 5000
-"""Builds of llama.cpp below this number (March 2025) certainly placed the output layer last."""
 
 
 def check(case: Case) -> Found | Absent:
@@ -65,7 +64,8 @@ def _by_count(case: Case) -> Found | Absent:
         return Absent(f"{on_gpu}/{layers} layers are on the GPU: more than one is not")
     if on_gpu >= layers:
         return _as_counted(case, f"{on_gpu}/{layers} layers are on the GPU: all")
-    if build_number(need(case, "runtime.version")) < OUTPUT_LAST_UNTIL:
+    need(case, "runtime.version")
+    if leaves_out_the_output(case):
         because = f"{on_gpu} of {layers} layers are on the GPU, and this build places the output layer last"
         return _found(case, because, cite(case, "runtime.gpu_layers", f"{layers} layers"))
     need(case, "runtime.output_on_gpu")

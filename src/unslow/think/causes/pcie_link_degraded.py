@@ -34,6 +34,7 @@ from unslow.think.adapt.experiments import experiment_on, is_clear, names_phase
 from unslow.think.adapt.gpu_load import LoadedGpu
 from unslow.think.adapt.hardware import is_unified
 from unslow.think.adapt.host_weights import SHOW_LINK, host_weights_bytes
+from unslow.think.adapt.several_gpus import TENSOR_SPLITS
 from unslow.think.adapt.vram import gpus_of, gpus_used
 from unslow.think.adapt.who_computes import gpus_computing
 from unslow.think.causes._asking import ask_for, at_work
@@ -123,8 +124,10 @@ def _crossing(case: Case, link_bytes_per_s: float) -> str:
     if copied and copied.is_bound:
         return "weights, for every part of a prompt,"
     runtime = case.runtime
-    if runtime.split_mode.value_or("") in {"row", "tensor"} or runtime.tensor_parallel.value_or(1) > 1:
+    if runtime.tensor_parallel.value_or(1) > 1:
         return "the parts of every layer"
+    if runtime.split_mode.value_or("") in TENSOR_SPLITS:
+        return ""  # split by layers, as it does by itself, next to nothing would cross it: the split is the cause
     if gpus_computing(case) != 1:
         ask_for(case, "runtime.split_mode", SPLIT)
     if sum(g.shared_used_bytes.value_or(0) + g.gtt_used_bytes.value_or(0) for g in gpus_used(case)) > MUCH:

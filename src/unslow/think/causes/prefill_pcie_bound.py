@@ -23,6 +23,8 @@ so does Transformers with a `device_map` that has `cpu`.
 Answers do not change. A larger micro-batch takes more GPU memory for its compute buffer.
 """
 
+import msgspec
+
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
@@ -31,14 +33,15 @@ from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.account import WORTH_COMPARING, remarks_on
 from unslow.think.adapt.experiments import is_report, names_phase
 from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, SHOW_LINK, host_link_bytes_per_s, host_weights_bytes
-from unslow.think.adapt.prompt_speed import prompt_speed
+from unslow.think.adapt.prompt_speed import measured_prompt_tokens, prompt_speed
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._copies import USUAL_UBATCH, copies
+from unslow.think.causes._copies import USUAL_UBATCH, Price, copies
 from unslow.think.causes._routes import cite_remarks, first_to_decide
+from unslow.think.predict import Prediction, predict_prefill
 from unslow.think.report import Evidence
 
 LARGE_UBATCH = 4096
@@ -76,9 +79,12 @@ def _by_copies(case: Case) -> Found | Absent | Suspected:
         return Absent(f"only {host / GB:.1f} GB of weights lie in the host's memory")
     link, ubatch = host_link_bytes_per_s(case), case.runtime.ubatch.value_or(USUAL_UBATCH)
     copy_s = host / (link or FASTEST_BYTES_PER_S)
-    allowed = ubatch / copy_s
+    each = min(ubatch, measured_prompt_tokens(case) or ubatch)  # a prompt that is shorter fills no micro-batch
+    allowed = each / copy_s
     least = "" if link else "at least "
-    words = f"{host / GB:.0f} GB of weights cross the link for every {ubatch} tokens of a prompt: {least}{copy_s:.1f} s"
+    words = (
+        f"{host / GB:.0f} GB of weights cross the link for every {each:.0f} tokens of a prompt: {least}{copy_s:.1f} s"
+    )
     speed = prompt_speed(case)
     if isinstance(speed, Unknown) or not link:
         return _by_words(case, words, copy_s, link_known=bool(link))
@@ -87,11 +93,21 @@ def _by_copies(case: Case) -> Found | Absent | Suspected:
         return Absent(
             f"copying would allow {allowed:.0f} tokens of a prompt per second, and it reads {speed.value:.0f}"
         )
-    price = copied.with_ubatch(_larger(ubatch))
+    price = _no_better_than_physics(case, copied.with_ubatch(_larger(ubatch)), speed.value, _larger(ubatch))
     if price.speedup < WORTH_COMPARING:
         return Absent(f"{words}, and a larger micro-batch would gain next to nothing")
     found = _found(f"{words}; that allows {allowed:.0f} tokens per second", case, ubatch)
     return found._replace(speedup=price.speedup, lost=price.lost)
+
+
+def _no_better_than_physics(case: Case, price: Price, tokens_per_s: float, ubatch: int) -> Price:
+    """A larger micro-batch spares copies, and what is computed takes its time all the same."""
+    then, now_s = predict_prefill(case, Cure(ubatch=ubatch)), 1 / tokens_per_s
+    if not isinstance(then, Prediction) or now_s < WORTH_COMPARING * then.seconds.low:
+        return price  # a speed that it already has, as by physics of a GPU that nobody named, says nothing
+    left_s = then.seconds.low
+    lost = msgspec.structs.replace(price.lost, seconds=min(price.lost.seconds, max(0.0, now_s - left_s)))
+    return Price(min(price.speedup, max(1.0, now_s / left_s)), lost)
 
 
 def _by_words(case: Case, words: str, copy_s: float, *, link_known: bool) -> Found | Absent | Suspected:

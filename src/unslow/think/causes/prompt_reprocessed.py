@@ -9,7 +9,7 @@ before.
 ## How to confirm
 Send a question, then the same conversation with one more question: `unslow` does that where the server is idle. The
 number of prompt tokens that are processed is about the whole conversation, turn by turn (`prompt eval time = ... / N
-tokens`), or the log says "forcing full prompt re-processing".
+tokens`), or the log says "forcing full prompt re-processing" (llama.cpp from build 9151 on only with `-lv 4`).
 
 ## What it is not
 The first turn, which always reads everything; nor a conversation whose start was really changed.
@@ -18,19 +18,22 @@ The first turn, which always reads everything; nor a conversation whose start wa
 Keep the start of the prompt the same (no clock, no changing tool list before the conversation) and give each client
 its own slot. llama.cpp: drop `--no-cache-prompt`, `--cache-ram` larger, `--cache-reuse 256`, for sliding windows
 `--swa-full`, more slots (`-np`). vLLM: `--enable-prefix-caching`; SGLang: without `--disable-radix-cache`. LM Studio:
-as many slots as conversations (`--parallel`). Transformers: hand `past_key_values` on to the next `generate`. Ollama:
-fewer models and clients that take turns, or `OLLAMA_NUM_PARALLEL`. Background requests of a user interface (titles,
-suggestions) take the slot away: switch them off.
+as many slots as conversations (`--parallel`). MLX: a larger `--prompt-cache-size`. Transformers: hand
+`past_key_values` on to the next `generate`. Ollama: fewer models and clients that take turns, or
+`OLLAMA_NUM_PARALLEL`. Background requests of a user interface (titles, suggestions) take the slot away: switch them
+off.
 
 ## Safety
 Answers do not change. A larger cache takes memory.
 """
 
 import statistics
+from itertools import pairwise
 
+from unslow.catalog.architectures import architecture
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
-from unslow.facts.run import Turn
+from unslow.facts.run import SeenPrompt, Turn
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
@@ -47,6 +50,8 @@ LEAST_AGAIN = 64
 MOST_KEPT = 0.5
 """Of what was there before: a runtime that computes more of it again has not kept the conversation."""
 _OFF = "keeping prompts is switched off"
+HARDLY = 0.05
+"""Of the tokens of prompts: fewer that were kept are the start of a template."""
 SEVERAL = 2
 """How often a server that nobody complains of may say it: once is a conversation that began anew."""
 LONG_PROMPT, ALIKE = 256, 0.25
@@ -83,36 +88,51 @@ def _by_turns(case: Case) -> Found | Absent | None:
 
 
 def _by_traffic(case: Case) -> Found | Absent | Suspected | None:
-    """Long prompts of others, one after the other, of which nothing was kept."""
+    """Long prompts of others, one after the other, of which little was kept."""
     traffic = case.run.traffic
     prompts = traffic.value.prompts if isinstance(traffic, Known) else traffic
     if not isinstance(prompts, Known):
         return None
     long = [prompt for prompt in prompts.value if prompt.tokens >= LONG_PROMPT]
-    again = [prompt.tokens for prompt in long if prompt.cached_tokens < MOST_KEPT * prompt.tokens]
+    little_kept = [prompt for prompt in long if prompt.cached_tokens < MOST_KEPT * prompt.tokens]
     if not long:
         return None
-    if len(again) <= len(long) / 2:
-        return Absent(f"of {len(long)} long prompts that were watched, {len(long) - len(again)} were mostly kept")
-    in_a_row = [*_logged_in_a_row(case), *again]
-    tokens = statistics.median(in_a_row)
-    words = f"of {len(in_a_row)} prompts in a row, some {tokens:.0f} tokens each, next to nothing had been kept"
-    if len(in_a_row) < IN_A_ROW or any(abs(one - tokens) > ALIKE * tokens for one in in_a_row):
+    if len(little_kept) <= len(long) / 2:
+        return Absent(f"of {len(long)} long prompts that were watched, {len(long) - len(little_kept)} were mostly kept")
+    row = [*_logged_in_a_row(case), *little_kept]
+    tokens = statistics.median(prompt.tokens for prompt in row)
+    words = f"of {len(row)} prompts, some {tokens:.0f} tokens each, {_kept(row)} had been kept"
+    if len(row) < IN_A_ROW or any(abs(prompt.tokens - tokens) > ALIKE * tokens for prompt in row):
         return Suspected(words, "whether they are turns of the same conversations", SHOW)
     cited = Evidence(fact="run.traffic", value=words, reference=None, origin=str(prompts.origin), source=prompts.source)
-    rate = prompt_speed(case)
-    lost = Cost(seconds=tokens / rate.value, per="request") if isinstance(rate, Known) and rate.value else None
+    rate, again = prompt_speed(case), _read_again(row)
+    lost = Cost(seconds=again / rate.value, per="request") if isinstance(rate, Known) and rate.value else None
     return _found(f"{words}: their starts differ, or there is no room to keep them", (cited,))._replace(lost=lost)
 
 
-def _logged_in_a_row(case: Case) -> list[int]:
+def _kept(row: list[SeenPrompt]) -> str:
+    share = sum(prompt.cached_tokens for prompt in row) / sum(prompt.tokens for prompt in row)
+    return "next to nothing" if share < HARDLY else f"only {share:.0%}"
+
+
+def _read_again(row: list[SeenPrompt]) -> float:
+    """Tokens of a prompt that the one before may have had as well, and that were computed all the same.
+
+    What a prompt is longer by is new, and what was kept was not computed. The first one may be new as a whole.
+    """
+    return statistics.median(
+        max(0, min(before.tokens, prompt.tokens) - prompt.cached_tokens) for before, prompt in pairwise(row)
+    )
+
+
+def _logged_in_a_row(case: Case) -> list[SeenPrompt]:
     """The last requests before, as the log counts what was computed, back to one of which most was kept."""
     found = []
     for tokens in reversed(case.run.logged_prompts.value_or(())):
         if tokens < LONG_PROMPT:
             break
-        found.append(tokens)
-    return found
+        found.append(SeenPrompt(slot=0, tokens=tokens, cached_tokens=0))
+    return found[::-1]
 
 
 def _seen_elsewhere(case: Case) -> Found | None:
@@ -141,7 +161,12 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
 
 def _by_log(case: Case) -> Found:
     times = case.runtime.prompts_reprocessed.value_or(0)
-    return _found(_counted(times), (cite(case, "runtime.prompts_reprocessed"),))
+    found = _found(_counted(times), (cite(case, "runtime.prompts_reprocessed"),))
+    windows = architecture(case.model.architecture.value_or("")).has_windows
+    if not windows or case.runtime.swa_full.value_or(default=False):
+        return found
+    whole = Knob.PROMPT_CACHE.to("swa-full", "keep all of what this model's sliding windows leave out")
+    return found._replace(remedies=(Remedy(whole, None, "memory for the cache"), *found.remedies))
 
 
 def _counted(times: int) -> str:

@@ -5,7 +5,8 @@ The server is busy with other requests. It answers quickly once it begins; until
 
 ## How to confirm
 The server's own time for a prompt is short, the client's time to the first token is long, and the server counts
-requests that wait (llama.cpp `requests_deferred`, vLLM `num_requests_waiting`, `Waiting: N reqs`).
+requests that wait (llama.cpp `requests_deferred`, vLLM `num_requests_waiting`, `Waiting: N reqs`, SGLang
+`num_queue_reqs`).
 
 ## What it is not
 Several requests at once that all start at once, however many; nor a long prompt, which is being read and does not
@@ -33,11 +34,13 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, 
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.causes._traffic import SOMEBODY, cite_traffic, counts_waiting, nobody_else, waited
 from unslow.think.report import Cost, Evidence
+from unslow.think.waits import is_history
 
 MOST = 0.5
 """Of the time to the first token."""
 LONG_S = 0.5
 """A request that waits for less is not noticed beside its prompt."""
+MANY = 10
 TAKEN = 0.9
 """Of the places: samples of a full house find one empty now and then."""
 _MODELS = re.compile(r"(?i)\bmodels\b")
@@ -58,14 +61,19 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     waiting, running = traffic.value.waiting, traffic.value.running
     if waiting < SOMEBODY:
         return Absent(f"while it was watched {running:.1f} requests were answered at a time, and hardly one waited")
-    words = f"while {_about(running)} answered at a time, {waiting:.2g} waited for a place"
+    words = f"while {_about(running)} answered at a time, {_few(waiting)} waited for a place"
     cost = waited(case)
     long = f", {cost.seconds:.0f} s each" if cost else ""
     return _found(case, f"{words}{long}", (cite_traffic(traffic, words),))._replace(lost=cost)
 
 
+def _few(requests: float) -> str:
+    """A number of requests as people would say it: a part of one counts only among a few."""
+    return f"{requests:.2g}" if requests < MANY else f"{requests:.0f}"
+
+
 def _about(requests: float) -> str:
-    shown = f"{requests:.2g}"
+    shown = _few(requests)
     return "1 request was" if shown == "1" else f"{shown} requests were"
 
 
@@ -92,18 +100,21 @@ def _by_several(case: Case) -> Found | None:
     return found._replace(lost=Cost(seconds=extra, per="request"))
 
 
-def _by_time(case: Case) -> Found | Absent:
+def _by_time(case: Case) -> Found | Absent | Suspected:
     queue, first = ask_for(case, "run.queue_s", SHOW), case.run.time_to_first_token_s.value_or(0)
     if queue < LONG_S or (first and queue < MOST * first):
         return Absent(f"a request waits {queue:.2f} s for its turn")
+    if is_history(case):
+        words = f"since it started a request waited {queue:.1f} s for its turn on average, and none waits now"
+        return Suspected(words, "who waits while it is slow", SHOW)
     found = _found(case, f"a request waits {queue:.1f} s for its turn", (cite(case, "run.queue_s", _of(first)),))
     return found._replace(lost=Cost(seconds=queue, per="request"))
 
 
-def _by_count(case: Case) -> Found | Absent | Suspected:
+def _by_count(case: Case) -> Found | Absent | Suspected | None:
     waiting = ask_for(case, "runtime.deferred_requests", SHOW)
     if not waiting:
-        return Absent("no request waits")
+        return None if _waited_long(case) else Absent("no request waits")
     slots = case.runtime.slots.value_or(case.runtime.running_requests.value_or(0))
     words = f"{waiting} requests wait" + (f" while {slots} are answered" if slots else "")
     if is_report(case) or (slots and waiting >= slots):
@@ -119,7 +130,13 @@ def _by_words(case: Case) -> Found | None:
 
 
 def _by_nobody(case: Case) -> Absent | None:
-    return Absent("nobody else asks it: all of its places are free") if nobody_else(case) else None
+    idle = nobody_else(case) and not _waited_long(case)
+    return Absent("nobody else asks it: all of its places are free") if idle else None
+
+
+def _waited_long(case: Case) -> bool:
+    """Whether requests did wait before anybody looked."""
+    return is_history(case) and case.run.queue_s.value_or(0.0) >= LONG_S
 
 
 def _of(first_s: float) -> str | None:

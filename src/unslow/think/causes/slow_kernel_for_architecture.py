@@ -3,7 +3,8 @@
 ## Why it is slow
 The same weights can be multiplied by many kernels. GPUs of the Pascal generation other than the P100 compute 16-bit
 numbers at a sixty-fourth of their 32-bit rate, which engines such as ExLlama live on. vLLM's plain `awq` and `gptq`
-kernels are several times slower than Marlin, which reads the same files on Ampere and newer.
+kernels are several times slower than Marlin, which reads the same files on Ampere and newer. GGUF and bitsandbytes run
+in vLLM and Transformers too, but are unpacked by kernels that were made to work, not to be fast.
 
 Guides advise smaller quants, but a smaller type without a fast kernel is slower than a larger one that has it.
 
@@ -15,7 +16,8 @@ quantization=awq explicitly`, or `awq quantization is not fully optimized yet`.
 Tokens that come as fast as the bandwidth allows, by whatever kernel.
 
 ## How to fix
-- vLLM, SGLang: leave `--quantization` out, and they take Marlin
+- vLLM, SGLang: leave `--quantization` out, and they take Marlin; instead of GGUF or bitsandbytes a checkpoint as AWQ,
+  GPTQ or FP8
 - Pascal: GGUF quants with llama.cpp or Ollama, which compute with 8-bit integers there
 - Transformers: a GPTQ or AWQ model with Marlin kernels instead of bitsandbytes in 8 bits
 - llama.cpp, Ollama, LM Studio: another quant of the model (K-quants are fast everywhere; IQ types are slow on CPUs and
@@ -55,6 +57,8 @@ _PACKED = re.compile(
 )
 _PLAIN_TYPE = re.compile(r"\bb?fp?16\b|\bbfloat16\b|\bfloat16\b|\bhalf\b|\b16[- ]?bit\b|unquanti[sz]ed", re.IGNORECASE)
 _PLAIN = {"awq", "gptq"}
+_UNTUNED = {"gguf", "bitsandbytes", "aqlm", "squeezellm"}
+"""Formats that engines can read and unpack, but have no kernel for that keeps up with the memory."""
 _TOLD = re.compile(r"not fully optimized yet|however you specified quantization=|for faster inference", re.IGNORECASE)
 
 
@@ -102,10 +106,12 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
     """A kernel that vLLM keeps for old GPUs, asked for by name where Marlin could be had."""
     runtime = case.runtime
     named = (runtime.kernel if isinstance(runtime.kernel, Known) else runtime.quantization).value_or("").lower()
+    if named in _UNTUNED and not runs_ggml(case):
+        return _by_format(case, named)
     if not named or runs_paged(case) is False:
         return None
     if "marlin" in named or named not in _PLAIN:
-        return Absent(f"{named} is a fast kernel")
+        return Absent(f"{named} has fast kernels on this GPU")
     too_old = [c for c in map(dotted, _capabilities(case)) if c and c < MARLIN_FROM]
     if too_old:
         return Absent("this GPU is too old for a faster kernel")
@@ -115,6 +121,16 @@ def _by_quantization(case: Case) -> Found | Absent | Suspected | None:
     return _if_slow(
         case, f"the weights go through the plain {named} kernel, and Marlin reads the same", evidence, change
     )
+
+
+def _by_format(case: Case, named: str) -> Found | Absent | Suspected:
+    """Weights in a format that was made for another engine, or for training."""
+    fact = "runtime.quantization" if isinstance(case.runtime.quantization, Known) else "runtime.kernel"
+    why = "a checkpoint of the model as AWQ, GPTQ or FP8, for which it has fast kernels"
+    change = Knob.QUANT.to(None, f"{why}; or the GGUF file in llama.cpp" if named == "gguf" else why)
+    who = case.runtime.name.value_or("this engine")
+    because = f"the weights are in the format {named}, for which {who} has no fast kernel"
+    return _if_slow(case, because, (cite(case, fact, "AWQ, GPTQ or FP8"), *_warnings(case)), change)
 
 
 def _capabilities(case: Case) -> list[str]:

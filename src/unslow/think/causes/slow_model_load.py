@@ -51,6 +51,11 @@ SLOW_RATE = 0.5 * GB
 HARD_DISK_RATE = 0.12 * GB
 """What a plain hard disk reads in a row: no disk without moving parts is slower, unless something holds it back."""
 _ANY_SPEED = {"nvme", "virtual", "other"}
+_KINDS = {"hdd": "a hard disk", "network": "a share or volume on the network", "ssd": "a SATA SSD"}
+_WINDOWS_DRIVE = "a Windows drive through WSL"
+_LOCAL = "keep the model on a local NVMe disk"
+_QUICKER = f"{_LOCAL}, or on a volume with more throughput"
+_INTO_LINUX = "copy the model into the file system of WSL itself, such as ~/models, and load it from there"
 MOST_OF_IT = 0.5
 """Of the weights: a load that read less than this from disk found the rest in memory."""
 CRAWL_RATE = 0.25 * GB
@@ -80,10 +85,10 @@ def _by_rate(case: Case) -> Found | Absent | Suspected:
         return _complained_of(case, seconds)
     rate = ask_for(case, "model.weights_bytes", "{model_size}") / seconds
     words = f"the load took {seconds:.0f} s, {rate / GB:.2f} GB/s"
-    from_disk = case.runtime.disk_read_bytes
-    if isinstance(from_disk, Known) and from_disk.value < MOST_OF_IT * case.model.weights_bytes.need():
+    from_disk, kind = case.runtime.disk_read_bytes, _kind(case)
+    seen = isinstance(from_disk, Known) and _is_counted(case)
+    if seen and from_disk.value_or(0) < MOST_OF_IT * case.model.weights_bytes.need():
         return Absent(f"{words}, and the file lay in memory already: the disk is not what limits it")
-    kind = _kind(case)
     if not isinstance(kind, Known):
         return _from_unknown(case, rate, words, kind.how_to_get or SHOW)
     return _from_kind(case, rate, words, kind)
@@ -91,12 +96,17 @@ def _by_rate(case: Case) -> Found | Absent | Suspected:
 
 def _from_kind(case: Case, rate: float, words: str, kind: Known[str]) -> Found | Absent | Suspected:
     """The verdict on a rate by what the quickest disk of the kind gives."""
-    if kind.value in _ANY_SPEED and rate < HARD_DISK_RATE:
+    crawl = CRAWL_RATE if isinstance(case.runtime.disk_read_bytes, Known) else HARD_DISK_RATE
+    if kind.value in _ANY_SPEED and rate < crawl:
         return _from_any(case, rate, words, kind)
     if rate > FASTEST.get(kind.value, 0.0):
         return Absent(f"{words}: the disk ({kind.value}) is not what limits it")
     evidence = (cite(case, "run.load_s"), _cited(kind))
-    return _priced(case, rate, _found(f"{words}, which is what such a disk gives ({kind.value})", evidence, None))
+    if kind.value == "network" and case.machine.system.wsl.value_or(default=False):
+        found = _found(f"{words}, which is what {_WINDOWS_DRIVE} gives", evidence, None, _INTO_LINUX)
+        return _priced(case, rate, found)
+    what = _QUICKER if kind.value == "network" and _is_counted(case) else _LOCAL
+    return _priced(case, rate, _found(f"{words}, which is what {_KINDS[kind.value]} gives", evidence, None, what))
 
 
 def _priced(case: Case, rate: float, found: Found) -> Found:
@@ -107,7 +117,8 @@ def _priced(case: Case, rate: float, found: Found) -> Found:
 
 def _from_any(case: Case, rate: float, words: str, kind: Known[str] | None = None) -> Found | Suspected:
     """The verdict on a load that was slower than from a hard disk: whatever the disk is, if it was the disk."""
-    words, from_disk = f"{words}, slower than from a hard disk", case.runtime.disk_read_bytes
+    slower_than = "a hard disk" if rate < HARD_DISK_RATE else "any local disk without moving parts"
+    words, from_disk = f"{words}, slower than from {slower_than}", case.runtime.disk_read_bytes
     if not isinstance(from_disk, Known):
         return Suspected(words, "runtime.disk_read_bytes", from_disk.how_to_get or SHOW)
     evidence = (cite(case, "run.load_s"), cite(case, "runtime.disk_read_bytes"), *((_cited(kind),) if kind else ()))
@@ -118,7 +129,7 @@ def _from_unknown(case: Case, rate: float, words: str, how_to_get: str) -> Found
     """The verdict on a rate where nobody looked at the disk."""
     if rate >= SLOW_RATE:
         return Absent(f"{words}: it is a large model")
-    if rate < HARD_DISK_RATE and isinstance(case.runtime.disk_read_bytes, Known):
+    if rate < CRAWL_RATE and isinstance(case.runtime.disk_read_bytes, Known):
         return _from_any(case, rate, words)
     if rate < CRAWL_RATE and names_phase(case, "load"):
         return _found(words, (cite(case, "run.load_s"), cite(case, "model.weights_bytes")), None)
@@ -145,11 +156,25 @@ def _by_words(case: Case) -> Found | None:
 
 def _kind(case: Case) -> Known[str] | Unknown:
     """The kind of the disk under the model file: that of the longest path that contains it."""
-    path = case.model.path.value_or("")
-    disks = case.machine.disks
-    under = [d for d in disks if path and path.startswith(d.path)] if path or len(disks) > 1 else list(disks)
-    kind = max(under, key=_length).kind if under else not_found("nobody looked at the disk of the model")
+    disk = _disk(case)
+    kind = disk.kind if disk else not_found("nobody looked at the disk of the model")
     return kind if isinstance(kind, Unknown) else Known(str(kind.value), kind.origin, kind.source)
+
+
+def _is_counted(case: Case) -> bool:
+    """Whether the kernel counts what the disk gave: of block devices always, of shares only in some file systems."""
+    disk = _disk(case)
+    if disk is None:  # it may be a drive of Windows, of which Linux inside it counts nothing
+        return not case.machine.system.wsl.value_or(default=False)
+    if isinstance(disk.device, Known):
+        return disk.device.value.startswith("/dev/")
+    return disk.kind.value_or("") != "network"
+
+
+def _disk(case: Case) -> Disk | None:
+    path, disks = case.model.path.value_or(""), case.machine.disks
+    under = [d for d in disks if path and path.startswith(d.path)] if path or len(disks) > 1 else list(disks)
+    return max(under, key=_length) if under else None
 
 
 def _length(disk: Disk) -> int:
@@ -162,9 +187,8 @@ def _cited(kind: Known[str]) -> Evidence:
     )
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None) -> Found:
-    change = Knob.STORAGE.to(None, "keep the model on a local NVMe disk")
-    return Found(because, evidence, remedies=(Remedy(change),), speedup=speedup)
+def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None, what: str = _LOCAL) -> Found:
+    return Found(because, evidence, remedies=(Remedy(Knob.STORAGE.to(None, what)),), speedup=speedup)
 
 
 CAUSE = Cause(

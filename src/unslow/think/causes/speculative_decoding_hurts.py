@@ -13,10 +13,11 @@ The log of llama.cpp shows the acceptance (`draft acceptance = 0.34 ( 313 accept
 A low acceptance alone, which proves nothing: guesses from the text so far cost next to nothing.
 
 ## How to fix
-Draft fewer tokens (llama.cpp `--spec-draft-n-max 2`, Ollama `draft_num_predict`, vLLM `num_speculative_tokens`), take
-a smaller draft of the same family, or switch it off: llama.cpp without `-md` and `--spec-type`, vLLM without
-`--speculative-config`, SGLang without `--speculative-algorithm`, LM Studio "Speculative Decoding" off, Transformers
-without `assistant_model`. Code and repeated text are accepted far more often than free prose.
+Draft fewer tokens (llama.cpp `--spec-draft-n-max 2`, in older builds `--draft-max 2`; Ollama `draft_num_predict`, vLLM
+`num_speculative_tokens`), take a smaller draft of the same family, or switch it off: llama.cpp without `-md` and
+`--spec-type`, vLLM without `--speculative-config`, SGLang without `--speculative-algorithm`, LM Studio "Speculative
+Decoding" off, Transformers without `assistant_model`. Code and repeated text are accepted far more often than free
+prose.
 
 ## Safety
 Answers do not change: every token is checked by the large model.

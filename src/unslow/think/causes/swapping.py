@@ -5,7 +5,8 @@ What was swapped out must be read back from disk before it can be computed with,
 With weights or KV cache among it every token waits for the disk.
 
 ## How to confirm
-`vmstat 1` shows numbers under `si` while tokens are generated, and `/proc/pressure/memory` is not near zero.
+`vmstat 1` shows numbers under `si` while tokens are generated, and `/proc/pressure/memory` is not near zero. macOS:
+`vm_stat 1`, the column `swapins`; Windows: "Hard Faults/sec" of the Resource Monitor.
 
 ## What it is not
 Swap that is in use but still, which does no harm: it may be what other programs have not touched for days.
@@ -59,7 +60,16 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Hold the pressure on memory against the swap that is in use."""
     if is_apple(case):
         return Absent("GPU and CPU share one memory here, which is another matter")
-    return first_to_decide(case, _by_watching, _by_limit, _by_counters, _by_words)
+    answer = first_to_decide(case, _by_watching, _by_limit, _by_counters, _by_words)
+    return _unmapped(case, answer) if isinstance(answer, Found) else answer
+
+
+def _unmapped(case: Case, found: Found) -> Found:
+    """Weights that were copied are written to swap; mapped ones are only dropped, and read again where need be."""
+    if case.runtime.load_mode.value_or("") != "none":
+        return found
+    mapped = Knob.LOAD_MODE.to("mmap", "map the weights, so that what lacks room is dropped instead of swapped out")
+    return found._replace(remedies=(*found.remedies, Remedy(mapped)))
 
 
 def _by_limit(case: Case) -> Found | None:

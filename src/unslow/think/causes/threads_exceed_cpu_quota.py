@@ -79,7 +79,7 @@ def _by_count(case: Case) -> Found | Absent:
         ask_for(case, "run.cpu_throttled_fraction", SHOW)
     stopped = f", stopped in {throttled:.0%} of the periods" if throttled else ""
     waits = "those that share a CPU" if _by_cpuset(case) and not throttled else "those that are stopped"
-    return _found(
+    return Found(
         f"{threads:g} threads where {_cpus(allowed)} allowed{stopped}: all wait for {waits}",
         (
             cite(case, fact, f"{allowed:g} CPUs allowed"),
@@ -87,8 +87,9 @@ def _by_count(case: Case) -> Found | Absent:
             *counted,
             *((cite_comparison(case, proven),) if proven else ()),
         ),
-        (max(1, int(allowed)), int(threads)),
-        gain_of(proven) if proven else None,
+        Cure(threads=max(1, int(allowed))),
+        _remedies(case, max(1, int(allowed)), int(threads)),
+        speedup=gain_of(proven) if proven else None,
     )
 
 
@@ -125,12 +126,12 @@ def _by_words(case: Case) -> Found | None:
     )
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], numbers: tuple[int, int], speedup: float | None) -> Found:
-    allowed, threads = numbers
-    cure = Cure(threads=allowed)
-    fewer = Remedy(Knob.THREADS.to(allowed, "one thread for each CPU that is allowed"), cure)
-    more = Remedy(Knob.CPU_QUOTA.to(threads, "a quota of as many CPUs as there are threads"))
-    return Found(because, evidence, cure, (fewer, more), speedup=speedup)
+def _remedies(case: Case, allowed: int, threads: int) -> tuple[Remedy, ...]:
+    """Fewer threads, or more of what limits them: time, or the CPUs of a set."""
+    fewer = Remedy(Knob.THREADS.to(allowed, "one thread for each CPU that is allowed"), Cure(threads=allowed))
+    if _by_cpuset(case):
+        return fewer, Remedy(Knob.CPU_QUOTA.to(None, "more CPUs in its set: `docker update --cpuset-cpus`, `taskset`"))
+    return fewer, Remedy(Knob.CPU_QUOTA.to(threads, "a quota of as many CPUs as there are threads"))
 
 
 def _allowed(case: Case) -> tuple[float, bool]:

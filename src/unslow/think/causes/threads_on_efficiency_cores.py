@@ -17,9 +17,9 @@ More threads than performance cores where that costs nothing: the memory's bandw
 share the work of a few fast ones. Only the trial decides.
 
 ## How to fix
-On any runtime as many threads as performance cores, or bound there. llama.cpp: drop `-t`, or
-`-t N --cpu-range 0-15 --cpu-strict 1`; Ollama: `num_thread`; any runtime: `taskset -c 0-15`; Windows: start it with the
-affinity of the fast cores.
+On any runtime as many threads as performance cores, or bound there. llama.cpp: drop `-t`, or `-t N --cpu-range 0-15
+--cpu-strict 1`; Ollama: `num_thread`; LM Studio: "CPU Thread Pool Size"; any runtime: `taskset -c 0-15`; Windows:
+start it with the affinity of the fast cores.
 
 ## Safety
 Answers do not change.
@@ -33,6 +33,7 @@ from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear
 from unslow.think.adapt.thread_trials import fewer_are_faster
 from unslow.think.adapt.who_computes import cpu_computes
+from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.causes._watched import cite_watched, host_at_work
@@ -96,9 +97,11 @@ def _by_watching(case: Case) -> Found | Absent | None:
     lost = shortfall(case)
     if lost is None or lost < FAR_BELOW or case.run.others_cpus.value_or(0.0) >= OTHERS_BUSY:
         return None
-    change = Knob.THREADS.to(cpu.performance_cores.value_or(None), "one thread for each performance core, bound there")
+    fast = cpu.performance_cores.value_or(None)
+    change = Knob.THREADS.to(fast, "one thread for each performance core")
+    cure = Cure(threads=fast) if fast else None
     evidence = (cite_watched(case, SLOW_SHARE, words, "none"),)
-    return Found(f"{words}, and the others wait for them", evidence, remedies=(Remedy(change),))
+    return Found(f"{words}, and the others wait for them", evidence, cure, (Remedy(change, cure),))
 
 
 def _by_count(case: Case) -> Found | Absent | Suspected:

@@ -40,6 +40,8 @@ from unslow.think.report import Evidence
 SHOW = "{try_threads}"
 ROUNDING = 0.25
 """Of a core: what every desktop does beside."""
+FEW = 4
+"""Cores for each thread: so few threads read less than any common memory gives, and compute slower than it is read."""
 MANY_LEFT = 2
 """Cores for each thread: where as many idle, more threads still read memory faster."""
 
@@ -88,7 +90,7 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
     words = f"{threads} threads compute on {cores} cores"
     if tried:
         return _found(words, (*evidence, cite_comparison(case, tried)), cores, gain_of(tried))
-    gain = _gain(case, cores)
+    gain = _gain(case, cores, few=FEW * threads <= cores)
     if gain < WORTH_COMPARING:
         return Absent(f"{threads} of {cores} cores already use the memory's bandwidth")
     return _found(f"{words}, and all of them would be {gain:.1f} times as fast", evidence, cores, None)
@@ -120,9 +122,10 @@ def _taken(case: Case, cores: int) -> str:
     return f" of {there}: others use {others:.1f}" if others > ROUNDING else f" of {there} are fast ones"
 
 
-def _gain(case: Case, cores: int) -> float:
-    """How many times as fast all cores would be; without a measured bandwidth nobody can say."""
-    ask_for(case, "machine.memory.read_bytes_per_s", SHOW)
+def _gain(case: Case, cores: int, *, few: bool) -> float:
+    """How many times as fast all cores would be; without a measured bandwidth only sure where next to none compute."""
+    if not few:
+        ask_for(case, "machine.memory.read_bytes_per_s", SHOW)
     now, then = predict(case), predict(case, Cure(threads=cores))
     if isinstance(now, Unknown):
         raise MissingFactError(now)

@@ -32,38 +32,24 @@ Another type changes the answers slightly.
 
 import re
 
-import msgspec
-
 from unslow.facts.account import Comparison, Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, MissingFactError, Unknown
+from unslow.facts.values import Unknown
 from unslow.think.adapt.account import ratio, remarks_on
 from unslow.think.adapt.bandwidth import backend_name
-from unslow.think.adapt.experiments import is_report, tried
+from unslow.think.adapt.cache_kernels import on_cuda, usually_lacks_kernels
+from unslow.think.adapt.experiments import tried
 from unslow.think.adapt.overrides import sent_away
-from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.adapt.shape import is_mixture
 from unslow.think.adapt.sides import slow_side_has, slow_side_names
 from unslow.think.adapt.versions import NEWEST, build_number
 from unslow.think.adapt.vram import buffers_of, gpus_of
-from unslow.think.adapt.work import Cure
+from unslow.think.causes._cache_without_kernel import OTHER_TYPE, by_cache
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.causes._depths import BEYOND, TRY_IT, fall_with_depth
-from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
-from unslow.think.predict import Prediction, measured_prefill, predict_prefill
-from unslow.think.report import Evidence
-from unslow.think.slowness import generates_slowly
+from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide, if_slow
 
-WITH_KERNELS = {("f16", "f16"), ("q8_0", "q8_0"), ("q4_0", "q4_0"), ("bf16", "bf16"), ("f32", "f32")}
-"""Types of keys and values that every CUDA build of llama.cpp has (GGML_CUDA_FA_QUANTS of its CMakeLists)."""
 _RARE_CACHE = re.compile(r"\bq4_1\b|\bq5_[01]\b|\biq4_nl\b", re.IGNORECASE)
-CONVERTED = {"f16", "f32", "bf16", "q4_0", "q4_1", "q5_0", "q5_1", "q8_0"}
-"""Types that newer CUDA builds have kernels for or convert to F16 (ggml_cuda_fattn_kv_type_supported); not iq4_nl."""
-LACKING_UNTIL = 10819
-"""Usual builds of llama.cpp up to it were seen to compute the others on the CPU (issue 28455, September 2026)."""
-FAR_BELOW = 2.0
-"""Times below the least that prompts should reach: attention on the CPU slows them 8 to 30 times (issue 27109)."""
 BF16_SINCE = 4400
 """Builds of llama.cpp below it certainly compute BF16 on the CPU (pull request 11093, January 2025)."""
 _BF16 = re.compile(r"\bbf16\b|\bbfloat16\b", re.IGNORECASE)
@@ -72,7 +58,6 @@ _RARE_WEIGHTS = re.compile(r"\bbf16\b|\bbfloat16\b|\biq[1-4]_\w+|\btq[12]_0\b|\b
 VULKAN_FLASH_SINCE = 5336
 """The build of llama.cpp from which Vulkan has flash attention on any GPU (May 2025)."""
 _LACKS = re.compile(r"unsupported op|not supported by (?:the )?(?:backend|gpu)|falling back to cpu", re.IGNORECASE)
-_CONVERTS = re.compile(r"converting K and V to f16", re.IGNORECASE)
 _SWITCHED_OFF = re.compile(r"flash attention", re.IGNORECASE)
 """What a runtime does without where the GPU lacks it: it is then off, and nothing of it runs on the CPU."""
 CLEARLY = 3.0
@@ -83,13 +68,12 @@ MANY_SPLITS = 0.9
 """Of the layers: an operation of each of them runs elsewhere."""
 TINY = 0.05
 """Of the host's part: then the GPU holds no weights to speak of."""
-_ADVICE = Knob.KV_CACHE_TYPE.to("q8_0", "a type that has kernels, for keys and values alike")
 
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Look for an experiment, for work that left the GPU, and for types that are known to lack kernels."""
     return first_to_decide(
-        case, _by_trial, _by_word_of_the_backend, _by_buffers, _by_splits, _by_cache, _by_weights, _all_have_kernels
+        case, _by_trial, _by_word_of_the_backend, _by_buffers, _by_splits, by_cache, _by_weights, _all_have_kernels
     )
 
 
@@ -104,7 +88,7 @@ def _by_word_of_the_backend(case: Case) -> Found | None:
     shown = cite_remarks(case, said[:2]) or (cite(case, "runtime.warnings"),)
     change = Knob.GPU_BACKEND.to(None, "a newer build, or a backend that has the operation")
     because = f"operations run on the CPU, because the GPU's backend lacks them: {said[0].text if said else warned[0]}"
-    return Found(because, shown, None, (Remedy(change), Remedy(_ADVICE)))
+    return Found(because, shown, None, (Remedy(change), Remedy(OTHER_TYPE)))
 
 
 def _by_trial(case: Case) -> Found | None:
@@ -112,7 +96,7 @@ def _by_trial(case: Case) -> Found | None:
     cache = tried(case, Topic.KV_TYPE, Topic.FLASH_ATTENTION, Topic.QUANT_TYPE)
     weights = tried(case, Topic.QUANT_TYPE)
     if cache and (ratio(cache) >= CLEARLY or (ratio(cache) >= SLOWER_CACHE and _is_rare(case, cache))):
-        return _tried(case, cache, "of the KV cache", Remedy(_ADVICE, None, "answers change slightly"))
+        return _tried(case, cache, "of the KV cache", Remedy(OTHER_TYPE, None, "answers change slightly"))
     attention = tried(case, Topic.FLASH_ATTENTION)
     if attention and _lacks_flash_attention(case) and slow_side_has(attention, Topic.FLASH_ATTENTION):
         change = Knob.FLASH_ATTENTION.to(value=False, why="this build computes it on the CPU")
@@ -139,7 +123,7 @@ def _tried(case: Case, trial: Comparison, whose: str, remedy: Remedy) -> Found:
 
 def _is_rare(case: Case, trial: Comparison) -> bool:
     named = _RARE_CACHE.search(trial.text) and slow_side_names(trial, _RARE_CACHE) is not False
-    return bool(named) or _cache_lacks_kernels(case)
+    return bool(named) or usually_lacks_kernels(case)
 
 
 def _by_buffers(case: Case) -> Found | None:
@@ -165,12 +149,13 @@ def _by_splits(case: Case) -> Found | None:
     away = away or (not host + gpu and is_mixture(case))  # experts may, where nobody printed the buffers
     if not _all_on_gpu(case) or away or len(gpus_of(case)) > 1 or splits < MANY_SPLITS * max(2, layers):
         return None
-    kinds = f"{case.runtime.kv_type_k.value_or('f16')} keys, {case.model.quant.value_or('unknown')} weights"
+    keys, values = (fact.value_or("f16") for fact in (case.runtime.kv_type_k, case.runtime.kv_type_v))
+    kinds = f"{keys} keys, {values} values, {case.model.quant.value_or('unknown')} weights"
     return Found(
         because=f"everything lies on the GPU, and each token crosses to the CPU {splits} times: an operation has no "
         f"kernel there ({kinds})",
         evidence=(cite(case, "runtime.graph_splits", "2 where all of it runs on the GPU"),),
-        remedies=(Remedy(_ADVICE), Remedy(Knob.QUANT.to(None, "a type of weights that has kernels on this GPU"))),
+        remedies=(Remedy(OTHER_TYPE), Remedy(Knob.QUANT.to(None, "a type of weights that has kernels on this GPU"))),
     )
 
 
@@ -181,117 +166,24 @@ def _all_on_gpu(case: Case) -> bool:
     return whole and not any(sent_away(case))
 
 
-def _by_cache(case: Case) -> Found | Absent | Suspected | None:
-    """Types of the cache that a usual CUDA build has no kernel for."""
-    if not _cache_lacks_kernels(case) or not _on_cuda(case):
-        return None
-    features = " ".join(case.runtime.build_features.value_or([])).upper()
-    if "FA_ALL_QUANTS" in features and _is_convertible(case):
-        return Absent("the build has kernels for all types of the KV cache")
-    if ("FA_QUANTS" in features or _says_that_it_converts(case)) and _is_convertible(case):
-        return Absent("the build converts such a KV cache to F16 on the GPU")
-    fact = "runtime.kv_type_k" if isinstance(case.runtime.kv_type_k, Known) else "runtime.kv_type_v"
-    because = (
-        f"the KV cache is {' and '.join(sorted(set(_cache(case))))}, for which a usual build has no kernel on the GPU"
-    )
-    return _if_it_falls(case, because, cite(case, fact), Remedy(_ADVICE, None, "answers change slightly"))
-
-
-def _cache(case: Case) -> tuple[str, str]:
-    keys, values = case.runtime.kv_type_k.value_or(""), case.runtime.kv_type_v.value_or("")
-    return (keys or values).lower(), (values or keys).lower()
-
-
-def _is_convertible(case: Case) -> bool:
-    return set(_cache(case)) <= CONVERTED
-
-
-def _says_that_it_converts(case: Case) -> bool:
-    return any(_CONVERTS.search(line) for line in case.runtime.warnings.value_or([]))
-
-
-def _surely_lacks(case: Case) -> bool:
-    """Whether no usual build of this age has a kernel for the cache, nor a way around it."""
-    return not _is_convertible(case) or build_number(case.runtime.version.value_or("")) <= LACKING_UNTIL
-
-
-def _cache_lacks_kernels(case: Case) -> bool:
-    kinds = _cache(case)
-    return all(kinds) and kinds not in WITH_KERNELS and case.runtime.flash_attention.value_or(default=True)
-
-
-def _on_cuda(case: Case) -> bool:
-    """Whether llama.cpp computes with CUDA or its HIP twin, which share these kernels."""
-    others = {"Vulkan", "SYCL", "Metal", "OpenCL"} & set(case.runtime.backends.value_or([]))
-    vendors = {g.vendor.value_or("NVIDIA") for g in gpus_of(case)} & {"NVIDIA", "AMD"}
-    shared = bool(vendors) and not others and backend_name(case) in {"cuda", "rocm"}
-    return shared and runs_ggml(case) is not False
-
-
 def _by_weights(case: Case) -> Found | Absent | Suspected | None:
     """BF16 weights on a build that has no kernels for them."""
-    if not _BF16.search(case.model.quant.value_or("")) or not _on_cuda(case):
+    if not _BF16.search(case.model.quant.value_or("")) or not on_cuda(case):
         return None
     version = build_number(case.runtime.version.value_or(""))
     if version >= BF16_SINCE:
         return Absent("this build computes BF16 on the GPU") if version < NEWEST else None
+    because = "the weights are BF16, which this build computes on the CPU"
     remedy = Remedy(Knob.QUANT.to("F16", "a type that has kernels, or a newer build"))
-    return _if_slow(
-        case, "the weights are BF16, which this build computes on the CPU", cite(case, "model.quant"), remedy
-    )
-
-
-def _if_slow(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Found | Absent | Suspected:
-    """A known mechanism is the cause where it is slow, and no more than a suspicion where nobody can tell."""
-    slow = True if is_report(case) else generates_slowly(case)
-    if slow is None:
-        return Suspected(because, "the speed with another type", CAUSE.ask)
-    cured = remedy._replace(cure=None if is_report(case) else Cure())
-    return Found(because, (evidence,), cured.cure, (cured,)) if slow else Absent("it is as fast as it should be")
-
-
-def _if_it_falls(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Found | Absent | Suspected:
-    """A cache without kernels costs more with every token in it: the speed at the start of a chat proves nothing."""
-    prompt = _slow_prompt(case)
-    if prompt:
-        return Found(f"{because}: {prompt[0]}", (evidence, prompt[1]), Cure(), (remedy,))
-    try:
-        fall = fall_with_depth(case)
-    except MissingFactError:
-        return _by_age(case, because, evidence, remedy)
-    if fall.beyond < BEYOND:
-        return Absent(f"the speed falls no more with depth than it should: {fall.words}")
-    tried = msgspec.structs.replace(cite(case, "run.depths"), value=fall.words)
-    return Found(f"{because}: {fall.words}", (evidence, tried), None, (remedy,), speedup=fall.beyond)
-
-
-def _by_age(case: Case, because: str, evidence: Evidence, remedy: Remedy) -> Found | Suspected:
-    """Where nobody tried: a type that surely lacks kernels is the cause of a speed that is too low."""
-    aged = isinstance(case.runtime.version, Known) and build_number(case.runtime.version.value) < NEWEST
-    if _surely_lacks(case) or (is_report(case) and not aged):
-        slow = _if_slow(case, because, evidence, remedy)
-        if not isinstance(slow, Absent):
-            return slow
-    return Suspected(because, "run.depths", TRY_IT)
-
-
-def _slow_prompt(case: Case) -> tuple[str, Evidence] | None:
-    """A long prompt that was read far slower than it should be, in words and as evidence."""
-    measured, expected = measured_prefill(case), predict_prefill(case)
-    if not isinstance(measured, Known) or not isinstance(expected, Prediction) or is_report(case):
-        return None
-    if measured.value * FAR_BELOW > expected.tokens_per_s.low:
-        return None
-    fact = "run.long_prompt" if isinstance(case.run.long_prompt, Known) else "run.prefill_tokens_per_s"
-    words = f"{measured.value:.0f} tokens of a prompt per second, and it should be {expected.tokens_per_s.mid:.0f}"
-    return words, cite(case, fact, f"{expected.tokens_per_s.mid:.0f} tokens per second")
+    suspected = Suspected(because, "the speed with another type", CAUSE.ask)
+    return if_slow(case, cite(case, "model.quant"), remedy, suspected)
 
 
 def _all_have_kernels(case: Case) -> Absent | None:
     runtime = case.runtime
     unknown = [f for f in (runtime.kv_type_k, runtime.kv_type_v, case.model.quant) if isinstance(f, Unknown)]
     bf16 = _BF16.search(case.model.quant.value_or(""))
-    return None if unknown or bf16 or _cache_lacks_kernels(case) else Absent("weights and KV cache have kernels")
+    return None if unknown or bf16 or usually_lacks_kernels(case) else Absent("weights and KV cache have kernels")
 
 
 CAUSE = Cause(

@@ -8,8 +8,9 @@ in seconds instead of milliseconds, often without any error.
 Guides say that unified memory has no ceiling to worry about, but of 32 GiB the GPU may have about 21.
 
 ## How to confirm
-Weights and KV cache exceed the limit (`sysctl iogpu.wired_limit_mb`, `recommendedMaxWorkingSetSize` in the log), or
-memory pressure is yellow or red and swap grows while tokens are generated.
+Weights and KV cache exceed the limit (`recommendedMaxWorkingSetSize` in the log; `sysctl iogpu.wired_limit_mb`, where
+0 stands for the usual two thirds to three quarters), or memory pressure is yellow or red and swap grows while tokens
+are generated.
 
 ## What it is not
 Plenty of memory free, or swap that is in use but still.
@@ -20,7 +21,7 @@ A smaller quant or model, a shorter context, fewer other programs; where there i
 - llama.cpp: `-c 8192`, `-ctk q8_0 -ctv q8_0`; Ollama: `num_ctx 8192`; LM Studio: a shorter context
 - MLX: a 4-bit model, a smaller `--prompt-cache-size` of the server; Transformers: a smaller model in 16 bits
 - vLLM on a GPU that shares its memory: a lower `--gpu-memory-utilization`
-- AMD and Intel with shared memory: more of it for the GPU in the firmware, or a larger `amdgpu.gttsize`
+- AMD and Intel with shared memory: more of it for the GPU in the firmware, or a larger `ttm.pages_limit` of Linux
 
 ## Safety
 A limit that is too high can freeze the machine. It is back to its default after a restart.
@@ -36,9 +37,10 @@ from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Fact, Known, Origin
 from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.hardware import is_unified, unified_limit_bytes
+from unslow.think.adapt.placement import seen_split
 from unslow.think.adapt.shape import kv_per_token
 from unslow.think.adapt.story import tells_only_of_slowness
-from unslow.think.adapt.vram import buffers_of, is_gpu
+from unslow.think.adapt.vram import buffers_of, compute_bytes, is_gpu, margin_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
@@ -62,6 +64,8 @@ LEAST_LEFT, LEFT_SHARE = 4 * GIB, 1 / 8
 """What macOS and its programs need beside a model, at least."""
 BESIDE_IT = 1.05
 """Times what the model asks for: the GPU keeps small things of others as well."""
+SHORTEST_USEFUL, _STEP = 4096, 1024
+"""Tokens: enough for a chat, and an advice in round numbers."""
 FILLED = 0.7
 """Of the memory: what a process must have grown to before swap is its doing."""
 _PAGED = re.compile(r"swap|thrash|\bpag(?:e|ing)|compress|red\b|yellow|critical", re.IGNORECASE)
@@ -205,8 +209,13 @@ def _most_told(case: Case) -> float:
 
 
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
-    # physics reckons with memory in reach of the GPU, so the case as configured is the cured one
-    return Found(because, evidence, Cure(), _remedies(case))
+    return Found(because, evidence, _roomy(case), _remedies(case))
+
+
+def _roomy(case: Case) -> Cure:
+    """With memory for all of it; physics reckons with what is in reach of the GPU, so that may be the case as it is."""
+    asked = _asked(case)[0]
+    return Cure(vram_bytes=asked * BESIDE_IT + margin_bytes(case)) if asked and seen_split(case) else Cure()
 
 
 def _remedies(case: Case) -> tuple[Remedy, ...]:
@@ -214,15 +223,30 @@ def _remedies(case: Case) -> tuple[Remedy, ...]:
     smaller = Remedy(Knob.QUANT.to(None, "a smaller quant or model, or a shorter context"), None, "quality falls")
     asked, limit = _asked(case)[0], _limit(case)[0]
     total = float(case.machine.memory.total_bytes.value_or(0))
+    shorter = _shorter_context(case, limit)
     if not asked or not total or asked > total - max(LEAST_LEFT, LEFT_SHARE * total):
-        return (smaller,)
+        return (*shorter, smaller)
     if _is_short(case):
         others = Knob.OTHER_LOAD.to(None, "close other programs: beside them the memory is too small")
-        return (Remedy(others, Cure(), "unsaved work"), smaller)
+        return (Remedy(others, _roomy(case), "unsaved work"), smaller)
     if asked <= limit:
         return (smaller,)
-    wired = Knob.WIRED_LIMIT.to(int(asked * BESIDE_IT / MIB), "the system keeps enough for itself")
-    return (Remedy(wired, Cure(), "too high a limit can freeze the machine"), smaller)
+    wired = Knob.WIRED_LIMIT.to(
+        int(asked * BESIDE_IT / MIB), "let the GPU have more of the memory: the system keeps enough for itself"
+    )
+    return (Remedy(wired, _roomy(case), "too high a limit can freeze the machine"), *shorter, smaller)
+
+
+def _shorter_context(case: Case, limit: float) -> tuple[Remedy, ...]:
+    """The longest context beside which the weights have room; none where it is no shorter, or too short for a chat."""
+    context, each = case.runtime.context_length.value_or(0), kv_per_token(case)
+    room = limit - case.model.weights_bytes.value_or(0) - compute_bytes(case) - margin_bytes(case)
+    fitting = int(room / each) // _STEP * _STEP if each and isinstance(case.model.weights_bytes, Known) else 0
+    used = max(SHORTEST_USEFUL, case.wish.context_tokens.value_or(0), case.runtime.longest_sequence.value_or(0))
+    if not used <= fitting < context:
+        return ()
+    change = Knob.CONTEXT_LENGTH.to(fitting, f"at {fitting} tokens all of it fits into the GPU's share of the memory")
+    return (Remedy(change, Cure(vram_bytes=limit, context=fitting), "long chats are cut"),)
 
 
 def _is_short(case: Case) -> bool:

@@ -39,12 +39,20 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.beside import USABLE
 from unslow.think.adapt.cache_type import can_shrink_cache
 from unslow.think.adapt.demand import Demand, must_have_room, read_demand
 from unslow.think.adapt.experiments import is_report
 from unslow.think.adapt.hardware import has_no_gpu, is_unified, is_windows, vram_total_bytes
+from unslow.think.adapt.host_weights import host_weights_bytes
 from unslow.think.adapt.overrides import sent_away
-from unslow.think.adapt.placement import counted_layers, layers_left_on_host, seen_split, set_on_purpose
+from unslow.think.adapt.placement import (
+    computes_all_on_gpus,
+    counted_layers,
+    layers_left_on_host,
+    seen_split,
+    set_on_purpose,
+)
 from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.adapt.shape import is_mixture
 from unslow.think.adapt.story import tells_only_of_slowness
@@ -68,9 +76,39 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Compare what the model asks of the GPU with what was free there; else take the runtime's own count."""
     if sent_away(case).of_layers:
         return Absent("parts of layers were placed on the CPU by a setting")
-    found = first_to_decide(case, _by_demand, _by_count, _by_word_of_the_runtime, _by_size)
+    found = first_to_decide(case, _by_fetches, _by_demand, _by_count, _by_word_of_the_runtime, _by_size)
     # who complains about prompts has seen more than the spill
     return found._replace(explains=()) if isinstance(found, Found) and is_report(case) else found
+
+
+def _by_fetches(case: Case) -> Found | Absent | None:
+    """An engine that computes on GPUs alone fetches for every token what it was told to keep in the host's memory."""
+    if is_report(case) or not computes_all_on_gpus(case):
+        return None
+    away, weights, room = host_weights_bytes(case), case.model.weights_bytes, vram_total_bytes(case)
+    if not away:
+        return Absent(f"{case.runtime.name.value_or('this engine')} computes with weights on GPUs alone")
+    if not isinstance(weights, Known) or room is None:
+        return None
+    if weights.value <= USABLE * room:
+        return Absent("a setting keeps weights in the host's memory for which the GPUs have room")
+    sizes = f"{weights.value / GIB:.1f} GiB of weights, {room / GIB:.1f} GiB of GPU memory"
+    why = f"a smaller quant: a checkpoint of at most {USABLE * room / GIB:.1f} GiB fits, without the offload"
+    return Found(
+        because=f"{away / GIB:.0f} GiB of weights for each GPU lie in the host's memory and cross the link "
+        f"for every token, for want of room: {sizes}",
+        evidence=(
+            cite(case, _offload_fact(case), "0 where all of it fits"),
+            cite(case, "model.weights_bytes", f"{room / GIB:.1f} GiB of GPU memory"),
+        ),
+        cure=EVERYTHING,
+        remedies=(Remedy(Knob.QUANT.to(None, why), EVERYTHING, "quality falls with the quant"),),
+    )
+
+
+def _offload_fact(case: Case) -> str:
+    told = isinstance(case.runtime.cpu_offload_bytes, Known)
+    return "runtime.cpu_offload_bytes" if told else "runtime.buffers"
 
 
 def _by_demand(case: Case) -> Found | Absent:
@@ -96,9 +134,11 @@ def _by_demand(case: Case) -> Found | Absent:
 
 
 def _had_room(case: Case) -> bool:
-    """Whether all of it fits by the runtime's own sum, which holds whatever margin the runtime wants."""
+    """Whether all of it fits by the runtime's own sum: beside the margin that a fit of its own keeps, else without."""
     runtime = case.runtime
-    return 0 < runtime.asked_bytes.value_or(0) <= runtime.available_bytes.value_or(0)
+    fits_itself = runtime.fit.value_or(default=False) or isinstance(runtime.fit_margin_bytes, Known)
+    margin = margin_bytes(case) if fits_itself else 0.0
+    return 0 < runtime.asked_bytes.value_or(0) <= runtime.available_bytes.value_or(0) - margin
 
 
 def _by_count(case: Case) -> Found | Absent | Suspected | None:

@@ -10,7 +10,8 @@ from disk once, when it is loaded.
 
 ## How to confirm
 Weights on the host are more than the RAM, or than the memory limit of the container; while tokens are generated the
-disk reads at its full rate (`iostat -x 1`, `vmstat 1` under `bi`) and the runtime shows major page faults.
+disk reads at its full rate (`iostat -x 1`, `vmstat 1` under `bi`; macOS: `iostat -w 1`; Windows: the disk in Task
+Manager) and the runtime shows major page faults.
 
 ## What it is not
 The first load, which always reads the disk, or the first tokens after it, which fetch what was not read yet.
@@ -52,6 +53,8 @@ USABLE = 0.95
 """Of the RAM: the system itself needs the rest."""
 BEYOND_ANY_PC = 192 * GIB
 """More than this no board for desktop processors of these years holds."""
+MORE_THAN_WEIGHTS = 1.25
+"""Times the weights: room for the KV cache, the compute buffer and the program itself."""
 PARTLY = 0.9
 """Of the weights on the host: what a mapped model that has answered has in memory, at least."""
 WAITING = 0.3
@@ -81,11 +84,12 @@ def _by_counters(case: Case) -> Found | Absent | Suspected | None:
     doubt = _others_reads(case)
     if doubt:
         return Suspected(f"{words}, by whomever", doubt, CAUSE.ask)
-    return _found(
+    found = _found(
         f"{words}, {share:.0%} of the weights: they do not stay in memory",
         (cite_watched(case, "disk_read_bytes_per_s", words, "none once it is loaded"),
          *_cited_limit(case)),
     )  # fmt: skip
+    return _within_limit(case, found)
 
 
 def _others_reads(case: Case) -> str:
@@ -105,6 +109,19 @@ def _read_for_a_token(case: Case) -> float | None:
     faults = host_at_work(case, "own_major_faults_per_s") or host_at_work(case, "major_faults_per_s")
     its = max(0.0, read.mean - (swapped.mean if swapped else 0.0))
     return min(its, faults.mean * MOST_OF_A_FAULT if faults else its) / rate.value
+
+
+def _within_limit(case: Case, found: Found) -> Found:
+    """Where the machine has room and only the limit of its control group has not: that is raised first."""
+    memory, weights = case.machine.memory, case.model.weights_bytes.value_or(0)
+    limits = [f.value for f in (case.runtime.memory_limit_bytes, memory.limit_bytes) if isinstance(f, Known)]
+    wanted = int(MORE_THAN_WEIGHTS * weights)
+    has_room = isinstance(memory.total_bytes, Known) and wanted <= USABLE * memory.total_bytes.value
+    if not limits or min(limits) >= wanted or not weights or not has_room:
+        return found
+    because = f"{found.because}; its control group may use {min(limits) / GIB:.1f} GiB, the page cache among it"
+    higher = Remedy(Knob.MEMORY_LIMIT.to(wanted, "a memory limit with room for the weights and the cache"), Cure())
+    return found._replace(because=because, remedies=(higher, *found.remedies))
 
 
 def _cited_limit(case: Case) -> tuple[Evidence, ...]:
@@ -130,10 +147,11 @@ def _by_size(case: Case) -> Found | Absent | None:
         return Absent(f"they fit: {sizes}")
     if case.runtime.load_mode.value_or("") in _HELD_IN_RAM:
         return Absent(f"they were copied into memory, so what lacks room there is swapped out, not read again: {sizes}")
-    return _found(
+    found = _found(
         f"the weights do not fit into memory, and are read from disk for every token: {sizes}",
         (cite(case, "model.weights_bytes", sizes), cite(case, "machine.memory.total_bytes"), *_cited_limit(case)),
     )
+    return _within_limit(case, found)
 
 
 def _is_partly_there(case: Case, host: float) -> bool:

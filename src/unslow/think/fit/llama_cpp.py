@@ -6,6 +6,7 @@ from typing import NamedTuple, Self
 
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.units import GIB, MIB
+from unslow.think.adapt.remembered import remembered
 from unslow.think.fit.report import KvShown, MemoryShown, QuantShown
 from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts, shown_memory
@@ -44,7 +45,8 @@ class Question(NamedTuple):
 
     def memory(self, settings: Settings | None = None) -> Memory:
         """What it asks of each device and, at the end, of the host."""
-        return memory_of(self.blueprint, settings or self.settings, [float(_free(room)) for room in self.rooms])
+        asked, shares = settings or self.settings, tuple(float(_free(room)) for room in self.rooms)
+        return remembered(self.blueprint, (asked, shares), lambda: memory_of(self.blueprint, asked, shares))
 
     def left(self, settings: Settings | None = None) -> float:
         """What stays free beyond the margin, where it is tightest; negative where something is lacking."""

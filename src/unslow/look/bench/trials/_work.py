@@ -46,6 +46,8 @@ class Work(NamedTuple):
     tokens: float | None = None
     """Generated since the server started."""
     tokens_per_s: float | None = None
+    prompt_tokens: float | None = None
+    """Of prompts, computed since the server started."""
     preemptions: float | None = None
     cache_used: float | None = None
     loaded: frozenset[str] | None = None
@@ -125,6 +127,13 @@ def parse_asked(params: Any) -> Asked:
     )
 
 
+def _computed(metrics: Metrics) -> float | None:
+    """Tokens of prompts less those that were still in the cache of prefixes."""
+    read = _value(metrics.total("vllm:prompt_tokens_total", "vllm:prompt_tokens"))
+    kept = _value(metrics.total("vllm:prefix_cache_hits_total", "vllm:prefix_cache_hits")) or 0.0
+    return max(0.0, read - kept) if read is not None else None
+
+
 def _vllm(system: System, target: Target) -> Work:
     metrics = _metrics(target.server(system), "vllm:")
     return Work(
@@ -132,6 +141,7 @@ def _vllm(system: System, target: Target) -> Work:
         _value(metrics.total("vllm:num_requests_running")),
         _value(metrics.total("vllm:num_requests_waiting")),
         tokens=_value(metrics.total("vllm:generation_tokens_total", "vllm:generation_tokens")),
+        prompt_tokens=_computed(metrics),
         preemptions=_value(metrics.total("vllm:num_preemptions_total", "vllm:num_preemptions")),
         cache_used=_value(metrics.largest_share("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")),
     )

@@ -73,6 +73,7 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
         waiting=sum(waiting) / len(waiting) if waiting else 0.0,
         counts_waiting=len(waiting) == len(works),
         tokens_per_s=_tokens_per_s(looks),
+        prompt_tokens_per_s=_prompt_tokens_per_s(looks),
         preemptions=_preemptions(works),
         cache_used=_largest([work.cache_used for work in works], works[-1].source),
         loads=_loads(works),
@@ -111,6 +112,15 @@ def _tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
         return not_found(f"{source} does not count tokens")
     # what an answer still got between the last look at it and its end is not seen
     return estimated(sum(_grown(one.work, two.work) for one, two in pairwise(looks)) / seconds, source)
+
+
+def _prompt_tokens_per_s(looks: Sequence[Look]) -> Fact[float]:
+    """By the growth of a counter."""
+    first, last = looks[0], looks[-1]
+    seconds, before, after = last.at_s - first.at_s, first.work.prompt_tokens, last.work.prompt_tokens
+    if before is None or after is None or seconds <= 0:
+        return not_found(f"{last.work.source} does not count the tokens of prompts")
+    return measured(max(0.0, after - before) / seconds, last.work.source)
 
 
 def _grown(one: Work, two: Work) -> int:

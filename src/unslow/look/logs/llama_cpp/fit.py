@@ -45,6 +45,14 @@ def _projected(reading: Reading, found: re.Match[str], where: str) -> None:
     facts.setdefault("available_bytes", reported(int(found[2]) * MIB, where))
 
 
+def _shrunk(reading: Reading, found: re.Match[str], where: str) -> None:
+    """A context that nobody set is cut before any layer is: what is asked for is what is left then."""
+    facts = reading.load.facts
+    if "asked_bytes" in facts:
+        left = facts["asked_bytes"].value - int(found[1]) * MIB
+        facts["asked_bytes"] = reported(max(0, left), where)
+
+
 def _breakdown(reading: Reading, found: re.Match[str], where: str) -> None:
     """Printed at the end, and before the load for a model that is not there yet: only the first kind was seen."""
     if not reading.load.placed or found[1] not in reading.devices:
@@ -57,9 +65,15 @@ def _breakdown(reading: Reading, found: re.Match[str], where: str) -> None:
 
 
 RULES = (
-    Rule("fitting params to ", re.compile(r"fitting params to device memory \.\.\."), _fit_starts),
+    Rule("fitting params to ", re.compile(r"fitting params to device memory(?: \.\.\.|, for bugs)"), _fit_starts),
     Rule("params_fit_impl: ", re.compile(r"params_fit_impl: getting device memory data for initial"), _fit_starts),
     Rule("cannot meet free memory target", re.compile(r"memory targets? of (\d{1,12}) MiB"), _fit_margin),
+    Rule("cannot fulfill margin", re.compile(r"cannot fulfill margin of (\d{1,12}) MiB"), _fit_margin),  # until 2026
+    Rule(
+        "context size reduced from",
+        re.compile(r"context size reduced from \d+ to \d+ -> need (\d{1,9}) MiB less memory"),
+        _shrunk,
+    ),
     Rule("can be met on all devices", re.compile("targets for free memory can be met on all devices"), _no_overflow),
     Rule("will leave ", re.compile(r"will leave \d+ >= (\d{1,12}) MiB of free device"), _fits),
     Rule(

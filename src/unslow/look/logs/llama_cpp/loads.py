@@ -63,6 +63,8 @@ class ModelLoad:
     context: Context = field(default_factory=Context)
     largest: Context | None = None
     overridden: bool = False
+    repeating: int = 0
+    """Layers on the GPU without the output, as a line of its own counts them."""
     dry: bool = False
     """Only looked at by the fit, so nothing of it was allocated."""
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from ahocorasick_rs import AhoCorasick
 
-from unslow.facts.machine import Facts
+from unslow.facts.machine import Facts, Machine
 from unslow.facts.masking import masked_text
 from unslow.facts.model import Model
 from unslow.facts.run import Completion
@@ -15,6 +15,7 @@ from unslow.facts.runtime import Buffer, Runtime, SeenDevice
 from unslow.facts.values import NOT_LOOKED, Amount, Fact, Known, Unknown, estimated, not_found, reported
 from unslow.look.logs.llama_cpp import complaints, context, fit, memory, model, outcome, requests, start, system_info
 from unslow.look.logs.llama_cpp.loads import Context, FactsByName, Load, ModelLoad, SeenBuffer
+from unslow.look.logs.llama_cpp.machine import machine_of
 from unslow.look.logs.llama_cpp.state import KEPT_WARNINGS, Reading, Rule
 
 LONGEST_LINE = 2000
@@ -38,6 +39,8 @@ class LlamaLog(Facts, frozen=True, kw_only=True):
 
     runtime: Runtime = Runtime()
     model: Model = Model()
+    machine: Machine = Machine()
+    """As the program saw it."""
     completions: Fact[tuple[Completion, ...]] = NOT_LOOKED
     load_s: Fact[Amount] = NOT_LOOKED
     rates: tuple[Fact[Amount], Fact[Amount]] = (NOT_LOOKED, NOT_LOOKED)
@@ -104,6 +107,7 @@ def summary(reading: Reading, source: str) -> LlamaLog:
     return LlamaLog(
         runtime=Runtime(**facts),
         model=Model(**main.model, **_token_table(load, main)),
+        machine=machine_of(reading),
         completions=_completions(load, source),
         load_s=load.facts.get("load_s", not_found(f"{source} does not time the load")),
         rates=load.rates or (NOT_LOOKED, NOT_LOOKED),

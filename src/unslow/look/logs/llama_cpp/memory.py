@@ -35,10 +35,17 @@ def _metadata(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.current.model["path"] = reported(found[1], where)
 
 
+def _repeating(reading: Reading, found: re.Match[str], _where: str) -> None:
+    reading.load.current.repeating = int(found[1])
+
+
 def _offloaded(reading: Reading, found: re.Match[str], where: str) -> None:
     reading.load.placed = True
-    runtime = reading.load.current.runtime
-    runtime["gpu_layers"], runtime["layers"] = reported(int(found[1]), where), reported(int(found[2]), where)
+    model, counted = reading.load.current, int(found[1])
+    runtime = model.runtime
+    runtime["gpu_layers"], runtime["layers"] = reported(counted, where), reported(int(found[2]), where)
+    if 0 < counted == model.repeating:  # all that are counted repeat, so the output is none of them
+        runtime.setdefault("output_on_gpu", reported(value=False, source=where))
 
 
 def _output(reading: Reading, found: re.Match[str], where: str) -> None:
@@ -93,6 +100,7 @@ def _old_cache(reading: Reading, found: re.Match[str], where: str) -> None:
 RULES = (
     Rule("loaded meta data ", re.compile(r"loaded meta data with .* tensors from (.+?)(?: \(version .*)?$"), _metadata),
     Rule(" layers to GPU", re.compile(r"offloaded\s+(\d{1,12})/(\d{1,12})\s+layers to GPU"), _offloaded),
+    Rule("repeating layers to GPU", re.compile(r"offloading (\d{1,9}) repeating layers to GPU"), _repeating),
     Rule("ing output layer to ", re.compile(r"offloading output layer to (GPU|CPU)"), _output),
     Rule("non-repeating layers to ", re.compile(r"offloading (non-repeating) layers to GPU"), _output),
     Rule("this can take a while", re.compile(r"\((?:load_mode = ([\w+]{1,20})|mmap = (\w{1,5}))"), _load_mode),

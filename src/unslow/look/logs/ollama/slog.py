@@ -19,6 +19,8 @@ _FIELD = re.compile(
 )
 _TIME = re.compile(r"\b(\d{4}[-/]\d\d[-/]\d\d[ T]\d\d:\d\d:\d\d)|\b(\d{1,2}:\d\d(?::\d\d)?)\b")
 _ESCAPED = re.compile(r"\\(.)")
+_TARGET = re.compile(r"\bgfx[0-9a-f]{3,5}\b")
+"""What AMD calls the architecture of a GPU; the field that holds it has changed its name."""
 
 
 class Line(NamedTuple):
@@ -40,7 +42,9 @@ class Line(NamedTuple):
         if not message:
             return masked_text(self.text.strip())[:MOST_MESSAGE]
         more = (self.fields.get(name, "") for name in ("error", "hint", "required_driver", "type", "value"))
-        return masked_text(": ".join(part for part in (message, *more) if part))[:MOST_MESSAGE]
+        target = "" if _TARGET.search(message) else next(filter(_TARGET.fullmatch, self.fields.values()), "")
+        said = ": ".join(part for part in (message, target, *more) if part)
+        return masked_text(said)[:MOST_MESSAGE]
 
 
 def parse_line(text: str, where: str) -> Line:

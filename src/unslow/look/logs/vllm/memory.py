@@ -10,7 +10,7 @@ from unslow.look.logs.serving_state import Reading
 BLOCK_TOKENS = 16
 """Tokens in a block of the cache unless vLLM is told otherwise; the oldest logs count blocks only."""
 
-_RANK = re.compile(r"(?:TP|tp_rank[=:]? ?|[Rr]ank[=: ])(\d{1,3})\b")
+_RANK = re.compile(r"(?:TP|tp_rank[=:]? ?|[Rr]ank[=: ])(\d{1,3})(?!\d)")
 _AMOUNT = r"(\d{1,9}(?:\.\d{1,6})?)"
 
 

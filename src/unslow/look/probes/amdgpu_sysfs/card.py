@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from unslow.catalog.gpu_families import find_gpu_family
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.units import MHZ
 from unslow.facts.values import Fact, Known, estimated, first_known, not_found, not_supported, reported
@@ -37,9 +38,10 @@ def read_card(system: System, index: int, card: Card, node: Node | None, clients
     """The GPU with all that its files say; what is missing there is Unknown here."""
     sensors = read_sensors(system, card.device)
     facts = {name: _read(system, f"{card.device}/{file}", convert) for name, (file, convert) in _FILES.items()}
-    kind = _kind(sensors)
+    name = read_amd_name(system, card.device, card.bus_id)
+    kind = _kind(sensors, name)
     facts |= {
-        "name": read_amd_name(system, card.device, card.bus_id),
+        "name": name,
         "kind": kind,
         "driver": _read_driver(system, card),
         "bus_id": reported(card.bus_id, f"{card.device}/uevent") if card.bus_id else not_found("it is no PCI device"),
@@ -47,7 +49,9 @@ def read_card(system: System, index: int, card: Card, node: Node | None, clients
         "processes": _read_processes(system, card, node, clients),
     }
     facts |= _read_clocks(system, card.device, sensors) | _temperatures(sensors) | _power(sensors)
-    if kind.value_or("") != "integrated":  # one that is part of the processor shows a link that leads nowhere
+    if kind.value_or("") == "integrated":
+        facts = _of_one_memory(facts)
+    else:  # one that is part of the processor shows a link that leads nowhere
         facts |= read_link(system, card.device)
     return gpu_of(index, "AMD", f"{card.device}/vendor", with_free(facts))
 
@@ -59,13 +63,42 @@ def _read(system: System, path: str, convert: Callable[[int], float]) -> Fact[An
         return unknown(error)
 
 
-def _kind(sensors: Sensors) -> Fact[Any]:
-    """The driver shows the voltage of a northbridge for processors with graphics alone, and a power cap for cards."""
+def _kind(sensors: Sensors, name: Fact[Any]) -> Fact[Any]:
+    """The driver shows the voltage of a northbridge for processors with graphics alone, and a power cap for cards.
+
+    Where it shows neither, as in many containers, the name tells.
+    """
     if "vddnb" in sensors.labels:
         return reported("integrated", f"{sensors.path}: vddnb")
     if sensors.has("power1_cap"):
         return reported("discrete", f"{sensors.path}: power1_cap and no vddnb")
+    family = find_gpu_family(name.value_or(""))
+    if family and family.unified and isinstance(name, Known):
+        return estimated("integrated", f"{name.source}: {name.value}")
     return not_found("the sensors do not tell a card from a part of the processor")
+
+
+def _of_one_memory(facts: dict[str, Fact[Any]]) -> dict[str, Fact[Any]]:
+    """A GPU without memory of its own has what the firmware set aside for it, and what it may take of the rest."""
+    sums = {
+        "vram_total_bytes": _sum(facts["vram_total_bytes"], facts["gtt_total_bytes"]),
+        "vram_used_bytes": _sum(facts["vram_used_bytes"], facts["gtt_used_bytes"]),
+    }
+    processes = facts["processes"]
+    if isinstance(processes, Known):
+        sums["processes"] = reported([_with_all(process) for process in processes.value], processes.source)
+    return facts | sums
+
+
+def _with_all(process: GpuProcess) -> GpuProcess:
+    return msgspec.structs.replace(process, vram_bytes=_sum(process.vram_bytes, process.gtt_bytes))
+
+
+def _sum(own: Fact[Any], lent: Fact[Any]) -> Fact[Any]:
+    """Both together, where both are known."""
+    if not isinstance(own, Known) or not isinstance(lent, Known):
+        return own
+    return reported(own.value + lent.value, f"{own.source} + {lent.source.rpartition('/')[2]}")
 
 
 def _read_driver(system: System, card: Card) -> Fact[Any]:

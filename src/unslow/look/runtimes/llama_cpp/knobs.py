@@ -44,6 +44,10 @@ _ALL = "99"
 """More layers than any model has that people run."""
 _FEWER = "-ngl N, with fewer layers than now: builds before b7407 do not fit them by themselves"
 _UNTHINKING = ["--reasoning-budget 0", labelled(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')]
+_NATIVE = (
+    "in llama.cpp's source, on this machine: cmake -B build -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release && "
+    "cmake --build build --target llama-server -j"
+)
 _HANDED_ON = {"CUDA": "--gpus all", "ROCm": "--device /dev/kfd --device /dev/dri"}
 _CLOSED = re.compile(r"(?i)permission|/dev/kfd|no ROCm-capable device")
 """What ROCm says where it may not open the device."""
@@ -72,8 +76,14 @@ def _changes_anything(change: Change, command: Sequence[str], runtime: Runtime) 
     """Whether there is a word to add, or one to take away from a command line that is known."""
     names, environment = _names(change, runtime), runtime.environment.value_or({})
     given = any(flag.name in names for flag in spelled_flags(command))
-    set_by_variable = any(v in environment for name in names for v in FLAGS[name].variables)
-    return bool(_words(change, runtime)) or not command or given or set_by_variable
+    return bool(_words(change, runtime)) or not command or given or bool(_variables(names, environment))
+
+
+def _variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """The variables of the server's environment that give these settings, or the opposite of a switch."""
+    found = [(variable, flag) for name in names for flag in (FLAGS[name],) for variable in flag.variables]
+    opposites = [variable.replace("LLAMA_ARG_", "LLAMA_ARG_NO_", 1) for variable, flag in found if flag.opposites]
+    return [variable for variable in (*(v for v, _ in found), *opposites) if variable in environment]
 
 
 def _fits_by_itself(runtime: Runtime) -> bool:
@@ -95,6 +105,7 @@ def _outside_the_flags(change: Change, runtime: Runtime) -> list[str]:
         Knob.GRAPHS: [f"unset {_GRAPHS_OFF}", *graphs],
         Knob.KEEP_ALIVE: ["--sleep-idle-seconds -1"],
         Knob.VERSION: [labelled(Place.HAND, f"install llama.cpp {change.value or 'anew, in a newer build'}")],
+        Knob.NATIVE_BUILD: [labelled(Place.HAND, _NATIVE)],
         Knob.THINKING: _UNTHINKING,
         Knob.LOADED_MODELS: [f"--models-max {change.value or 'N'}"],  # of the router, whose command is another
     }
@@ -143,7 +154,7 @@ def _context_of_fewer(change: Change, runtime: Runtime) -> int:
 
 def restart(command: Sequence[str], change: Change, environment: Mapping[str, str]) -> str:
     """One line for a shell; variables that would set the knob again are taken away."""
-    variables = [v for name in _NAMES.get(change.knob, ()) for v in FLAGS[name].variables if v in environment]
+    variables = _variables(_NAMES.get(change.knob, ()), environment)
     return shlex.join([*unset(variables), *without_secrets(command)])
 
 
@@ -152,6 +163,9 @@ def _fragment(change: Change, command: Sequence[str], runtime: Runtime) -> str:
     if words:
         return shlex.join(words)
     given = [shlex.join(command[start:end]) for name, start, end, _ in spelled_flags(command) if name in names]
+    variables = _variables(names, runtime.environment.value_or({}))
+    if variables and not given:
+        return f"unset {' '.join(variables)}"
     return f"remove {' '.join(given) or '/'.join(_standing_in_the_way(name) for name in names)}"
 
 
@@ -166,14 +180,18 @@ def _words(change: Change, runtime: Runtime) -> list[str]:
         return ["-ngl", _ALL] if change.knob is Knob.GPU_LAYERS and not _fits_by_itself(runtime) else []
     if change.knob is Knob.LOAD_MODE and 0 < (build_number(runtime.version) or LOAD_MODE) < LOAD_MODE:
         return _OLD_LOAD_MODES.get(str(change.value), [])
+    if change.knob is Knob.PROMPT_CACHE and change.value == "swa-full":
+        return ["--swa-full"]
     context = _context_of_fewer(change, runtime)
-    words = [word for name in _set_by(change) for word in _flag(name, change.value)]
+    words = [word for name in _set_by(change, runtime) for word in _flag(name, change.value)]
     return [*words, "-c", str(context)] if context else words
 
 
-def _set_by(change: Change) -> tuple[str, ...]:
+def _set_by(change: Change, runtime: Runtime) -> tuple[str, ...]:
+    """The flags that the value goes to; no micro-batch is larger than its batch, so a small one has to grow with it."""
     names = _NAMES.get(change.knob, ())
-    fits = change.knob is Knob.BATCH and isinstance(change.value, int) and change.value <= _USUAL_BATCH
+    batch = min(_USUAL_BATCH, runtime.batch.value_or(_USUAL_BATCH))
+    fits = change.knob is Knob.BATCH and isinstance(change.value, int) and change.value <= batch
     return names[:1] if change.knob in _SET_BY_FIRST or fits else names
 
 

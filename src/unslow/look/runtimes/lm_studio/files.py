@@ -5,11 +5,13 @@ from collections.abc import Sequence
 
 import msgspec
 
+from unslow.facts.merge import overlaid
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, estimated, not_found, reported
 from unslow.look.llama_server.log_file import read_log
 from unslow.look.llama_server.settle import settled
+from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.runtimes.lm_studio.rest import Instance
 from unslow.look.stores import find_at
 from unslow.look.stores import lm_studio as store
@@ -49,6 +51,17 @@ def _of_size(system: System, folder: str, size: Fact[int]) -> str:
         return ""
     paths = {model.path for model in models if model.size_bytes == size.value}
     return paths.pop() if len(paths) == 1 else ""
+
+
+def with_folder(system: System, subject: Subject) -> Subject:
+    """With what the files of a model for MLX say of it, which is a folder of safetensors."""
+    path = subject.model.path
+    try:
+        read = model_facts(read_checkpoint(system, path.value_or("")), path.value_or(""))
+    except LookError:
+        return subject
+    named = msgspec.structs.replace(overlaid(subject.model, read), name=subject.model.name, path=path)
+    return msgspec.structs.replace(subject, model=named)
 
 
 def read_logged(system: System, homes: Sequence[str], subject: Subject) -> Subject:

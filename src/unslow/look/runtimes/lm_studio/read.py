@@ -15,7 +15,7 @@ from unslow.look.llama_server.process import found_server
 from unslow.look.llama_server.server import read_server, with_file
 from unslow.look.openai_api.server import Server
 from unslow.look.processes import Process
-from unslow.look.runtimes.lm_studio.files import read_logged, read_model_path
+from unslow.look.runtimes.lm_studio.files import read_logged, read_model_path, with_folder
 from unslow.look.runtimes.lm_studio.lms import Lms, Loaded, backends_of, read_lms
 from unslow.look.runtimes.lm_studio.processes import DEFAULT_PORT, read_homes, read_port, servers_of
 from unslow.look.runtimes.lm_studio.rest import Instance, greets, read_instances, with_size
@@ -72,7 +72,9 @@ def _subject(server: Server, instance: Instance, told: Lms, homes: list[str]) ->
     subject = Subject(
         runtime=_runtime(server.url, instance, loaded, told), model=msgspec.structs.replace(model, path=path)
     )
-    subject = with_file(server.system, subject, [""])
+    subject = (
+        with_folder(server.system, subject) if instance.format == "mlx" else with_file(server.system, subject, [""])
+    )
     subject = read_logged(server.system, homes, subject) if homes else subject
     named = msgspec.structs.replace(subject.model, name=reported(instance.id, server.url))
     return msgspec.structs.replace(subject, model=named)

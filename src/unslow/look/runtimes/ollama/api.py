@@ -13,6 +13,7 @@ from unslow.facts.values import Fact, Known, Unknown, estimated, failed, first_k
 from unslow.look.json_fields import at, count, objects, text, word
 from unslow.look.logs.ollama_options import option_facts
 from unslow.look.openai_api.server import OK, Server
+from unslow.look.paths import is_absolute
 from unslow.look.system import LookError, unknown
 
 GREETING = b"Ollama is running"
@@ -150,8 +151,7 @@ def _text(shown: Any, name: str) -> str:
 
 
 def _path(path: str, source: str) -> Fact[str]:
-    absolute = path.startswith("/") or re.match(r"[A-Za-z]:[\\/]", path)
-    return reported(path, source) if absolute else failed(f"{source} names no file")
+    return reported(path, source) if is_absolute(path) else failed(f"{source} names no file")
 
 
 def _quant(data: Any, source: str) -> Fact[str]:

@@ -58,7 +58,7 @@ def _opened(runtime: Runtime) -> list[str]:
 def _other_target(runtime: Runtime) -> list[str]:
     """A sibling that is supported, where its family has one; else the backend that every GPU has."""
     found = re.search(r"gfx(90|103|110|115)[0-9a-f]\b", runtime.gpu_refused.value_or(""))
-    if not found:
+    if not found or home_of(runtime) == "windows":  # whose ROCm takes no override
         return variable("OLLAMA_VULKAN", 1, runtime)
     return variable("HSA_OVERRIDE_GFX_VERSION", _SIBLINGS[found[1]], runtime)
 
@@ -71,8 +71,8 @@ def _newer_driver(_runtime: Runtime) -> list[str]:
     return [labelled(Place.HAND, "install a newer driver of the GPU, and start the machine again")]
 
 
-def _libraries(_runtime: Runtime) -> list[str]:
-    return [_INSTALL]
+def _libraries(runtime: Runtime) -> list[str]:
+    return [_INSTALL] if home_of(runtime) == "linux" else _anything("", runtime)
 
 
 _BY_REASON: tuple[tuple[str, Callable[[Runtime], list[str]]], ...] = (

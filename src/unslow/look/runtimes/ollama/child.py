@@ -15,7 +15,7 @@ from unslow.look.llama_server.server import read_server
 from unslow.look.logs import llama_cpp, ollama
 from unslow.look.logs.ollama.runner import command_facts
 from unslow.look.processes import words_of
-from unslow.look.runtimes.ollama.logs import Log, lines_of, load_of
+from unslow.look.runtimes.ollama.logs import Log, Part, lines_of, load_of
 from unslow.look.runtimes.ollama.processes import Child
 
 
@@ -32,7 +32,7 @@ class Seen(NamedTuple):
 def read_child(child: Child, log: Log) -> Seen:
     """Everything that can be seen of one process."""
     shown = _read_server(child) if child.kind == "llama-server" else _read_runner(child)
-    return Seen(child, shown, parse_load(child, log))
+    return Seen(child, shown, parse_load(log, load_of(log, child.port, child.model)))
 
 
 def _read_server(child: Child) -> Subject:
@@ -58,9 +58,8 @@ def _read_runner(child: Child) -> Subject:
     return Subject(runtime=Runtime(**facts), model=Model(path=reported(child.model, "command line")))
 
 
-def parse_load(child: Child, log: Log) -> Subject:
-    """What the log says of this load, by Ollama and by llama.cpp, whose lines are the exact ones."""
-    part = load_of(log, child.port, child.model)
+def parse_load(log: Log, part: Part | None) -> Subject:
+    """What the log says of a load, by Ollama and by llama.cpp, whose lines are the exact ones."""
     if part is None:
         return Subject()
     readers = [ollama.DIALECT.start(), llama_cpp.DIALECT.start()]

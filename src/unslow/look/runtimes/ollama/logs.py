@@ -1,4 +1,8 @@
-"""The log of a running Ollama: the journal of its unit, the file that its output goes to, or that of its container."""
+"""The log of a running Ollama: the journal of its unit, a file, or that of its container.
+
+The file is the one that the output of its process goes to; on a Mac and under Windows, where nobody sees a process, the
+one that the app always writes.
+"""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -6,8 +10,10 @@ from typing import NamedTuple
 
 from unslow.facts.values import Fact, Unknown, not_found, reported
 from unslow.look.logs.cleaning import clean_line
+from unslow.look.paths import name_of
 from unslow.look.processes import Process
-from unslow.look.system import LookError, unknown
+from unslow.look.stores import read_surroundings
+from unslow.look.system import LookError, System, unknown
 
 HOW_TO_GET = (
     "read the journal as a member of the group systemd-journal, or give the log: `journalctl -u ollama --no-pager`; "
@@ -55,6 +61,29 @@ def read_log(process: Process) -> Log:
     return Log(why, [])
 
 
+def read_app_log(system: System) -> Log:
+    """The log that the app keeps for this user, or why there is none to read."""
+    why: Unknown = not_found("no log lies where the app keeps it", HOW_TO_GET)
+    try:
+        paths = _of_app(system)
+    except LookError as error:
+        return Log(unknown(error, HOW_TO_GET), [])
+    for path in paths:
+        try:
+            return Log(reported(path, "where the app keeps it"), _read_lines(system, path), name_of(path))
+        except LookError as error:
+            why = unknown(error, HOW_TO_GET)
+    return Log(why, [])
+
+
+def _of_app(system: System) -> list[str]:
+    """Where the app of each system writes its log; rotated ones beside it tell of earlier servers."""
+    around = read_surroundings(system)
+    local = around.variable("LOCALAPPDATA")
+    windows = [f"{local}\\Ollama\\server.log"] if local else []
+    return [*windows, f"{around.home}/.ollama/logs/server.log"]
+
+
 def _file(process: Process) -> Log | None:
     """Where its output goes, if that is a file; of a long one the start and the end."""
     paths = process.outputs()
@@ -63,13 +92,16 @@ def _file(process: Process) -> Log | None:
 
 def _read_file(process: Process, path: str) -> Log:
     place = f"/proc/{process.pid}/root{path}"  # a container has files of its own
-    head = process.system.read_head(place, HEAD_BYTES)
-    name = path.rpartition("/")[2]
+    return Log(reported(path, f"/proc/{process.pid}/fd"), _read_lines(process.system, place), name_of(path))
+
+
+def _read_lines(system: System, place: str) -> list[str]:
+    head = system.read_head(place, HEAD_BYTES)
     lines = head.split(b"\n")
     if len(head) == HEAD_BYTES:
-        tail = process.system.read_tail(place, TAIL_BYTES)
+        tail = system.read_tail(place, TAIL_BYTES)
         lines = [*lines[:-1], *tail.split(b"\n")[1:]]
-    return Log(reported(path, f"/proc/{process.pid}/fd"), [clean_line(line) for line in lines], name)
+    return [clean_line(line) for line in lines]
 
 
 def _journal(process: Process) -> Log | None:
@@ -124,10 +156,20 @@ def load_of(log: Log, port: str, model: str) -> Part | None:
     own = [
         i for i in starts if re.search(rf"--port {re.escape(port)}\b", log.lines[i]) and model in _plain(log.lines[i])
     ]
-    if not port or not own:
-        return None
-    later = [index for index in starts if index > own[-1]]
-    return Part(_beginning(log, own[-1]), later[0] if later else len(log.lines))
+    return _part(log, own[-1], starts) if port and own else None
+
+
+def last_load_of(log: Log, model: str) -> Part | None:
+    """The last load of a file, where nobody knows the port of its process."""
+    starts = [index for index, line in enumerate(log.lines) if _START.search(line)]
+    own = [i for i in starts if model and name_of(model) in _plain(log.lines[i])]
+    return _part(log, own[-1], starts) if own else None
+
+
+def _part(log: Log, start: int, starts: Sequence[int]) -> Part:
+    """From what was said before a start to the next one."""
+    later = [index for index in starts if index > start]
+    return Part(_beginning(log, start), later[0] if later else len(log.lines))
 
 
 def _plain(line: str) -> str:

@@ -9,7 +9,12 @@ from unslow.facts.runtime import Runtime
 
 Home = Literal["container", "compose", "windows", "mac", "linux"]
 _WINDOWS = re.compile(r"\b[A-Za-z]:\\|\.exe\b")
-_NAMED: dict[str, Home] = {"windows": "windows", "macos": "mac", "darwin": "mac", "linux": "linux"}
+_NAMED: dict[Home, re.Pattern[str]] = {
+    "windows": re.compile(r"\bwindows\b", re.IGNORECASE),
+    "mac": re.compile(r"\bmac ?os\b|\bdarwin\b|\bmac\b", re.IGNORECASE),
+    "linux": re.compile(r"\blinux\b", re.IGNORECASE),
+}
+"""Systems by a word of their names, such as `Microsoft Windows 11 Pro` or `Darwin arm64`."""
 _DROP_INS = "/etc/systemd/system/ollama.service.d"
 _APP_AGAIN = (labelled(Place.HAND, "quit Ollama and start it again"),)
 _COMPOSED = "docker compose"
@@ -51,7 +56,7 @@ def home_of(runtime: Runtime) -> Home:
     """What it runs on, by the paths that it shows; Linux, where it shows none."""
     if runtime.container.value_or(""):
         return "compose" if runtime.container.value_or("") == _COMPOSED else "container"
-    if named := _NAMED.get(runtime.system.value_or("").partition(" ")[0].lower()):
+    if named := _named(runtime.system.value_or("")):
         return named
     paths = " ".join(
         [
@@ -64,6 +69,10 @@ def home_of(runtime: Runtime) -> Home:
     if _WINDOWS.search(paths):
         return "windows"
     return "mac" if _MAC.search(paths) else "linux"
+
+
+def _named(system: str) -> Home | None:
+    return next((home for home, name in _NAMED.items() if name.search(system)), None)
 
 
 def variable(name: str, value: Setting, runtime: Runtime) -> list[str]:

@@ -12,10 +12,11 @@ from unslow.facts.values import Fact, Known, Unknown, first_known, not_found, no
 from unslow.look.addresses import is_here
 from unslow.look.llama_server.server import with_file
 from unslow.look.openai_api.server import Server
+from unslow.look.paths import name_of
 from unslow.look.processes import Process
 from unslow.look.runtimes.ollama.api import Loaded, is_ollama, read_loaded, read_version
-from unslow.look.runtimes.ollama.child import Seen, read_child
-from unslow.look.runtimes.ollama.logs import HOW_TO_GET, Log, read_log
+from unslow.look.runtimes.ollama.child import Seen, parse_load, read_child
+from unslow.look.runtimes.ollama.logs import HOW_TO_GET, Log, last_load_of, read_app_log, read_log
 from unslow.look.runtimes.ollama.processes import Child, children_of, url_of
 from unslow.look.runtimes.ollama.settle import server_facts, settled
 from unslow.look.system import LookError, System, unknown
@@ -34,9 +35,17 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     known = Runtime(name=reported(NAME, server.url), url=reported(server.url, "given"), version=read_version(server))
     whole = msgspec.structs.replace(known, **_untold(here=here))
     loaded = read_loaded(server)
+    log = read_app_log(system) if here else Log(_ELSEWHERE, [])
+    whole = _with_log(whole, log) if log.lines else whole
     if not loaded:
         return (_idle(whole),)
-    return tuple(_by_url(system, whole, each, here=here) for each in loaded)
+    return tuple(_by_url(system, whole, each, log, here=here) for each in loaded)
+
+
+def _with_log(whole: Runtime, log: Log) -> Runtime:
+    """The server with what its log tells of it; its own answers say which version it is."""
+    told = overlaid(whole, server_facts(log, not_supported("no process of it can be seen")))
+    return msgspec.structs.replace(told, log_path=log.path, version=first_known(whole.version, told.version))
 
 
 def _untold(*, here: bool) -> dict[str, Unknown]:
@@ -46,8 +55,9 @@ def _untold(*, here: bool) -> dict[str, Unknown]:
     )
 
 
-def _by_url(system: System, whole: Runtime, loaded: Loaded, *, here: bool) -> Subject:
-    subject = settled(whole, loaded, None, ())
+def _by_url(system: System, whole: Runtime, loaded: Loaded, log: Log, *, here: bool) -> Subject:
+    logged = parse_load(log, last_load_of(log, loaded.subject.model.path.value_or("")))
+    subject = settled(whole, loaded, whole.warnings.value_or(()), logged=logged)
     return _described(system, subject, [""]) if here else subject
 
 
@@ -104,20 +114,21 @@ def _matched(loaded: list[Loaded], children: list[Seen]) -> list[tuple[Loaded | 
 
 
 def _child_of(loaded: Loaded, children: list[Seen], *, alone: bool) -> Seen | None:
-    path = loaded.subject.model.path.value_or("").rpartition("/")[2]
+    path = name_of(loaded.subject.model.path.value_or(""))
     by_file = [seen for seen in children if path and _file(seen.child) == path]
     by_name = [seen for seen in children if seen.child.kind == "mlx" and seen.child.model == loaded.name]
     return next(iter(by_file or by_name), children[0] if alone else None)
 
 
 def _file(child: Child) -> str:
-    return child.model.rpartition("/")[2]
+    return name_of(child.model)
 
 
 def _subject(whole: Runtime, loaded: Loaded | None, seen: Seen | None) -> Subject:
-    subject = settled(whole, loaded, seen, whole.warnings.value_or(()))
+    warnings = whole.warnings.value_or(())
     if seen is None:
-        return subject
+        return settled(whole, loaded, warnings)
+    subject = settled(whole, loaded, warnings, shown=seen.shown, logged=seen.logged)
     return _described(seen.child.process.system, subject, seen.child.process.roots())
 
 

@@ -21,7 +21,6 @@ from unslow.look.llama_server.settle import exact
 from unslow.look.logs import ollama
 from unslow.look.logs.ollama_options import asked_facts
 from unslow.look.runtimes.ollama.api import Loaded, with_doubt
-from unslow.look.runtimes.ollama.child import Seen
 from unslow.look.runtimes.ollama.logs import Log
 
 _OF_SERVER = (
@@ -46,10 +45,19 @@ def server_facts(log: Log, environment: Fact[dict[str, str]]) -> Runtime:
     return Runtime(**{**facts, "environment": variables})
 
 
-def settled(whole: Runtime, loaded: Loaded | None, seen: Seen | None, warnings: Sequence[str]) -> Subject:
-    """The deciding value of every fact, and where the sources contradict one another."""
+def settled(
+    whole: Runtime,
+    loaded: Loaded | None,
+    warnings: Sequence[str] = (),
+    *,
+    shown: Subject = Subject(),  # noqa: B008 (frozen, as the next)
+    logged: Subject = Subject(),  # noqa: B008
+) -> Subject:
+    """The deciding value of every fact, and where the sources contradict one another.
+
+    `shown` is what the process of the model shows, `logged` what its load wrote.
+    """
     told = loaded.subject if loaded else Subject()
-    shown, logged = (seen.shown, seen.logged) if seen else (Subject(), Subject())
     runtime = overlaid(overlaid(overlaid(whole, told.runtime), shown.runtime), logged.runtime)
     runtime = _kept(runtime, whole, told.runtime, shown.runtime)
     model = exact(exact(told.model, shown.model), logged.model)

@@ -15,6 +15,7 @@ from unslow.look.serving.turns import (
     nothing,
     number,
     spell_turn,
+    stages,
 )
 
 
@@ -54,6 +55,8 @@ _OTHERS: dict[Knob, list[str]] = {
 
 def spell(change: Change, runtime: Runtime) -> list[str]:
     """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
+    if change.knob is Knob.SPLIT_MODE and change.value == "layer":
+        return spell_turn(FLAGS, stages("--pp-size", runtime), change, runtime)
     if change.knob in _TURNS:
         return spell_turn(FLAGS, _TURNS[change.knob], change, runtime)
     if change.knob is Knob.CAPACITY:

@@ -167,11 +167,13 @@ _SPELLED = {
 }
 
 
-def spell(change: Change, runtime: Runtime) -> list[str]:  # noqa: ARG001 (the same call for every runtime)
+def spell(change: Change, runtime: Runtime) -> list[str]:
     """The change as a line of Python, or a flag of `transformers serve`."""
     if change.knob is Knob.THREADS and isinstance(change.value, int):
         return [
             labelled(Place.PYTHON, f"torch.set_num_threads({change.value})"),
             f"OMP_NUM_THREADS={change.value} python ...",
         ]
+    if change.knob is Knob.QUANT and runtime.quantization.value_or("") == "bitsandbytes":
+        return [labelled(Place.HAND, "load a checkpoint of this model as AWQ or GPTQ")]
     return list(_SPELLED.get(change.knob, ()))

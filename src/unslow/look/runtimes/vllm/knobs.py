@@ -7,6 +7,7 @@ from collections.abc import Callable
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
+from unslow.facts.values import Known
 from unslow.look.runtimes.vllm.versions import ATTENTION_FLAG, version_of
 from unslow.look.serving.restart import restarted
 from unslow.look.serving.turns import (
@@ -20,8 +21,12 @@ from unslow.look.serving.turns import (
     nothing,
     number,
     spell_turn,
+    stages,
 )
 from unslow.look.serving.vllm_flags import FLAGS
+
+USUAL_MEMORY = 0.9
+"""Of a GPU's memory: what every version takes by itself, or a little less."""
 
 
 def _parallel(value: Setting) -> list[str]:
@@ -59,6 +64,8 @@ _TURNS: dict[Knob, Turn] = {
 
 def spell(change: Change, runtime: Runtime) -> list[str]:
     """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
+    if change.knob is Knob.SPLIT_MODE and change.value == "layer":
+        return spell_turn(FLAGS, stages("--pipeline-parallel-size", runtime), change, runtime)
     if change.knob in _TURNS:
         return spell_turn(FLAGS, _TURNS[change.knob], change, runtime)
     return _OTHERS[change.knob](change.value, runtime) if change.knob in _OTHERS else []
@@ -94,8 +101,9 @@ def _backend(value: Setting, runtime: Runtime) -> list[str]:
 
 def _capacity(_value: Setting, runtime: Runtime) -> list[str]:
     """More room for the cache of requests, or fewer requests in it."""
-    fraction = runtime.gpu_memory_fraction.value_or(0.9)
-    larger = f"--gpu-memory-utilization {min(MOST_MEMORY, fraction + MORE_MEMORY):.2f}"
+    fraction = runtime.gpu_memory_fraction.value_or(USUAL_MEMORY)
+    wanted = USUAL_MEMORY if fraction < USUAL_MEMORY - MORE_MEMORY else min(MOST_MEMORY, fraction + MORE_MEMORY)
+    larger = f"--gpu-memory-utilization {wanted:.2f}"
     more = [larger] if fraction < MOST_MEMORY else []
     return [*more, "--kv-cache-dtype fp8", *halved_context("--max-model-len", runtime)]
 
@@ -106,9 +114,11 @@ def _threads(value: Setting, runtime: Runtime) -> list[str]:
     return [f"OMP_NUM_THREADS={value}", "VLLM_CPU_OMP_THREADS_BIND=auto"] if on_cpu and value else []
 
 
-def _quant(value: Setting, _runtime: Runtime) -> list[str]:
+def _quant(value: Setting, runtime: Runtime) -> list[str]:
+    """Another checkpoint; weights that are not quantised yet can be while they are loaded."""
     kind = value or "AWQ, GPTQ or FP8"
-    return [labelled(Place.HAND, f"serve a checkpoint of this model as {kind}"), "--quantization fp8"]
+    plain = [] if isinstance(runtime.quantization, Known) else ["--quantization fp8"]
+    return [labelled(Place.HAND, f"serve a checkpoint of this model as {kind}"), *plain]
 
 
 def _version(value: Setting, _runtime: Runtime) -> list[str]:

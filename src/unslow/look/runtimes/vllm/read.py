@@ -19,6 +19,7 @@ from unslow.look.runtimes.vllm.answers import Answers, read_answers, subject_of
 from unslow.look.runtimes.vllm.processes import is_engine
 from unslow.look.runtimes.vllm.versions import with_defaults, without_dead_variable
 from unslow.look.serving.address import url_of
+from unslow.look.serving.config_file import config_path, read_config
 from unslow.look.serving.model_folder import model_of_name, places_of, with_files
 from unslow.look.serving.own_log import read_own_log
 from unslow.look.serving.processes import of_process
@@ -54,11 +55,13 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         return (_engine(process),)
     command, environment = process.command(), process.environment()
     words = words_of(command)
-    settings = FLAGS.settings(words, environment.value_or({}))
+    file = config_path(words)
+    in_file = read_config(process, FLAGS, file) if file else {}
+    settings = {**(in_file or {}), **FLAGS.settings(words, environment.value_or({}))}
     written = model_of(words, settings)
     answers, url = _answers(process.system, settings, api_key, written)
     path, log = read_own_log(process, DIALECT, _LOG)
-    asked = told(settings, complete=isinstance(environment, Known))
+    asked = told(settings, complete=isinstance(environment, Known) and in_file is not None)
     http = subject_of(answers) if isinstance(answers, Answers) else Subject(runtime=_unanswered(answers))
     runtime = overlaid(overlaid(without_dead_variable(_versioned(asked, http, log)), log.runtime), http.runtime)
     runtime = overlaid(runtime, of_process(process, PROGRAM, FLAGS, url, path))

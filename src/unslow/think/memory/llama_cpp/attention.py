@@ -11,12 +11,7 @@ from unslow.think.memory.llama_cpp.stored import stored
 def attended(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras: Extras = NO_EXTRAS) -> Node:
     """Attend to all that the cache holds after keys and values were written to it: (heads x length, tokens)."""
     graph = build.graph
-    query, key, value, gate = heads
-    if inputs.key_rotation is not None:
-        query = hadamard(build, query, inputs.key_rotation)
-        key = key and hadamard(build, key, inputs.key_rotation)
-    if inputs.value_rotation is not None:
-        value = value and hadamard(build, value, inputs.value_rotation)
+    query, key, value, gate = rotated(build, heads, inputs)
     keys_first = (build.hyper.window and not build.hyper.is_latent) or not build.hyper.reads_cache
     for node in (query, key, value) if keys_first else (query, value, key):
         if node is not None:
@@ -27,6 +22,17 @@ def attended(build: Build, layer: int, heads: Heads, inputs: CacheInputs, extras
     if inputs.value_rotation is not None:
         result = hadamard(build, result, inputs.value_rotation)
     return result if gate is None else graph.mul(result, graph.unary(gate))
+
+
+def rotated(build: Build, heads: Heads, inputs: CacheInputs) -> Heads:
+    """The same with queries, keys and values rotated, where the cache asks for it."""
+    query, key, value, gate = heads
+    if inputs.key_rotation is not None:
+        query = hadamard(build, query, inputs.key_rotation)
+        key = key and hadamard(build, key, inputs.key_rotation)
+    if inputs.value_rotation is not None:
+        value = value and hadamard(build, value, inputs.value_rotation)
+    return Heads(query, key, value, gate)
 
 
 def only(build: Build, picked: Node, mask: Node, kind: str = "F32") -> Node:

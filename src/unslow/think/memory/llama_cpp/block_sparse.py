@@ -1,15 +1,15 @@
 """Block-sparse attention (MiniMax M3): a group of heads sees only the blocks of tokens that its indexer scores best."""
 
 from unslow.facts.units import padded
-from unslow.think.memory.llama_cpp.attention import hadamard
+from unslow.think.memory.llama_cpp.attention import hadamard, rotated
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.cache import cells_of
 from unslow.think.memory.llama_cpp.cache_inputs import CacheInputs
 from unslow.think.memory.llama_cpp.heads import Heads
-from unslow.think.memory.llama_cpp.node import Node, row_bytes
+from unslow.think.memory.llama_cpp.node import Node
 from unslow.think.memory.llama_cpp.product import Operands
 from unslow.think.memory.llama_cpp.rope import turned
-from unslow.think.memory.llama_cpp.stored import stored
+from unslow.think.memory.llama_cpp.stored import stored, stored_index_keys
 
 _RESERVED_POSITIONS = 256
 """So many positions llama.cpp reserves memory for, however long the context is."""
@@ -44,13 +44,8 @@ class BlockSparse:
     def attended(self, layer: int, x: Node, heads: Heads, inputs: CacheInputs) -> Node:
         """Attention of the tokens of each slot on its own."""
         build, graph = self._build, self._build.graph
-        index_keys = self._stored(layer, x)
-        query, key, value, _ = heads
-        if inputs.key_rotation is not None:
-            query = hadamard(build, query, inputs.key_rotation)
-            key = key and hadamard(build, key, inputs.key_rotation)
-        if inputs.value_rotation is not None:
-            value = value and hadamard(build, value, inputs.value_rotation)
+        index_keys = stored_index_keys(build, layer, self._indexed(layer, x, "k"), self._rows, self._cells)
+        query, key, value, _ = rotated(build, heads, inputs)
         for node in (query, key, value):
             if node is not None:
                 graph.expand(node)
@@ -68,18 +63,6 @@ class BlockSparse:
         product = build.linear(x, f"{name}_proj")
         product = build.graph.reshape(product, length, product.shape[0] // length, build.tokens)
         return turned(build, layer, build.norm(product, f"{name}_norm"))
-
-    def _stored(self, layer: int, x: Node) -> Node:
-        """The indexer's keys of the whole cache, after the new ones were written."""
-        build, graph, kind = self._build, self._build.graph, self._build.settings.key_type
-        key = self._indexed(layer, x, "k")
-        length, cells, streams = key.shape[0], self._cells, self._streams
-        cache = build.cached(kind, layer, length, cells, streams)
-        target = cache if streams == 1 else graph.reshape(cache, length, cells * streams)
-        new = graph.view(key, (length, build.tokens), (key.strides[2],))
-        graph.expand(graph.set_rows(target, new, self._rows))
-        row = row_bytes(kind, length)
-        return graph.view(cache, (length, 1, cells, streams), (row, row, row * cells))
 
     def _of_stream(self, operands: Operands, index: Node, index_keys: Node) -> Node:
         """Attention of one slot: (heads x length, tokens), with the groups of heads in the last dimension."""

@@ -3,7 +3,8 @@
 from unslow.think.memory.llama_cpp.build import Build
 from unslow.think.memory.llama_cpp.cache import cells_of
 from unslow.think.memory.llama_cpp.cache_inputs import mask_input
-from unslow.think.memory.llama_cpp.node import Node, row_bytes
+from unslow.think.memory.llama_cpp.node import Node
+from unslow.think.memory.llama_cpp.stored import stored_index_keys
 
 
 class Indexer:
@@ -31,17 +32,10 @@ class Indexer:
     def _stored(self, layer: int, x: Node) -> Node:
         """The indexer's own keys, one head for all, after the new ones were written to their cache."""
         build, graph, name = self._build, self._build.graph, self._build.block(layer)
-        settings, length = build.settings, build.hyper.index_length
-        cells, streams, kind = cells_of(build.hyper, settings, layer), settings.streams, settings.key_type
+        length, cells = build.hyper.index_length, cells_of(build.hyper, build.settings, layer)
         key = build.norm(build.linear(x, f"{name}.indexer.attn_k"), f"{name}.indexer.k_norm", "norm")
         key = graph.rope(graph.reshape(key, length, 1, build.tokens), build.positions)
-        key = graph.mul_mat(self._rotation, key)
-        cache = build.cached(kind, layer, length, cells, streams)
-        target = cache if streams == 1 else graph.reshape(cache, length, cells * streams)
-        new = graph.view(key, (length, build.tokens), (key.strides[2],))
-        graph.expand(graph.set_rows(target, new, self._key_rows))
-        row = row_bytes(kind, length)
-        return graph.view(cache, (length, 1, cells, streams), (row, row, row * cells))
+        return stored_index_keys(build, layer, graph.mul_mat(self._rotation, key), self._key_rows, cells)
 
     def _queries(self, layer: int, x: Node, ranks: Node) -> tuple[Node, Node]:
         """Queries of several heads for each token, and a weight for each head."""

@@ -4,7 +4,7 @@ Shapes and strides count as ggml's do: four of each, the length of a row first, 
 """
 
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from unslow.catalog.quants import quants
 
@@ -35,6 +35,17 @@ def packed_strides(kind: str, shape: Shape) -> Shape:
     """The strides of a tensor without gaps."""
     row = row_bytes(kind, shape[0])
     return block_of(kind)[1], row, row * shape[1], row * shape[1] * shape[2]
+
+
+@lru_cache(maxsize=8192)  # layers are alike, and a graph is laid out again for each placement that is tried
+def _extent(kind: str, shape: Shape, strides: Shape) -> int:
+    if 0 in shape:
+        return 0
+    block_elements, block_bytes = block_of(kind)
+    steps = sum((n - 1) * s for n, s in zip(shape[1:], strides[1:], strict=True))
+    if block_elements == 1:
+        return block_bytes + (shape[0] - 1) * strides[0] + steps
+    return shape[0] * strides[0] // block_elements + steps
 
 
 class Node:
@@ -72,13 +83,7 @@ class Node:
     @property
     def bytes(self) -> int:
         """From the first to the last byte, as ggml counts a tensor with strides."""
-        if 0 in self.shape:
-            return 0
-        block_elements, block_bytes = block_of(self.kind)
-        steps = zip(self.shape[1:], self.strides[1:], strict=True)
-        if block_elements == 1:
-            return block_bytes + (self.shape[0] - 1) * self.strides[0] + sum((n - 1) * s for n, s in steps)
-        return self.shape[0] * self.strides[0] // block_elements + sum((n - 1) * s for n, s in steps)
+        return _extent(self.kind, self.shape, self.strides)
 
     @property
     def is_contiguous(self) -> bool:

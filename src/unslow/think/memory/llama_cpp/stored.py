@@ -17,9 +17,7 @@ def stored(build: Build, layer: int, key: Node | None, value: Node | None, input
     key_width = key_length * kv_heads
     cache = build.cached(settings.key_type, owner, key_width, cells, streams)
     if key is not None and inputs.key_rows is not None:
-        target = cache if streams == 1 else graph.reshape(cache, key_width, cells * streams)
-        new = graph.view(key, (key_width, build.tokens), (key.strides[2],))
-        graph.expand(graph.set_rows(target, new, inputs.key_rows))
+        _write_rows(build, cache, key, inputs.key_rows)
     row = row_bytes(settings.key_type, key_width)
     strides = (row_bytes(settings.key_type, key_length), row, row * cells)
     keys = graph.view(cache, (key_length, kv_heads, cells, streams), strides)
@@ -27,6 +25,15 @@ def stored(build: Build, layer: int, key: Node | None, value: Node | None, input
         length = value.shape[0] if value is not None else key_length
         return keys, graph.view(keys, (length, *keys.shape[1:]), keys.strides[1:])
     return keys, _stored_values(build, owner, cells, value, inputs.value_rows)
+
+
+def stored_index_keys(build: Build, layer: int, key: Node, rows: Node, cells: int) -> Node:
+    """The keys of an indexer's whole cache, one head for all, after the new ones were written."""
+    kind, streams, length = build.settings.key_type, build.settings.streams, key.shape[0]
+    cache = build.cached(kind, layer, length, cells, streams)
+    _write_rows(build, cache, key, rows)
+    row = row_bytes(kind, length)
+    return build.graph.view(cache, (length, 1, cells, streams), (row, row, row * cells))
 
 
 def _stored_values(build: Build, owner: int, cells: int, value: Node | None, rows: Node | None) -> Node:
@@ -47,6 +54,7 @@ def _stored_values(build: Build, owner: int, cells: int, value: Node | None, row
 
 
 def _write_rows(build: Build, cache: Node, value: Node, rows: Node) -> None:
+    """The new tokens' part of a cache, a row for each."""
     graph = build.graph
     width, cells, streams = cache.shape[:3]
     new = graph.view(value, (width, build.tokens), (value.strides[2],))
