@@ -1,9 +1,11 @@
 """Lets every test import the stand-ins of `doubles`, the firing cases of causes, and the recorded rows of `lab`."""
 
+import gc
 import signal
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
@@ -14,3 +16,20 @@ settings.load_profile("unslow")  # a busy machine is slow, and no test is wrong 
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as it is wherever the tests run in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+TRACED = ("app", "facts", "think")
+"""Folders whose tests tell which lines of `facts` and `think` are tested. Those of the others run the same lines again,
+and being traced takes as long as running them."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of no traced folder are not traced."""
+    for item in items:
+        if item.path.relative_to(HERE).parts[0] not in TRACED:
+            item.add_marker(pytest.mark.no_cover)
+
+
+def pytest_collection_finish() -> None:
+    """What is there before the first test stays to the end: the collector need not walk through it again and again."""
+    gc.collect()
+    gc.freeze()

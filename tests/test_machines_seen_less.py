@@ -1,13 +1,10 @@
 """Recorded machines of which less is known than was recorded, or that show a harmless oddity beside their fault."""
 
-from functools import cache
-from pathlib import Path
-
 import msgspec
 import pytest
 from cases import gpu_case, r, with_facts
+from recorded_machines import first_case
 
-from unslow.app.read_target import read_stored
 from unslow.facts.machine import GpuProcess, Machine
 from unslow.facts.snapshot import Case
 from unslow.facts.units import MIB
@@ -16,16 +13,10 @@ from unslow.think.adapt.host_weights import host_link_bytes_per_s
 from unslow.think.judge import judge
 from unslow.think.physics.pcie import link_bytes_per_s
 
-MACHINES = Path(__file__).parent / "machines"
 GONE = not_found("nobody could look")
 SETTINGS = ("command", "environment", "gpu_layers_set", "tensor_overrides", "device_set", "fit", "split_mode")
 LOG = ("gpu_layers", "layers", "buffers", "devices", "backends", "kv_bytes", "kv_cells", "graph_splits", "loads",
        "output_on_gpu", "overflowing_layers", "asked_bytes", "available_bytes", "flash_attention")  # fmt: skip
-
-
-@cache
-def recorded(name: str) -> Case:
-    return next(read_stored(str(MACHINES / name)).cases())
 
 
 def without(case: Case, group: str, names: tuple[str, ...]) -> Case:
@@ -39,7 +30,7 @@ def causes(case: Case) -> list[str]:
 
 
 def test_layers_on_the_cpu_of_a_server_whose_settings_nobody_can_read():
-    report = judge(without(recorded("lab_gpu_gpu_layers_28"), "runtime", SETTINGS))
+    report = judge(without(first_case("lab_gpu_gpu_layers_28"), "runtime", SETTINGS))
     assert report.verdict == "slow"
     assert report.findings == (), "a setting or an estimate: only the command line tells which"
     asked = {c.cause: c.how_to_get for c in report.cannot_tell}
@@ -48,46 +39,46 @@ def test_layers_on_the_cpu_of_a_server_whose_settings_nobody_can_read():
 
 
 def test_experts_on_the_cpu_show_in_the_buffers_whoever_sent_them():
-    report = judge(without(recorded("lab_gpu_all_experts_on_cpu"), "runtime", SETTINGS))
+    report = judge(without(first_case("lab_gpu_all_experts_on_cpu"), "runtime", SETTINGS))
     assert report.findings[0].cause == "experts_on_cpu"
     assert "type_without_gpu_kernel" not in [f.cause for f in report.findings]
-    known = judge(recorded("lab_gpu_all_experts_on_cpu")).expected
+    known = judge(first_case("lab_gpu_all_experts_on_cpu")).expected
     assert report.expected.as_configured["decode_tokens_per_s"].mid == pytest.approx(
         known.as_configured["decode_tokens_per_s"].mid, rel=0.3
     )
 
 
 def test_weights_that_were_copied_are_swapped_and_not_streamed():
-    unwatched = without(recorded("lab_cpu_swapping"), "run", ("telemetry", "own_cpus", "others_cpus"))
+    unwatched = without(first_case("lab_cpu_swapping"), "run", ("telemetry", "own_cpus", "others_cpus"))
     assert causes(unwatched) == ["swapping"]
 
 
 @pytest.mark.parametrize("more", [(), SETTINGS])
 def test_a_speed_is_no_norm_where_nobody_knows_what_lies_on_the_cpu(more):
-    report = judge(without(recorded("lab_gpu_context_pinned"), "runtime", (*LOG, *more)))
+    report = judge(without(first_case("lab_gpu_context_pinned"), "runtime", (*LOG, *more)))
     assert report.verdict != "normal"
     assert report.summary
 
 
 def test_a_queue_of_a_server_of_which_nobody_knows_the_hardware():
-    distant = msgspec.structs.replace(recorded("lab_cpu_queueing"), machine=Machine())
+    distant = msgspec.structs.replace(first_case("lab_cpu_queueing"), machine=Machine())
     assert causes(without(distant, "runtime", (*LOG, *SETTINGS))) == ["queueing"]
 
 
 def test_a_desktop_on_a_gpu_is_no_work():
-    case = recorded("built_h200_power_limit_200_w")
+    case = first_case("built_h200_power_limit_200_w")
     listed = case.machine.gpus.need()[0].processes.need()
     desktop = GpuProcess(pid=99999, name=r("/usr/lib/xorg/Xorg"), vram_bytes=r(300 * MIB))
     assert causes(with_facts(case, {"machine.gpus.0.processes": [*listed, desktop]})) == ["gpu_power_capped"]
 
 
 def test_what_leaves_the_gpu_out_comes_before_what_slows_the_cpu():
-    case = with_facts(recorded("h200_llama_server_cuda_hidden_threads_64"), {"machine.gpus": GONE})
+    case = with_facts(first_case("h200_llama_server_cuda_hidden_threads_64"), {"machine.gpus": GONE})
     assert causes(case)[0] == "gpu_backend_not_loaded"
 
 
 def test_what_a_cpu_gives_is_no_norm_where_nobody_could_list_the_gpus():
-    report = judge(with_facts(recorded("lab_gpu_gpu_hidden"), {"machine.gpus": GONE}))
+    report = judge(with_facts(first_case("lab_gpu_gpu_hidden"), {"machine.gpus": GONE}))
     assert report.verdict != "normal"
 
 

@@ -7,19 +7,18 @@ out may become one too; but nothing turns from the one into the other.
 import random
 from collections.abc import Callable
 from functools import cache
-from pathlib import Path
 
 import pytest
 from blanked import Watched, blanked
+from recorded_machines import FOLDERS as MACHINES
+from recorded_machines import first_case
 
-from unslow.app.read_target import read_stored
 from unslow.facts.snapshot import Case
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import _answer
 
 pytestmark = pytest.mark.no_cover  # many judgements of the same lines
-MACHINES = sorted(f.parent for f in (Path(__file__).parent / "machines").glob("*/expected.toml"))
 SEED = 20
 SAMPLED = 12
 """Machines of each run of the test: each with its own causes and facts."""
@@ -53,18 +52,13 @@ REVIEWED = {
 
 
 @cache
-def recorded(name: str) -> Case:
-    return next(read_stored(str(MACHINES[0].parent / name)).cases())
-
-
-@cache
 def whole_answer(machine: str, name: str) -> Found | Absent | CannotTell:
-    return _answer(recorded(machine), all_causes()[name])
+    return _answer(first_case(machine), all_causes()[name])
 
 
 def turned(machine: str, name: str, paths: tuple[str, ...]) -> str:
     """In which way a cause contradicts itself without these facts; empty where it does not."""
-    less, before = recorded(machine), whole_answer(machine, name)
+    less, before = first_case(machine), whole_answer(machine, name)
     for path in paths:
         less = blanked(less, path)
     after = _answer(less, all_causes()[name])
@@ -78,7 +72,7 @@ def asking(name: str) -> Callable[[Case], object]:
 
 def trials(machine: str, chance: random.Random) -> list[tuple[str, tuple[str, ...]]]:
     """Causes that are settled, each with facts to blank: those that it looks at."""
-    watched, answers = Watched(recorded(machine)), {name: whole_answer(machine, name) for name in all_causes()}
+    watched, answers = Watched(first_case(machine)), {name: whole_answer(machine, name) for name in all_causes()}
     quiet = [name for name, answer in answers.items() if isinstance(answer, Absent)]
     names = [name for name, answer in answers.items() if isinstance(answer, Found)]
     chosen = []

@@ -4,14 +4,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from recorded_machines import FOLDERS, recorded
 from second_gpu import SECOND, tells_its_gpu, with_second
 
-from unslow.app.read_target import read_stored
 from unslow.think.judge import diagnose
 
 pytestmark = pytest.mark.no_cover  # the machines are judged elsewhere: this tells nothing more of lines
-MACHINES = sorted(p.parent for p in (Path(__file__).parent / "machines").glob("*/expected.toml"))
-ONE_GPU = [m for m in MACHINES if not m.name.startswith("lab_cpu")]
+ONE_GPU = [m for m in FOLDERS if not m.name.startswith("lab_cpu")]
 KINDS = sorted(SECOND)
 TURNS = [(folder, KINDS[number % len(KINDS)]) for number, folder in enumerate(ONE_GPU)]
 """One kind for each machine in turn: all of them for each would take minutes."""
@@ -19,7 +18,7 @@ TURNS = [(folder, KINDS[number % len(KINDS)]) for number, folder in enumerate(ON
 
 @pytest.mark.parametrize(("folder", "kind"), TURNS, ids=lambda p: getattr(p, "name", p))
 def test_a_gpu_that_is_not_used_changes_nothing(folder: Path, kind: str) -> None:
-    snapshot = read_stored(str(folder))
+    snapshot = recorded(folder)
     if not all(tells_its_gpu(case) for case in snapshot.cases()):
         pytest.skip("no fact says which GPU the runtime has")
     report = diagnose(with_second(snapshot, SECOND[kind])).subjects[0]
@@ -33,5 +32,5 @@ def test_a_gpu_that_is_not_used_changes_nothing(folder: Path, kind: str) -> None
 
 
 def test_most_recordings_of_one_gpu_are_fit_for_it() -> None:
-    told = [m for m in ONE_GPU if all(tells_its_gpu(case) for case in read_stored(str(m)).cases())]
+    told = [m for m in ONE_GPU if all(tells_its_gpu(case) for case in recorded(m).cases())]
     assert len(told) > len(ONE_GPU) / 2

@@ -13,7 +13,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Unknown, reported
 from unslow.look.runtimes import Loaded, llama_cpp
-from unslow.look.system import Answer, LookError
+from unslow.look.system import Answer, Finished, LookError
 from unslow.look.system.live import LiveSystem
 
 TCP = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
@@ -208,3 +208,17 @@ def test_nor_is_one_whose_waiting_was_taken_for_a_no(machine):
     first.read_url = silent
     with pytest.raises(LookError, match="in time"):
         read_at(machine(first, second), "http://h:1", "")
+
+
+def test_without_proc_a_server_is_found_by_its_port():
+    """As on a Mac or under Windows, where no process can be listed."""
+    table = "  TCP    127.0.0.1:11434        0.0.0.0:0              LISTENING\n"
+    http = {
+        "GET http://127.0.0.1:11434/": Answer(200, b"Ollama is running"),
+        "GET http://127.0.0.1:11434/api/ps": Answer(200, b'{"models": [{"name": "m:1", "size": 5, "size_vram": 5}]}'),
+        "GET http://127.0.0.1:11434/api/version": Answer(200, b'{"version": "0.33.0"}'),
+    }
+    commands = {"netstat -an": Finished(0, table, "")}
+    found = read_runtimes(FakeSystem(http=http, commands=commands, asks={"sys.platform": "win32"}), "")
+    assert [(s.runtime.name.need(), s.model.name.need()) for s in found.subjects] == [("Ollama", "m:1")]
+    assert found.outcomes[0].error, "that no process was seen is a fact"

@@ -1,5 +1,6 @@
 """Fixes in the words of the runtime that they are for."""
 
+import re
 from pathlib import Path
 
 import msgspec
@@ -8,7 +9,7 @@ import pytest
 from unslow.app.read_target import read_stored
 from unslow.app.spell import spell, spelled
 from unslow.facts.knob import Knob
-from unslow.facts.machine import Gpu, Machine, Memory
+from unslow.facts.machine import Gpu, Machine, Memory, System
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
@@ -99,3 +100,50 @@ def test_what_is_set_to_a_value_is_not_said_to_be_removed():
     assert (old.commands, old.why) == (("-ngl 99",), "all layers fit")
     (new,) = said([layers], name=reported("llama.cpp", "x"), version=reported("b9500", "x"))
     assert new.why == layers.why
+
+
+WINDOWS = Machine(system=System(name=reported("Microsoft Windows 11 Pro", "x")))
+MAC = Machine(system=System(name=reported("macOS 15.6", "x")))
+UNIX = re.compile(r"\bunset\b|\bexport\b|\benv -u\b|\bsudo\b|&&|systemctl|\| sh\b")
+
+
+def test_a_variable_of_ollama_is_set_as_the_machine_that_was_seen_does_it():
+    slots = Fix(knob="parallel", value=1, why="")
+    assert commands(slots, machine=WINDOWS, **OLLAMA)[0] == 'setx OLLAMA_NUM_PARALLEL "1"'
+    assert commands(slots, machine=MAC, **OLLAMA)[0] == 'launchctl setenv OLLAMA_NUM_PARALLEL "1"'
+    assert "systemctl" in commands(slots, **OLLAMA)[-1]
+
+
+HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "GGML_CUDA_DISABLE_GRAPHS": "1", "LLAMA_ARG_THREADS": "1"}
+SERVER = {
+    "name": reported("llama.cpp", "x"),
+    "command": reported(["C:\\llama cpp\\llama-server.exe", "-m", "D:\\m.gguf", "-ngl", "5"], "x"),
+    "environment": reported(HIDDEN, "x"),
+}
+TURNED = [("gpu_backend", None), ("graphs", True), ("threads", 8), ("gpu_layers", None), ("allocator", "a:True"),
+          ("power", 300), ("clocks", None), ("context_length", 4096)]  # fmt: skip
+
+
+@pytest.mark.parametrize(("knob", "value"), TURNED)
+@pytest.mark.parametrize("name", ["llama.cpp", "Ollama", "LM Studio", "KoboldCpp", "vLLM"])
+def test_no_line_for_windows_needs_a_shell_of_unix(knob, value, name):
+    told = SERVER | {"name": reported(name, "x")}
+    for line in commands(Fix(knob=knob, value=value, why=""), machine=WINDOWS, **told):
+        assert not UNIX.search(line), line
+
+
+def test_a_variable_that_hides_the_gpu_is_taken_away_in_powershell():
+    lines = commands(Fix(knob="gpu_backend", value=None, why=""), machine=WINDOWS, **SERVER)
+    assert lines[0] == "in PowerShell: Remove-Item Env:CUDA_VISIBLE_DEVICES"
+    assert '& "C:\\llama cpp\\llama-server.exe" -m D:\\m.gguf' in lines[-1]
+
+
+def test_lm_studio_takes_layers_as_a_share_of_those_that_the_file_has():
+    subject = Subject(runtime=Runtime(name=reported("LM Studio", "x")), model=Model(layers=reported(48, "gguf")))
+    snapshot = Snapshot(unslow_version="0", subjects=(subject,))
+    report = diagnose(snapshot)
+    fix = Fix(knob="gpu_layers", value=33, why="")
+    finding = Finding(cause="x", title="", confidence=1.0, because="", evidence=(), fixes=(fix,))
+    given = msgspec.structs.replace(report.subjects[0], findings=(finding,))
+    (told,) = spelled(msgspec.structs.replace(report, subjects=(given,)), snapshot).subjects[0].findings[0].fixes
+    assert told.commands[-1].endswith("--gpu 0.67")

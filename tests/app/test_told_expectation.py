@@ -43,7 +43,10 @@ def test_requests_that_run_together_are_not_held_against_one():
         "INFO 03-01 10:05:00 [loggers.py:87] Engine 000: Avg prompt throughput: 0.0 tokens/s, Avg generation "
         "throughput: 35.6 tokens/s, Running: 18 reqs, Waiting: 42 reqs, GPU KV cache usage: 99.5%\n"
     )
-    assert not report(f"Qwen2.5-7B Q4_K_M on a RTX 3090\n{line}").expected.achievable
+    subject = report(f"Qwen2.5-7B Q4_K_M on a RTX 3090\n{line}")
+    assert not subject.expected.achievable
+    assert "several requests shared it" in subject.expected.because
+    assert "should give" not in subject.summary
 
 
 def test_one_line_is_one_line():

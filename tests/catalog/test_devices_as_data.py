@@ -11,7 +11,19 @@ from unslow.catalog.devices import all_devices, all_gpus
 from unslow.facts.units import GB, MIB
 
 HARDWARE = Path(__file__).parents[2] / "lab" / "data" / "hardware.csv"
-NOT_NUMBERS = {"name", "vendor", "kind", "family", "source", "sources", "also", "usual", "results", "driver_source"}
+NOT_NUMBERS = {
+    "name",
+    "vendor",
+    "kind",
+    "family",
+    "source",
+    "sources",
+    "also",
+    "usual",
+    "results",
+    "driver_source",
+    "narrow_cores",
+}
 SOURCED_APART = {"memory_bytes_per_s", "driver_bytes"}
 CORRECTED = {
     ("RTX 4000 Ada", "fp16_tflops"),

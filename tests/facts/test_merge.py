@@ -20,3 +20,13 @@ def test_a_failed_look_does_not_undo_a_good_one():
     good, bad = Cpu(sockets=reported(1, "a")), Cpu(sockets=failed("no"))
     assert overlaid(good, bad).sockets.need() == 1
     assert overlaid(bad, good).sockets.need() == 1
+
+
+def test_of_two_alike_only_one_is_the_gpu_that_a_program_names():
+    """A server that may see one of two cards names it; the driver lists both."""
+    named = Machine(gpus=reported((Gpu(index=0, name=reported("NVIDIA H200", "log")),), "log"))
+    both = tuple(
+        Gpu(index=n, name=reported("NVIDIA H200", "smi"), bus_id=reported(f"00000000:0{n}:00.0", "smi")) for n in (1, 2)
+    )
+    gpus = overlaid(named, Machine(gpus=reported(both, "smi"))).gpus.need()
+    assert [gpu.bus_id.need() for gpu in gpus] == ["00000000:01:00.0", "00000000:02:00.0"]

@@ -7,7 +7,7 @@ import pytest
 from unslow.app.read_target import read_stored
 from unslow.facts.machine import Cpu, Gpu, GpuProcess, Machine
 from unslow.facts.model import Model
-from unslow.facts.runtime import Buffer, Runtime
+from unslow.facts.runtime import Buffer, Runtime, SeenDevice
 from unslow.facts.units import MIB
 from unslow.facts.values import estimated, reported
 from unslow.look.contradictions import added, contradictions
@@ -129,3 +129,15 @@ def test_the_same_is_not_said_twice():
 @pytest.mark.parametrize("folder", HEALTHY, ids=lambda p: p.name)
 def test_a_healthy_machine_contradicts_itself_nowhere(folder):
     assert [subject.contradictions for subject in read_stored(str(folder)).subjects] == [()]
+
+
+def test_a_gpu_that_no_driver_listed_holds_what_it_holds():
+    card = Gpu(index=0, name=reported("NVIDIA GeForce RTX 4060", "smi"), vram_used_bytes=reported(12 * MIB, "smi"))
+    machine = Machine(gpus=reported((card,), "smi"))
+    held = {
+        "buffers": [Buffer(device="Vulkan0", kind="model", bytes=4000 * MIB, on_gpu=True)],
+        "devices": [SeenDevice(name="Vulkan0", description="Intel(R) Iris(R) Xe Graphics")],
+    }
+    assert "vram" not in found({}, held, machine=machine)
+    own = held | {"devices": [SeenDevice(name="Vulkan0", description="NVIDIA GeForce RTX 4060 (NVIDIA)")]}
+    assert "vram" in found({}, own, machine=machine)

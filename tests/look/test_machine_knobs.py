@@ -24,8 +24,28 @@ def test_knobs_of_the_machine(change, words):
 def test_a_quota_for_a_container_and_for_a_service():
     assert spell_machine(Knob.CPU_QUOTA.to(8)) == [
         "docker update --cpus 8 CONTAINER",
-        "systemctl set-property UNIT CPUQuota=800%",
+        "sudo systemctl set-property UNIT CPUQuota=800%",
     ]
+
+
+@pytest.mark.parametrize(
+    ("host", "line"),
+    [
+        (Host(container="kubernetes"), "by hand: resources.limits in the pod's manifest: memory: 10Gi, then kubectl"),
+        (Host(container="lxc"), "by hand: Proxmox: pct set VMID"),
+        (Host(container="docker"), "docker update --memory 10g --memory-swap 10g CONTAINER"),
+        (Host(container="podman"), "podman update --memory 10g --memory-swap 10g CONTAINER"),
+        (Host(unit="llama.service"), "sudo systemctl set-property llama.service MemoryHigh=infinity MemoryMax=10G"),
+    ],
+)
+def test_a_limit_is_lifted_by_whoever_set_it(host, line):
+    (said,) = spell_machine(Knob.MEMORY_LIMIT.to(10 * 2**30 - 1), host)
+    assert said.startswith(line)
+
+
+def test_a_clock_is_let_rise_and_a_virtual_machine_gets_the_processor_of_its_host():
+    assert spell_machine(Knob.POWER.to("-u 5132MHz")) == ["sudo cpupower frequency-set -u 5132MHz"]
+    assert "--cpu host" in spell_machine(Knob.VIRTUAL_CPU.to("host"))[0]
 
 
 @pytest.mark.parametrize(
@@ -62,3 +82,11 @@ def test_windows_and_a_mac_have_no_sudo_for_the_clock_of_the_cpu():
 def test_an_allocator_that_joins_pieces():
     change = Knob.ALLOCATOR.to("expandable_segments:True")
     assert spell_machine(change) == ["export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True"]
+
+
+def test_what_a_gpu_gets_of_a_shared_memory_is_set_by_each_system_in_its_own_way():
+    (linux,) = spell_machine(Knob.WIRED_LIMIT.to(98304), Host("Linux", frozenset({"AMD"})))
+    assert "ttm.pages_limit=25165824" in linux
+    (windows,) = spell_machine(Knob.WIRED_LIMIT.to(98304), Host("Windows", frozenset({"AMD"})))
+    assert "Variable Graphics Memory" in windows
+    assert not any("sysctl" in line for line in (linux, windows))

@@ -5,10 +5,12 @@ from pathlib import Path
 import pytest
 
 from unslow.facts.errors import UserError
+from unslow.facts.machine import GpuProcess
 from unslow.facts.snapshot import dump_snapshot, parse_snapshot
 from unslow.facts.units import MIB
-from unslow.facts.values import Absence, Known, Origin, Unknown
+from unslow.facts.values import Absence, Known, Origin, Unknown, reported
 from unslow.look.plain_folder import is_plain_folder, read_plain_folder
+from unslow.look.plain_folder.several_gpus import by_gpu, numbered
 
 MACHINES = Path(__file__).parents[1] / "machines"
 PREFIX = "h200_llama_server_"
@@ -119,7 +121,9 @@ def test_any_file_can_be_garbage(copy, name, garbage):
 def test_a_log_alone(tmp_path):
     shutil.copy(machine("healthy_full_gpu") / "server.log", tmp_path)
     snapshot = read_plain_folder(tmp_path)
-    assert isinstance(snapshot.machine.gpus, Unknown)
+    [gpu] = snapshot.machine.gpus.need()
+    assert (gpu.name.need(), gpu.vram_total_bytes.need()) == ("NVIDIA H200", 143155 * MIB)
+    assert isinstance(gpu.vram_free_bytes, Unknown)
     [subject] = snapshot.subjects
     assert subject.runtime.gpu_layers.need() == 33
     assert subject.runtime.state.need() == "loaded"
@@ -162,3 +166,35 @@ def test_two_gpus_keep_their_own_series(copy):
 def test_what_is_not_a_plain_folder(tmp_path):
     assert not is_plain_folder(tmp_path)
     assert not is_plain_folder(tmp_path / "nowhere")
+
+
+def process(pid: int, mib: int) -> GpuProcess:
+    return GpuProcess(pid=pid, vram_bytes=reported(mib * MIB, "apps"))
+
+
+@pytest.mark.parametrize(
+    ("held", "used", "pids"),
+    [
+        ([(7, 14800), (9, 12400), (7, 2100)], [14812, 14520], [[7], [9, 7]]),
+        ([(7, 14800), (9, 12400), (7, 2100)], [14812 + 12400, 2112], [[7, 9], [7]]),
+        ([(7, 5000)], [12, 5100, 12], [[], [7], []]),
+        ([], [0, 0], [[], []]),
+    ],
+)
+def test_processes_go_to_the_gpus_whose_memory_they_fill(held, used, pids):
+    found = by_gpu([process(*each) for each in held], [size * MIB for size in used])
+    assert [[p.pid for p in each] for each in found] == pids
+
+
+def test_processes_that_fit_no_gpus_memory_stay_apart():
+    assert by_gpu([process(7, 5000)], [12 * MIB, 9000 * MIB]) is None
+    assert by_gpu([GpuProcess(pid=7)], [12 * MIB, 9000 * MIB]) is None
+    assert by_gpu([process(n, 1) for n in range(500)], [500 * MIB, 12 * MIB]) is None
+
+
+def test_rows_of_gpus_that_take_turns_are_numbered():
+    rows = [{"timestamp": "2026/11/15 01:09:07.353", "memory.used": str(n)} for n in range(7)]
+    assert [row["index"] for row in numbered(rows, 3)] == ["0", "1", "2", "0", "1", "2"]
+    assert numbered(rows, 1) == rows
+    named = [{**row, "index": "1"} for row in rows]
+    assert numbered(named, 3) == named

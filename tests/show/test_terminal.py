@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from all_firing import FIRING
 from cases import cpu_case, gpu_case, with_facts
+from several_gpus import two_gpus
 
 from unslow.show import formats, render
 from unslow.show._promise import promised
@@ -229,3 +230,8 @@ def test_contradictions_are_shown_with_what_they_mean():
     item = Contradicted(about="context_length", says=("8192 [a:1]", "4096 [b:2]"), meaning="It was reduced.")
     text = shown_text(of_a_text(contradictions=(item,)))
     assert re.search(r"Contradictions\n +context_length +8192 \[a:1\]; 4096 \[b:2\]\n +It was reduced.", text)
+
+
+def test_several_gpus_of_one_kind_are_counted_in_the_head():
+    assert "2 x NVIDIA GeForce RTX 4090" in shown(two_gpus()).splitlines()[0]
+    assert " x " not in shown(gpu_case()).splitlines()[0]

@@ -156,3 +156,12 @@ def test_what_threads_waited_is_explained_even_in_a_crowd():
     parts = {b.part: b.seconds for b in judge(with_facts(cpu_case(), facts)).budget}
     assert parts["waiting for a CPU"] > parts["unexplained"]
     assert sum(parts.values()) == pytest.approx(5.0)
+
+
+def test_a_phase_beyond_what_is_usual_comes_before_a_longer_one_that_is_not():
+    late = requested(prompt_tokens=512, prefill_s=0.4)
+    seen = outlook(late, None)
+    prefill = seen.time_of("prefill")
+    assert prefill.lost_s > 0
+    assert prefill.seconds < seen.time_of("decode").seconds
+    assert phase_of(late) == "prefill"

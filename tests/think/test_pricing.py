@@ -1,14 +1,14 @@
 """Several causes cost no more together than there is to gain, and each is priced beside those before it."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 from all_firing import FIRING
 from cases import cpu_case, gpu_case, with_facts
 from firing import spilled
+from recorded_machines import FOLDERS as MACHINES
+from recorded_machines import recorded
 
-from unslow.app.read_target import read_stored
 from unslow.facts.run import AtDepth, Completion, Traffic
 from unslow.facts.snapshot import Case
 from unslow.facts.units import MIB
@@ -24,7 +24,6 @@ from unslow.think.predict import Prediction
 from unslow.think.pricing import DEPTHS, Together, alone, time_with
 from unslow.think.report import Cost, Evidence, Finding, SubjectReport
 
-MACHINES = sorted(p.parent for p in (Path(__file__).parents[1] / "machines").glob("*/expected.toml"))
 CONTEXT_TOO_LARGE = {"runtime.context_length": 131072, "runtime.kv_cells": 131072, "runtime.kv_bytes": 131072**2}
 COMBINATIONS = {
     "spill and threads": with_facts(spilled(), {"runtime.threads": 64}),
@@ -103,18 +102,19 @@ TURNS = [(folder, number % len(WAYS)) for number, folder in enumerate(MACHINES)]
 @pytest.mark.no_cover  # the machines are judged elsewhere
 @pytest.mark.parametrize(("folder", "way"), TURNS, ids=lambda p: getattr(p, "name", p))
 def test_costs_of_a_recorded_machine_sum_to_what_can_be_gained(folder, way):
-    for case in read_stored(str(folder)).cases():
+    for case in recorded(folder).cases():
         check_no_second_is_counted_twice(WAYS[way](case))
 
 
 @pytest.mark.no_cover
 def test_the_machines_show_several_causes_at_depth_and_in_company():
-    stored = [case for folder in MACHINES[::8] for case in read_stored(str(folder)).cases()]
+    stored = [case for folder in MACHINES[::8] for case in recorded(folder).cases()]
     deep = [judge(falls_with_depth(case)).findings for case in stored]
     assert any(f.cost and f.cost.depth_tokens for findings in deep for f in findings)
     assert any(len([f for f in judge(eight_at_once(case)).findings if f.cost]) > 1 for case in stored)
 
 
+@pytest.mark.no_cover  # each is judged elsewhere
 @pytest.mark.parametrize("name", [*FIRING, *COMBINATIONS])
 def test_costs_of_causes_together_sum_to_what_can_be_gained(name):
     case = COMBINATIONS[name] if name in COMBINATIONS else FIRING[name]()

@@ -2,10 +2,14 @@
 
 import msgspec
 from all_firing import FIRING
-from cases import gpu_case
+from cases import gpu_case, r, with_facts
+from engines import vllm
+from made_up_telemetry import traffic
 from told import pasted
 
+from unslow.facts.run import LongPrompt
 from unslow.facts.snapshot import Case
+from unslow.facts.values import not_found
 from unslow.think.first_fix import LONGEST_COMMAND, first_fix
 from unslow.think.judge import judge
 from unslow.think.report import BudgetPart, Fix, SubjectReport, Untold
@@ -80,6 +84,16 @@ def test_a_normal_speed_says_where_a_token_goes():
     assert "memory with more bandwidth would not" in told
 
 
+def test_a_speed_beyond_what_was_likely_says_that_the_prediction_was_low():
+    report = judge(gpu_case())
+    likely = report.expected.achievable["decode_tokens_per_s"]
+    rates = ({"decode_tokens_per_s": rate} for rate in (likely.mid, 1.05 * likely.high))
+    told = (msgspec.structs.replace(report, verdict="normal", measured=rate) for rate in rates)
+    usual, fast = (summary(gpu_case(), one).summary for one in told)
+    assert "prediction was low" not in usual
+    assert "the prediction was low" in fast
+
+
 def test_the_cause_is_told_with_what_it_leads_to():
     report = judge(FIRING["other_process_holds_vram"]())
     assert ", which is why weights spill into system memory. First: " in report.summary
@@ -96,3 +110,59 @@ def test_where_what_was_found_explains_little_it_says_what_to_look_at():
     assert "That explains only" in said
     assert "Look next: run it again." in said
     assert "explains only" not in judge(FIRING["gpu_layers_set_too_low"]()).summary
+
+
+def spilled_by_the_driver(prompt_s: float):
+    """The driver lends memory; tokens come nearly as they should, and a prompt takes so long."""
+    facts = {"run.decode_tokens_per_s": 90.0, "run.long_prompt": LongPrompt(tokens=2048, seconds=prompt_s)}
+    return judge(with_facts(FIRING["driver_spills_to_shared_memory"](), facts))
+
+
+def test_the_speed_that_is_told_first_is_the_one_that_the_cause_is_about():
+    """A phase may lose more than the one that was found slow, by a prediction that is wide or as a consequence."""
+    report = spilled_by_the_driver(prompt_s=10.0)
+    assert (report.phase, report.findings[0].phase) == ("prefill", "decode")
+    assert report.summary.startswith("It generates 90 tokens per second")
+    assert "It reads prompts at 205 tokens per second" in report.summary
+    assert "prompts" not in spilled_by_the_driver(prompt_s=0.4).summary
+
+
+def test_a_cause_of_prompts_does_not_explain_slow_tokens():
+    long = LongPrompt(tokens=2048, seconds=2.0)
+    slow = {"run.decode_tokens_per_s": 20.0, "runtime.ubatch": 16, "run.long_prompt": long}
+    report = judge(with_facts(FIRING["prefill_batch_too_small"](), slow))
+    assert (report.phase, {f.phase for f in report.findings}) == ("decode", {"prefill"})
+    assert report.summary.startswith("It reads prompts at")
+    assert "It generates 20 tokens per second" in report.summary
+    assert "It does not explain the speed of tokens." in report.summary
+
+
+def test_a_variable_of_a_unit_stands_in_the_sentence():
+    line = """printf '[Service]\\nEnvironment="OLLAMA_KEEP_ALIVE=-1"\\n' | sudo tee /etc/systemd/system/o.d/x.conf"""
+    assert "(`OLLAMA_KEEP_ALIVE=-1` in the environment of the server)" in fixed_by(line, why="keep it loaded")
+
+
+def test_what_only_makes_room_is_not_the_line_to_copy():
+    assert "`lms load m --gpu 0.67`" in fixed_by("lms unload m", "lms load m --gpu 0.67")
+
+
+def test_a_wait_that_nobody_could_explain_is_told_beside_a_usual_speed():
+    waits = Untold(
+        cause="slow_model_load", missing="x", because="the load took 96 s", how_to_get="`winsat disk`", suspected=True
+    )
+    report = msgspec.structs.replace(judge(gpu_case()), verdict="normal", cannot_tell=(HERE, waits))
+    told = summary(gpu_case(), report).summary
+    assert told.endswith("Beside that, the load took 96 s; to find out more: `winsat disk`.")
+    quiet = msgspec.structs.replace(report, cannot_tell=(HERE,))
+    assert "Beside that" not in summary(gpu_case(), quiet).summary
+
+
+def test_what_every_token_costs_stands_beside_what_a_request_waits_for():
+    seen = {"each_tokens_per_s": r(23.0), "each_among": 2.0}
+    served = {
+        "runtime.quantization": "awq", "runtime.max_sequences": 2, "run.traffic": traffic(2.0, 14.0, **seen),
+        "run.queue_s": 40.0, "run.decode_tokens_per_s": not_found("busy"),
+    }  # fmt: skip
+    told = judge(vllm(tensor_parallel=1, **served)).summary
+    assert "14 waited for a place" in told
+    assert "and because the weights go through the plain awq kernel" in told

@@ -20,7 +20,11 @@ from unslow.look.system.recorded import RecordedSystem, Recorder
 
 HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 PLAIN = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
-ASKED = Question("hello", 8, silence_s=0.2, deadline_s=5.0)
+ASKED = Question("hello", 8, silence_s=20.0, deadline_s=60.0)
+"""Patient: on a busy machine a server's thread may come late."""
+SOON = ASKED._replace(silence_s=0.2)
+HEARD = ASKED._replace(silence_s=1.0)
+"""As little as is waited for, and enough for what was sent before to be heard."""
 TIMINGS = {"prompt_n": 40, "prompt_ms": 100.0, "predicted_n": 8, "predicted_ms": 700.0, "cache_n": 2}
 
 
@@ -89,7 +93,7 @@ def closed_port() -> str:
 )
 def test_how_it_failed_and_how_far_it_came(parts, hold, kind, pieces):
     with says(*parts, hold=hold) as url:
-        error = failure(url)
+        error = failure(url, (HEARD if pieces else SOON) if hold else ASKED)
     assert (error.kind, error.pieces) == (kind, pieces), error.why
 
 
@@ -121,14 +125,14 @@ def test_where_there_is_no_proc_nobody_is_called_gone():
 
 def test_the_deadline_ends_a_server_that_never_does():
     with says(HEAD, *[chunk(PIECE)] * 3, hold=True) as url:
-        assert failure(url, ASKED._replace(silence_s=60.0, deadline_s=0.3)).kind == "stalled"
+        assert failure(url, ASKED._replace(silence_s=60.0, deadline_s=1.0)).kind == "stalled"
 
 
 def test_silence_is_measured_between_pieces_and_not_over_all():
     with serve("llama_cpp", tokens_per_s=20, prompt_tokens_per_s=1e5) as url:
-        reply = ask(LiveSystem(), Target(url), Question("hello", 12, silence_s=0.4))
-    assert reply.total_s > 0.4
-    assert reply.generated_tokens == len(reply.arrivals_s) == 12
+        reply = ask(LiveSystem(), Target(url), Question("hello", 30, silence_s=1.0))
+    assert reply.total_s > 1.0
+    assert reply.generated_tokens == len(reply.arrivals_s) == 30
 
 
 def test_the_key_is_in_no_failure():

@@ -4,7 +4,7 @@ import pytest
 
 from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot, parse_snapshot
 from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Absence, Known, Origin
+from unslow.facts.values import Absence, Known, Origin, Unknown
 from unslow.look.logs.llama_cpp import LlamaLog, parse_head_and_tail, parse_log
 
 MACHINES = Path(__file__).parents[2] / "machines"
@@ -417,3 +417,26 @@ def test_a_log_cut_anywhere_is_read_up_to_there(cut):
     text = (MACHINES / "h200_llama_server_healthy_full_gpu" / "server.log").read_text(encoding="utf-8")[:cut]
     log = parse_log(text.split("\n"), "server.log")
     assert log.runtime.gpu_layers.value_or(33) == 33
+
+
+@pytest.mark.parametrize("prefix", ["llama", "common"])
+def test_what_is_asked_for_is_what_is_left_of_it_after_the_context_was_cut(prefix):
+    log = parsed(
+        f"""common_init_from_params: fitting params to device memory, for bugs during this step try with -fit off
+{prefix}_params_fit_impl: projected to use 14650 MiB of device memory vs. 4584 MiB of free device memory
+{prefix}_params_fit_impl: cannot fulfill margin of 512 MiB, need to reduce device memory by 11089 MiB
+{prefix}_params_fit_impl: context size reduced from 32768 to 4096 -> need 5400 MiB less memory in total
+load_tensors: offloaded 16/49 layers to GPU"""
+    )
+    assert log.runtime.fit.need() is True
+    assert log.runtime.asked_bytes.need() == 9250 * MIB
+    assert log.runtime.fit_margin_bytes.need() == 512 * MIB
+
+
+@pytest.mark.parametrize("prefix", ["llm_load_tensors", "load_tensors"])
+def test_layers_that_all_repeat_leave_the_output_on_the_host(prefix):
+    counted = f"{prefix}: offloading 32 repeating layers to GPU\n{prefix}: offloaded 32/33 layers to GPU"
+    assert parsed(counted).runtime.output_on_gpu.need() is False
+    whole = f"{prefix}: offloading 32 repeating layers to GPU\n{prefix}: offloading output layer to GPU\n"
+    assert parsed(f"{whole}{prefix}: offloaded 33/33 layers to GPU").runtime.output_on_gpu.need() is True
+    assert isinstance(parsed(f"{prefix}: offloaded 32/33 layers to GPU").runtime.output_on_gpu, Unknown)

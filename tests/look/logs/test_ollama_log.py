@@ -10,6 +10,7 @@ from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known, Origin
 from unslow.look.logs.dialect import Seen
 from unslow.look.logs.ollama import DIALECT, OllamaReader
+from unslow.look.logs.ollama.slog import parse_line
 
 LOGS = Path(__file__).parent / "ollama"
 
@@ -289,3 +290,11 @@ def test_a_log_without_end_is_remembered_in_bounds():
     assert len(runtime.warnings.need()) <= 40
     assert len(runtime.devices.need()) <= 64
     assert len(reader.seen("log").subject.run.request_s.need()) <= 200
+
+
+def test_the_architecture_of_a_gpu_is_told_whatever_its_field_is_called():
+    for field in ("compute", "gfx_target", "target"):
+        line = parse_line(f'level=WARN msg="dropping ROCm device" {field}=gfx1032 hint="set it"', "log:1")
+        assert line.said() == "dropping ROCm device: gfx1032: set it"
+    named = parse_line('level=WARN msg="no rocblas support for gfx1032" compute=gfx1032', "log:1")
+    assert named.said() == "no rocblas support for gfx1032"

@@ -346,3 +346,8 @@ def test_a_log_that_repeats_itself_is_kept_in_bounds():
     runtime = runtime_of("".join(line.format(word) for word in words))
     assert len(runtime.warnings.need()) == 40
     assert runtime.decode_tokens_per_s.need() == pytest.approx(9)
+
+
+def test_workers_with_experts_of_their_own_are_told_apart():
+    lines = [f"(Worker_TP{n}_EP{n} pid=8{n}) INFO [a.py:1] Model loading took 29.6 GiB and 5 seconds" for n in (0, 10)]
+    assert [b.device for b in value("\n".join(lines), "buffers")] == ["GPU0", "GPU10"]

@@ -76,3 +76,12 @@ def test_a_command_that_is_missing_costs_only_its_facts(missing: tuple[str, ...]
 def test_another_system_is_left_alone():
     """Linux has a sysctl, too."""
     assert read(FakeSystem(commands={" ".join(SYSCTL): Finished(0, "vm.swappiness = 60\n", "")})) == Machine()
+
+
+def test_no_more_is_free_for_the_gpu_than_the_machine_has_left():
+    (gpu,) = read(mac(ANSWERS)).gpus.need()
+    available = (4518 + 191193 + 3014) * 16384
+    assert gpu.vram_total_bytes.need() - gpu.vram_used_bytes.need() < available, "the limit is what binds here"
+    roomy = ANSWERS | {IOREG: ANSWERS[IOREG].replace("19928219136", "1992821913")}
+    (idle,) = read(mac(roomy)).gpus.need()
+    assert idle.vram_free_bytes.need() == available

@@ -102,3 +102,21 @@ def test_garbage_gives_unknown_facts():
     assert isinstance(disk.kind, Unknown)
     assert disk.free_bytes.absence is Absence.FAILED
     assert isinstance(read_disk(FakeSystem(), "relative").kind, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [("Amazon Elastic Block Store", "network"), ("Samsung SSD 990 PRO 2TB", "nvme"), ("nvme_card-pd", "network")],
+)
+def test_a_volume_of_a_cloud_is_reached_over_the_network(model, kind):
+    links = {"/sys/dev/block/259:2": "/sys/devices/nvme/nvme0n1/nvme0n1p2"}
+    disk = read_disk(machine(ROOT, links, files={f"{BLOCK}/nvme0n1/device/model": f"{model}\n"}), "/models")
+    assert disk.kind.need() == kind
+
+
+def test_by_the_mounts_of_another_process():
+    table = "/proc/7/mountinfo"
+    system = machine(ROOT, files={table: "44 1 0:60 / /models rw - nfs4 nas:/models rw\n"})
+    disk = read_disk(system, "/models", table)
+    assert [disk.kind.need(), disk.filesystem.source] == ["network", table]
+    assert isinstance(disk.free_bytes, Unknown)

@@ -108,3 +108,12 @@ def test_garbage():
     assert parse_membership("\x00\n::\nnonsense\n") == {"": ""}
     assert parse_allowed_cpus("Cpus_allowed_list:\tnone\n") == frozenset()
     assert isinstance(parse_throttling("nr_periods x\nthrottled_usec 5\n", "cpu.stat").throttled_s, Unknown)
+
+
+def test_a_limit_above_which_memory_is_taken_back_is_a_limit():
+    system = process("0::/system.slice/llama.service\n", V2)
+    folder = f"{ROOT}/system.slice/llama.service"
+    system.files |= {f"{folder}/memory.max": "max\n", f"{folder}/memory.high": f"{5 * GIB}\n"}
+    limit = read_limits(system).memory.limit_bytes
+    assert limit.need() == 5 * GIB
+    assert limit.source == f"{folder}/memory.high"

@@ -37,3 +37,8 @@ def test_a_processor_that_does_not_count():
 )
 def test_a_machine_without_sensors_is_left_alone(files: dict[str, str]):
     assert read(tree(files)) == Machine()
+
+
+def test_the_one_sensor_of_a_board():
+    files = {"/sys/class/hwmon/hwmon0/name": "cpu_thermal\n", "/sys/class/hwmon/hwmon0/temp1_input": "85600\n"}
+    assert read(tree(files)).cpu.temperature_c.need() == 85.6

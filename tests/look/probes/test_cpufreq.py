@@ -57,3 +57,9 @@ def test_the_mean_over_all_cpus_of_a_real_one():
 def test_no_clock_stated(text):
     assert isinstance(parse_cpuinfo_mhz(text), Unknown)
     assert isinstance(read(FakeSystem()).cpu.frequency_hz, Unknown)
+
+
+def test_a_clock_that_a_setting_allows():
+    system = machine({"policy0": ("powersave", "1700000", "5100000")})
+    system.files[f"{POLICIES}/policy0/scaling_max_freq"] = "1700000\n"
+    assert read(system).cpu.frequency_limit_hz.need() == pytest.approx(1.7e9)

@@ -87,3 +87,9 @@ def test_counters_that_say_nothing_are_a_failed_look():
 )
 def test_garbage(text: str):
     assert parse_adapters(text) == ()
+
+
+def test_the_programs_of_processes_have_names():
+    named = ANSWER | {"names": [{"Id": 9120, "ProcessName": "LM Studio"}, {"Id": "7", "ProcessName": 5}, {"Id": None}]}
+    card, _ = read(windows(msgspec.json.encode(named).decode())).gpus.need()
+    assert [process.name.need() for process in card.processes.need()] == ["LM Studio"]

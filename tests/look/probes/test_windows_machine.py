@@ -60,3 +60,19 @@ def test_silence_is_a_failed_look():
 )
 def test_garbage(text: str):
     assert parse_objects(text) == Machine()
+
+
+DISKS = [
+    {"DeviceId": "0", "MediaType": "SSD", "BusType": "NVMe"},
+    {"DeviceId": "1", "MediaType": "HDD", "BusType": "USB"},
+    {"DeviceId": 2, "MediaType": 4, "BusType": 11},
+    {"DeviceId": "3", "MediaType": "Unspecified", "BusType": "USB"},
+]
+PARTS = [{"Drive": d, "DiskNumber": n} for d, n in (("C", 0), ("d", 1), ("E", "2"), ("F", 3), ("G", 9), ("", 0))]
+
+
+def test_the_disk_under_each_drive():
+    disks = read(windows(ANSWER | {"disk": DISKS, "part": PARTS})).disks
+    assert [(disk.path, disk.kind.need()) for disk in disks] == [
+        ("C:\\", "nvme"), ("D:\\", "hdd"), ("E:\\", "ssd"), ("F:\\", "other"),
+    ]  # fmt: skip

@@ -177,3 +177,22 @@ def test_a_gpu_that_is_not_seen_in_a_container_and_one_that_may_not_be_opened():
 
 def test_models_that_take_turns_find_room_in_the_router():
     assert spell(Knob.LOADED_MODELS.to(2), runtime(COMMAND)) == ["--models-max 2"]
+
+
+def test_a_micro_batch_takes_a_small_batch_along():
+    small = msgspec.structs.replace(runtime([*COMMAND, "-b", "32", "-ub", "32"]), batch=reported(32, "log"))
+    assert spell(Knob.BATCH.to(512), small) == ["-ub 512 -b 512", f"{' '.join(COMMAND)} -ub 512 -b 512"]
+    assert spell(Knob.BATCH.to(512), runtime([*COMMAND, "-ub", "32"]))[0] == "-ub 512"
+
+
+def test_windows_that_are_kept_as_a_whole():
+    assert spell(Knob.PROMPT_CACHE.to("swa-full"), runtime(COMMAND))[0] == "--swa-full"
+
+
+@pytest.mark.parametrize(
+    ("change", "variable"),
+    [(Knob.GPU_LAYERS.to(None), "LLAMA_ARG_N_GPU_LAYERS"), (Knob.KV_OFFLOAD.to(True), "LLAMA_ARG_NO_KV_OFFLOAD")],
+)
+def test_a_variable_that_sets_it_is_unset(change, variable):
+    told = runtime(["llama-server", "-m", "m.gguf"], {variable: "10", "HOME": "/root"})
+    assert spell(change, told) == [f"unset {variable}", f"env -u {variable} llama-server -m m.gguf"]

@@ -4,17 +4,23 @@ import json
 
 import pytest
 from doubles import FakeSystem
+from lab.built_machines.shapes import LLAMA_8B
 from lab.replay import serve
 from proc_table import ProcTable
+from stored import checkpoint
 
 from unslow.facts.knob import Knob
+from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Snapshot, dump_snapshot
+from unslow.facts.snapshot import Snapshot, Subject, dump_snapshot
 from unslow.facts.values import Absence, Origin, Unknown, reported
+from unslow.look.llama_server.server import with_file
 from unslow.look.processes import read_processes
 from unslow.look.runtimes import lm_studio
+from unslow.look.runtimes.lm_studio.files import with_folder
 from unslow.look.runtimes.lm_studio.lms import backends_of, parse_engines, parse_ps
 from unslow.look.runtimes.lm_studio.rest import parse_parameters, parse_v0, parse_v1
+from unslow.look.stores.lm_studio import downloads
 from unslow.look.system import Answer, Finished, LookError
 from unslow.look.system.live import LiveSystem
 
@@ -288,3 +294,22 @@ def test_a_path_that_climbs_is_not_followed():
     )
     (subject,) = lm_studio.read_url(system, URL, "")
     assert isinstance(subject.model.path, Unknown)
+
+
+def test_a_model_for_mlx_is_a_folder(tmp_path):
+    folder = checkpoint("mlx_4bit", tmp_path / "mlx_4bit")
+    told = Subject(model=Model(name=reported("qwen-mlx", "x"), path=reported(str(folder), "lms ps")))
+    read = with_folder(LiveSystem(), told).model
+    assert (read.layers.need(), read.quant.need()) == (2, "MLX 4-bit")
+    assert (read.name.need(), read.path.need()) == ("qwen-mlx", str(folder))
+    nowhere = Subject(model=Model(path=reported("/not/there", "x")))
+    assert with_folder(LiveSystem(), nowhere) == nowhere
+
+
+def test_models_on_a_drive_of_windows_are_read_too():
+    path = "D:\\models\\m.gguf"
+    system = FakeSystem(asks={f"gguf {path}": LLAMA_8B.gguf(path)})
+    subject = with_file(system, Subject(model=Model(path=reported(path, "x"))), [""])
+    assert subject.model.layers.need() == 32
+    settings = {"C:\\Users\\ann/.lmstudio/settings.json": json.dumps({"downloadsFolder": "D:\\models"})}
+    assert downloads(FakeSystem(files=settings), "C:\\Users\\ann/.lmstudio") == "D:\\models"

@@ -46,8 +46,8 @@ def loaded(**facts: object) -> Loaded:
 
 def test_the_context_of_one_request_is_not_that_of_all():
     slots = Runtime(name=reported("Ollama", "x"), slots=reported(4, "environ"))
-    assert settled(slots, loaded(), None, ()).runtime.context_length.need() == 16384
-    assert settled(Runtime(), loaded(), None, ()).runtime.context_length.need() == 4096
+    assert settled(slots, loaded()).runtime.context_length.need() == 16384
+    assert settled(Runtime(), loaded()).runtime.context_length.need() == 4096
 
 
 def test_a_share_of_sizes_that_ollama_did_not_find_is_doubted():

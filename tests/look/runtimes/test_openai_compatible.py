@@ -47,3 +47,9 @@ def test_no_list_of_models_is_no_such_server(answer):
 def test_a_locked_server_says_so():
     with pytest.raises(LookError, match="API key"):
         at(Answer(401, b"{}"))
+
+
+def test_a_server_that_says_who_it_is():
+    listed = {"object": "list", "data": [{"id": "m", "object": "model", "owned_by": "tabbyAPI"}]}
+    (subject,) = at(Answer(200, json.dumps(listed).encode()))
+    assert subject.runtime.name.value == "TabbyAPI (exllama)"

@@ -8,7 +8,7 @@ from proc_table import ProcTable
 
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
-from unslow.facts.values import Unknown
+from unslow.facts.values import Unknown, reported
 from unslow.look.processes import read_processes
 from unslow.look.runtimes import transformers
 from unslow.look.system import Answer, LookError
@@ -98,3 +98,5 @@ def test_knobs_as_python_or_flags():
     assert transformers.spell(Knob.THREADS.to(4, "x"), runtime)[0] == "in Python: torch.set_num_threads(4)"
     assert any("static" in line for line in transformers.spell(Knob.GRAPHS.to(True, "x"), runtime))
     assert transformers.spell(Knob.CONTEXT_LENGTH.to(4096, "x"), runtime) == []
+    packed = Runtime(quantization=reported("bitsandbytes", "x"))
+    assert all("BitsAndBytes" not in line for line in transformers.spell(Knob.QUANT.to(None, "x"), packed))

@@ -284,3 +284,22 @@ def test_every_knob_can_be_asked_for():
     for knob in Knob:
         for value in (None, True, 4, "x"):
             assert all(isinstance(words, str) and words for words in vllm.spell(knob.to(value), STARTED))
+
+
+def test_weights_that_are_packed_already_are_not_packed_again():
+    packed = Runtime(quantization=reported("gguf", "log"))
+    assert all("--quantization" not in word for word in vllm.spell(Knob.QUANT.to(None), packed))
+    assert "--quantization fp8" in vllm.spell(Knob.QUANT.to(None), Runtime())
+
+
+def test_whole_layers_on_as_many_gpus_as_share_every_layer_now():
+    command = reported(["vllm", "serve", "m", "-tp", "4"], "cmdline")
+    words = vllm.spell(Knob.SPLIT_MODE.to("layer"), Runtime(command=command, tensor_parallel=reported(4, "x")))
+    assert words == ["--pipeline-parallel-size 4", "vllm serve m --pipeline-parallel-size 4"]
+    assert vllm.spell(Knob.SPLIT_MODE.to("layer"), Runtime()) == ["--pipeline-parallel-size N"]
+
+
+def test_a_server_that_was_told_to_take_little_memory_may_have_the_usual_share():
+    for share, larger in ((0.4, "0.90"), (0.9, "0.93")):
+        words = vllm.spell(Knob.CAPACITY.to(None), Runtime(gpu_memory_fraction=reported(share, "x")))
+        assert words[0] == f"--gpu-memory-utilization {larger}"

@@ -157,3 +157,12 @@ def test_a_followed_file_is_read_anew_each_time_and_an_ended_process_is_a_look_e
         file()
     with pytest.raises(LookError, match="not there"):
         LiveSystem().follow(str(tmp_path / "none"))
+
+
+def test_the_clock_is_that_of_a_fast_core_which_the_runtime_may_use():
+    cores = "/sys/devices/system/cpu"
+    files = {"/proc/7/status": "Name:\tllama\nCpus_allowed_list:\t2-7\n", f"{cores}/online": "0-7\n"}
+    files |= {f"{cores}/cpu{n}/cpu_capacity": "530\n" if n < 4 else "1024\n" for n in range(8)}
+    files[frequency.CURRENT.format(4)] = "2352000\n"
+    (reading,) = frequency.open_readings(LiveFake(files=files), [7], ExitStack())
+    assert (reading.columns, list(reading.read(0.0))) == (("own_clock_hz",), [2.352e9])

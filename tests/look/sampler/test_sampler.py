@@ -23,6 +23,8 @@ from unslow.look.sampler.reading import Device, Reading
 from unslow.look.system.live import LiveSystem
 from unslow.look.system.recorded import RecordedSystem, Recorder
 
+MOST_S = 20.0
+"""That a thread of a busy machine is waited for."""
 THIS = PROCESS.replace("7 (", "9 (", 1)
 
 
@@ -34,12 +36,20 @@ def source(*readings: Reading, driver: bool = False) -> SimpleNamespace:
     return SimpleNamespace(DRIVER=driver, open_readings=lambda _live, _pids, _closing: list(readings))
 
 
+def watched(sampler: Sampler, rows: int = 2) -> None:
+    """Wait until it has written so many more rows."""
+    wanted, end = sampler.telemetry().samples + rows, time.monotonic() + MOST_S
+    while sampler.telemetry().samples < wanted and time.monotonic() < end:
+        time.sleep(0.02)
+
+
 def test_this_machine_for_half_a_second():
     system = LiveSystem()
     with Sampler(system, [os.getpid()], hz=20) as sampler:
         start = system.clock()
         while system.clock() < start + 0.5:
             sum(range(10_000))
+        watched(sampler, 4)
         sampler.note(Span(phase="decode", start_s=start, end_s=system.clock()))
         seen = sampler.seen(0)
     telemetry = sampler.telemetry()
@@ -65,8 +75,8 @@ def test_a_recording_is_not_watched_and_starting_does_not_fail(tmp_path: Path):
 
 def test_nothing_that_is_sampled_is_written_into_a_recording(tmp_path: Path):
     recorder = Recorder(LiveSystem(), tmp_path)
-    with Sampler(recorder, [os.getpid()], hz=50):
-        time.sleep(0.1)
+    with Sampler(recorder, [os.getpid()], hz=50) as sampler:
+        watched(sampler)
     recorder.close()
     assert (tmp_path / "recording.jsonl").read_bytes() == b""
 
@@ -88,7 +98,7 @@ def test_a_source_that_breaks_when_it_is_opened_costs_the_others_nothing(monkeyp
         monkeypatch, bad=SimpleNamespace(open_readings=broken), good=source(Reading("good", ("a",), lambda _n: (1,)))
     )
     with Sampler(LiveSystem(), hz=50) as sampler:
-        time.sleep(0.1)
+        watched(sampler)
     assert sampler.telemetry().unread == {"bad": "RuntimeError: unheard of"}
     assert sampler.seen(0)["a"] == 1.0
 
@@ -99,7 +109,7 @@ def test_a_driver_that_hangs_while_it_is_opened_is_left_behind(monkeypatch: pyte
     monkeypatch.setattr(sources_module, "OPEN_LIMIT_S", 0.05)
     pretend(monkeypatch, hangs=hanging, good=source(Reading("good", ("a",), lambda _n: (1,))))
     with Sampler(LiveSystem(), hz=50) as sampler:
-        time.sleep(0.1)
+        watched(sampler)
     release.set()
     assert sampler.telemetry().unread == {"hangs": "did not answer within 0.05 s"}
     assert sampler.seen(0) == {"a": 1.0}
@@ -112,7 +122,7 @@ def test_a_driver_that_fails_at_the_goodbye_costs_nothing(monkeypatch: pytest.Mo
 
     pretend(monkeypatch, driver=SimpleNamespace(DRIVER=True, open_readings=open_readings))
     with Sampler(LiveSystem(), hz=50) as sampler:
-        time.sleep(0.1)
+        watched(sampler)
     assert sampler.telemetry().samples > 0
 
 
@@ -128,12 +138,14 @@ def test_a_gpu_that_hangs_leaves_its_columns_empty_and_the_others_go_on(monkeypa
         Reading("gpu0 power", ("power_w",), hang, hung), Reading("gpu1 power", ("power_w",), lambda _n: (5.0,), well),
         driver=True,
     )  # fmt: skip
-    monkeypatch.setattr(sampler_module, "STUCK_S", 0.05)
+    monkeypatch.setattr(sampler_module, "STUCK_S", 0.3)
     monkeypatch.setattr(sampler_module, "JOIN_S", 0.05)
     pretend(monkeypatch, gpus=gpus, host=source(Reading("host", ("a",), lambda _n: (1,))))
     with Sampler(LiveSystem(), hz=50) as sampler:
-        time.sleep(0.3)
-        unread = sampler.unread()
+        for _ in range(20):
+            watched(sampler, 5)
+            if "gpu0" in (unread := sampler.unread()):
+                break
         seen = sampler.seen(0)
     release.set()
     assert "has not answered for" in unread["gpu0"]
@@ -236,9 +248,9 @@ def test_the_series_as_csv_has_units_in_its_names_and_the_start_in_a_comment(tmp
     system = LiveSystem()
     with Sampler(system, hz=50) as sampler:
         start = system.clock()
-        time.sleep(0.1)
+        watched(sampler)
         sampler.note(Span(phase="decode", start_s=start, end_s=system.clock()))
-        time.sleep(0.1)
+        watched(sampler)
     path = tmp_path / "series.csv"
     sampler.write_series(str(path))
     lines = path.read_text().splitlines()
@@ -261,7 +273,7 @@ def test_another_ending_or_a_place_that_is_not_there_is_a_clear_error(tmp_path: 
 def test_an_arrow_file_is_what_arrow_reads_or_a_hint_what_to_install(tmp_path: Path):
     path = tmp_path / "series.arrow"
     with Sampler(LiveSystem(), hz=50) as sampler:
-        time.sleep(0.1)
+        watched(sampler)
     try:
         import nanoarrow
     except ImportError:

@@ -76,3 +76,13 @@ def test_a_container_beside_a_card_with_a_name_like_a_chip_of_apple():
 def test_a_card_that_is_too_old_beside_one_that_is_not():
     assert unreached(pasted(gpus=["Tesla K80"], runtime=OLLAMA)) is not None
     assert unreached(pasted(gpus=["Tesla K80", "RTX 3060"], runtime=OLLAMA)) is None
+
+
+def test_a_card_that_settings_leave_alone_counts_and_not_the_one_they_hide():
+    both = pasted(gpus=["NVIDIA GeForce RTX 3090", "Tesla K80"], runtime=OLLAMA)
+    assert unreached(both) is None
+    left = {"CUDA_VISIBLE_DEVICES": "1", "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
+    alone = unreached(pasted(gpus=["NVIDIA GeForce RTX 3090", "Tesla K80"], runtime=OLLAMA | {"environment": left}))
+    assert alone is not None
+    assert "K80" in alone.why
+    assert alone.fact.startswith("machine.gpus.1.")

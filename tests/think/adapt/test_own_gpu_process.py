@@ -9,7 +9,9 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import not_found
 from unslow.think.adapt.own_process import outruns_the_host
-from unslow.think.adapt.vram import own_is_known, own_vram_bytes, runtime_sees_gpu, strangers
+from unslow.think.adapt.placement import read_placement_or_none
+from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.vram import own_is_known, own_lent_bytes, own_vram_bytes, runtime_sees_gpu, strangers
 from unslow.think.causes._cause import CannotTell, Found
 from unslow.think.judge import judge
 
@@ -87,3 +89,32 @@ def test_what_outruns_the_host_uses_a_gpu():
     assert not outruns_the_host(with_facts(measured, {"run.decode_tokens_per_s": 10.0}))
     assert not outruns_the_host(with_facts(fast, {"model.weights_bytes": GIB // 4})), "caches hold so little"
     assert not outruns_the_host(without(fast, "run.decode_tokens_per_s"))
+
+
+UNSEEN = {"runtime.pid": not_found("no process can be listed")}
+
+
+@pytest.mark.parametrize("name", ["LM Studio", "node", "llama-server", "C:\\a\\.lmstudio\\.internal\\utils\\node.exe"])
+def test_lm_studio_is_known_by_its_programs(name):
+    case = listed(process(name), **UNSEEN, **{"runtime.name": "LM Studio"})
+    assert own_vram_bytes(case) == pytest.approx(5.6 * GIB, rel=1e-6)
+    assert strangers(case) == []
+
+
+def test_a_process_without_a_name_is_no_stranger_where_the_runtime_has_no_number():
+    assert strangers(listed(process(None), **UNSEEN)) == []
+    assert [p.pid for p in strangers(listed(process("game.exe", 77), **UNSEEN))] == [77]
+
+
+def test_memory_that_is_lent_to_a_process_hides_what_it_put_on_the_gpu():
+    lent = GpuProcess(pid=12345, name=r("llama-server"), vram_bytes=r(int(3.0 * GIB)), shared_bytes=r(3 * GIB))
+    case = listed(lent, **UNSEEN)
+    assert own_lent_bytes(case) == 3 * GIB
+    assert read_placement_or_none(case, read_shape(case)) is None
+    alone = listed(process("llama-server", gib=3.0), **UNSEEN)
+    assert read_placement_or_none(alone, read_shape(alone)).gpu_layers < 32
+
+
+def test_mlx_has_all_of_a_model_on_the_gpu():
+    case = listed(**UNSEEN, **{"runtime.backends": ["Metal", "MLX", "CPU"]})
+    assert read_placement_or_none(case, read_shape(case)).gpu_layers == read_shape(case).layers

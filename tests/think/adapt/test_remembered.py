@@ -1,11 +1,18 @@
 """Within a judgement a thing is reckoned once; nothing outlives it."""
 
+from collections.abc import Callable
 from threading import Thread
+from typing import Any
 
+import pytest
 from cases import gpu_case, with_facts, with_tensors
 
-from unslow.think.adapt import exact
+from unslow.app.fit import Request, answer
+from unslow.look.system.live import LiveSystem
+from unslow.think import predict
+from unslow.think.adapt import exact, gpu_question
 from unslow.think.adapt.remembered import one_judgement, remembered
+from unslow.think.fit import llama_cpp
 from unslow.think.judge import judge
 from unslow.think.memory.llama_cpp.need import memory_of
 
@@ -71,3 +78,35 @@ def test_a_judgement_lays_out_no_graph_twice(monkeypatch):
     report = judge(spilled)
     assert report.findings
     assert len(asked) == len(set(asked)) > 1
+
+
+def counted(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> list[tuple[Any, ...]]:
+    """What a function is asked from now on."""
+    asked: list[tuple[Any, ...]] = []
+    real: Callable[..., Any] = getattr(module, name)
+
+    def counting(*words: Any) -> Any:
+        asked.append(words)
+        return real(*words)
+
+    monkeypatch.setattr(module, name, counting)
+    return asked
+
+
+def test_a_judgement_unpacks_and_weighs_a_model_once(monkeypatch):
+    unpacked, weighed = counted(monkeypatch, exact, "unpacked"), counted(monkeypatch, gpu_question, "model_load")
+    assert judge(with_facts(with_tensors(gpu_case(20, free_gib=6.0)), {"run.decode_tokens_per_s": 12.0})).findings
+    assert (len(unpacked), len(weighed)) == (1, 1)
+
+
+def test_a_judgement_predicts_the_same_of_the_same_case_once(monkeypatch):
+    asked = counted(monkeypatch, predict, "work")
+    assert judge(gpu_case(20, free_gib=6.0)).findings
+    assert len({(id(case), cure) for case, cure in asked}) == len(asked) > 1
+
+
+def test_whether_a_model_fits_is_reckoned_once_for_each_setting(monkeypatch):
+    asked = counted(monkeypatch, llama_cpp, "memory_of")
+    assert answer(LiveSystem(), Request.from_flags({"model": "llama-3.1-8b", "devices": ["RTX 4090"]})).devices
+    settings = [(id(plan), *others) for plan, *others in asked]
+    assert len(settings) == len(set(settings)) > 1

@@ -5,26 +5,20 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from recorded_machines import FOLDERS, recorded
 from tools import strangers
 
-from unslow.app.read_target import read_stored
 from unslow.think.adapt.surroundings import makers_of, system_of
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, ruled_out_at_once
 from unslow.think.judge import _answer, diagnose
 
 IDS = list(all_causes())
-FOLDERS = sorted(p.parent for p in (Path(__file__).parents[2] / "machines").glob("*/expected.toml"))
-
-
-@cache
-def snapshot(folder):
-    return read_stored(str(folder))
 
 
 @cache
 def found_on(folder):
-    return {f.cause for subject in diagnose(snapshot(folder)).subjects for f in subject.findings}
+    return {f.cause for subject in diagnose(recorded(folder)).subjects for f in subject.findings}
 
 
 def told_of(folder):
@@ -37,7 +31,7 @@ def asked_on(folder):
     """The causes that only their own check rules out here: nothing about the machine does it beforehand."""
     return {
         name
-        for case in snapshot(folder).cases()
+        for case in recorded(folder).cases()
         for name, cause in all_causes().items()
         if ruled_out_at_once(case, cause) is None and isinstance(_answer(case, cause), Absent)
     }
@@ -73,7 +67,7 @@ PLACES = (
 def test_a_machine_is_asked_for_nothing_that_it_has_not(place):
     """As it was looked at, with the advice that probes and runtimes left themselves."""
     asked = 0
-    for case in snapshot(next(folder for folder in FOLDERS if folder.name == place)).cases():
+    for case in recorded(next(folder for folder in FOLDERS if folder.name == place)).cases():
         where = {"system": system_of(case), "makers": makers_of(case), "runtime": case.runtime.name.value_or("")}
         for name, cause in all_causes().items():
             answer = _answer(case, cause)

@@ -119,3 +119,51 @@ def test_a_loss_that_is_felt_counts_though_most_of_the_speed_arrives():
     assert isinstance(answer, Found)
     assert answer.lost.seconds == pytest.approx(500 / 100 - 500 / 130)
     assert isinstance(ask(NAME, long_answer(client=120.0)), Absent)
+
+
+def collected(total_s: float):
+    """Answers of eight seconds, of which the first piece comes when all was generated."""
+    done = Completion(
+        prompt_tokens=30, generated_tokens=64, prefill_s=0.5, decode_s=8.0, client_first_token_s=8.52,
+        client_total_s=total_s,
+    )  # fmt: skip
+    return with_facts(gpu_case(), {"run.completions": r((done, done)), "run.client_decode_tokens_per_s": 9000.0})
+
+
+def test_a_stream_that_somebody_collects_before_it_is_passed_on():
+    report = judge(collected(8.53))
+    assert report.summary.startswith("Every request loses 8 s outside the server")
+    finding = report.findings[0]
+    assert finding.cause == NAME
+    assert "nothing of it comes through until it is whole, 8.0 s later" in finding.because
+    assert "proxy_buffering off" in finding.fixes[0].why
+    assert finding.cost.seconds == pytest.approx(8.02)
+
+
+def test_a_stream_that_only_begins_late_is_not_collected():
+    assert "before the server hears of it" in ask(NAME, collected(16.5)).because
+
+
+def in_bursts(held_back_s: float, **more):
+    done = Completion(
+        prompt_tokens=30, generated_tokens=512, prefill_s=0.2, decode_s=3.7, client_first_token_s=0.25,
+        client_total_s=4.1, held_back_s=held_back_s, **more,
+    )  # fmt: skip
+    return with_facts(gpu_case(), {"run.completions": r((done, done)), "run.client_decode_tokens_per_s": 128.0})
+
+
+def test_a_stream_that_stops_and_goes_on_with_many_tokens_at_once():
+    answer = ask(NAME, in_bursts(2.4))
+    assert isinstance(answer, Found)
+    assert "in bursts: for 2.4 of 4.1 s nothing came" in answer.because
+
+
+def test_near_miss_short_pauses_and_drafts():
+    assert isinstance(ask(NAME, in_bursts(0.6)), Absent)
+    assert isinstance(ask(NAME, in_bursts(2.4, drafted_tokens=400, accepted_tokens=300)), Absent)
+
+
+def test_a_server_that_is_slow_itself_holds_the_stream_up_as_well():
+    slow = with_facts(collected(8.53), {"run.decode_tokens_per_s": 8.0})
+    fast = with_facts(collected(8.53), {"run.decode_tokens_per_s": 130.0})
+    assert ask(NAME, slow).lost.seconds < ask(NAME, fast).lost.seconds / 5

@@ -107,3 +107,53 @@ def test_a_cpu_that_boosts_for_a_second_is_held_low_for_the_rest():
     assert "1.3 of 4.6 GHz" in answer.because
     half = sampled(**clock | {"busy_cpus": stat(1.2)})
     assert isinstance(ask(NAME, with_facts(cpu_case(), {"run.telemetry": half, **facts})), CannotTell)
+
+
+def board(clock_hz: float, **more):
+    """A board with four ARM cores of one kind, all at work."""
+    facts = {
+        "machine.cpu.instruction_sets": ["dotprod", "neon"],
+        "machine.cpu.efficiency_cores": 0,
+        "machine.cpu.frequency_hz": clock_hz,
+        "machine.cpu.frequency_max_hz": 2.4e9,
+        "machine.cpu.governor": "ondemand",
+        "machine.load.busy_cpus": 2.0,
+        "run.decode_tokens_per_s": 0.5,
+    }
+    return with_facts(cpu_case(), facts | more)
+
+
+def test_a_board_without_boost_holds_its_clock_unless_it_is_hot():
+    finding = judge(board(1.5e9, **{"machine.cpu.temperature_c": 85.0})).findings[0]
+    assert finding.cause == NAME
+    assert "1.5 of 2.4 GHz (governor ondemand, 85 °C)" in finding.because
+    assert "fan" in finding.fixes[0].why
+    assert isinstance(ask(NAME, board(2.3e9)), Absent)
+
+
+def test_a_governor_that_asks_for_full_speed_is_not_what_holds_it_back():
+    finding = judge(board(1.5e9)).findings[0]
+    assert finding.fixes[0].value is None
+    assert "power supply" in finding.fixes[0].why
+
+
+def test_a_limit_that_was_set_is_lifted_rather_than_the_governor_changed():
+    limited = {"machine.cpu.frequency_limit_hz": 1.2e9, "machine.system.on_battery": True}
+    finding = judge(with_facts(fires(), limited)).findings[0]
+    assert "a setting allows 1.2 GHz, on battery" in finding.because
+    assert finding.fixes[0].value == "-u 3600MHz"
+
+
+def two_kinds(**clocks):
+    """Four of eight cores at work, on the fast half of a board; the first core is a slow one."""
+    kinds = {"machine.cpu.physical_cores": 8, "machine.cpu.logical_cpus": 8, "machine.cpu.efficiency_cores": 4}
+    figures = {name: stat(value) for name, value in clocks.items()} | {"busy_cpus": stat(4.0)}
+    return with_facts(board(1.0e9), kinds | {"run.telemetry": sampled(**figures)})
+
+
+def test_the_clock_of_a_core_that_nobody_uses_proves_nothing():
+    answer = ask(NAME, two_kinds(cpu_clock_hz=4.08e8))
+    assert isinstance(answer, CannotTell)
+    assert answer.suspected
+    assert isinstance(ask(NAME, two_kinds(own_clock_hz=4.08e8)), Found)
+    assert isinstance(ask(NAME, two_kinds(own_clock_hz=2.3e9)), Absent)

@@ -111,3 +111,34 @@ def test_a_client_that_loses_more_than_the_server_loses_it_elsewhere():
 def test_what_is_the_same_in_every_request_is_no_waiting_for_a_cpu():
     assert explained(answered(11.0, 1.5), answered(12.0, 3.0))
     assert not explained(answered(12.01, 3.01), answered(12.0, 3.0))
+
+
+def stolen(cpus: float):
+    """A virtual machine of two CPUs: the kernel counts what others got apart from waiting."""
+    busiest = [BusyProcess(pid=0, name="steal: other virtual machines on this host", cpus=cpus)]
+    facts = {"run.others_cpus": cpus, "run.busiest_others": r(busiest), "run.waiting_for_cpu_s_per_token": 0.001}
+    return with_facts(cpu_case(), facts | {"run.decode_tokens_per_s": 0.8})
+
+
+def test_time_that_the_hypervisor_gives_to_others_is_waited_for_too():
+    finding = judge(stolen(0.9)).findings[0]
+    assert finding.cause == NAME
+    assert "the hypervisor gave the time of 0.9 of 2 CPUs to other virtual machines" in finding.because
+    assert finding.fixes[0].knob == "capacity"
+    assert "dedicated" in finding.fixes[0].why
+    assert isinstance(ask(NAME, stolen(0.05)), Absent)
+
+
+def test_other_containers_can_not_be_named():
+    boxed = with_facts(contended(), {"machine.system.container": "kubernetes"})
+    assert "in other containers" in ask(NAME, boxed).because
+    assert "ended before" in ask(NAME, contended()).because
+
+
+def test_a_neighbour_that_gets_its_share_beside_one_thread_too_many():
+    busiest = [BusyProcess(pid=99, name="ffmpeg", cpus=0.5)]
+    facts = {"runtime.threads": 3, "run.others_cpus": 0.55, "run.busiest_others": r(busiest)}
+    waits = {"run.waiting_for_cpu_s_per_token": 1.0, "run.decode_tokens_per_s": 0.5}
+    assert isinstance(ask(NAME, with_facts(crowded(), facts | waits)), Found)
+    little = [BusyProcess(pid=99, name="ffmpeg", cpus=0.2), BusyProcess(pid=98, name="sshd", cpus=0.2)]
+    assert isinstance(ask(NAME, with_facts(crowded(), facts | waits | {"run.busiest_others": r(little)})), Absent)

@@ -8,7 +8,7 @@ from told import pasted, says
 from unslow.app.read_target import read_stored
 from unslow.facts.account import Topic
 from unslow.facts.machine import GpuProcess
-from unslow.facts.runtime import Buffer
+from unslow.facts.runtime import Buffer, SeenDevice
 from unslow.facts.units import GIB, MIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
@@ -155,3 +155,26 @@ def test_a_cache_that_is_larger_than_the_card_is_shortened_until_it_fits():
 
 def test_the_setting_of_the_driver_is_told_where_it_has_one():
     assert "driver_fallback" in dict(fixes("built_windows_rtx_4060_shared_memory"))
+
+
+def allocated(gib: float, **facts):
+    """So much on a card of 24 GiB of which 20 were free, without any counter of what the driver lends."""
+    device = SeenDevice(name="CUDA0", total_bytes=r(24 * GIB), free_bytes=r(20 * GIB))
+    buffers = [Buffer(device="CUDA0", kind="model", bytes=int(gib * GIB), on_gpu=True)]
+    full = {"machine.gpus.0.vram_free_bytes": 100 * MIB, "runtime.devices": [device], "runtime.buffers": buffers}
+    return with_facts(gpu_case(), full | {"run.decode_tokens_per_s": 9.0} | facts)
+
+
+def test_more_on_a_card_than_it_has_is_lent_whatever_the_system():
+    for kernel in ("6.8.0-45-generic", "5.15.153.1-microsoft-standard-WSL2"):
+        answer = ask(NAME, allocated(27.0, **{"machine.system.kernel": kernel, "runtime.environment": {}}))
+        assert isinstance(answer, Found)
+        assert "27.0 GiB were allocated" in answer.because
+        assert "it has 24.0 GiB" in answer.because
+
+
+def test_more_than_was_free_is_lent_where_the_driver_may_and_it_is_slow():
+    assert isinstance(ask(NAME, allocated(22.0)), Found)
+    assert isinstance(ask(NAME, allocated(20.2)), CannotTell), "others may have given so much back"
+    linux = {"machine.system.kernel": "6.8.0-45-generic", "runtime.environment": {}}
+    assert isinstance(ask(NAME, allocated(22.0, **linux)), Absent), "there it would have failed"

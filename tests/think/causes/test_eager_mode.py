@@ -1,8 +1,10 @@
 from answers import ask
 from cases import gpu_case, with_facts, without
+from engines import vllm
 from told import compares, pasted
 
 from unslow.facts.account import Topic
+from unslow.facts.units import GB, GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -61,3 +63,19 @@ def test_llama_cpp_is_told_by_a_variable():
     assert judge(slow).findings[0].cause == NAME
     assert judge(slow).findings[0].cost is not None
     assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.environment": {}})), Absent)
+
+
+def test_near_miss_a_token_that_waits_for_weights_from_the_host():
+    case = vllm(**{"runtime.eager": True, "runtime.cpu_offload_bytes": 10 * GIB, "run.decode_tokens_per_s": 1.0})
+    answer = ask(NAME, case)
+    assert isinstance(answer, Absent)
+    assert "waits for weights" in answer.because
+
+
+def test_an_engine_in_python_loses_much_of_a_small_model():
+    case = vllm(
+        tensor_parallel=1, **{"runtime.eager": True, "model.weights_bytes": 3 * GB, "run.decode_tokens_per_s": 42.0}
+    )
+    finding = judge(case).findings[0]
+    assert finding.cause == NAME
+    assert finding.speedup > 2

@@ -114,3 +114,9 @@ def test_a_share_of_experts_that_nobody_knows_gives_no_number():
 def test_an_override_to_another_gpu_sends_nothing_to_the_cpu():
     elsewhere = {"runtime.tensor_overrides": ["exps=CUDA1"]}
     assert not isinstance(ask(NAME, with_facts(experts_away(), elsewhere)), Found)
+
+
+@pytest.mark.parametrize("override", ["attn=CPU", "output.weight=CPU", r"blk\.3\.attn_q=CPU"])
+def test_tensors_that_are_no_experts(override):
+    answer = ask(NAME, with_facts(experts_away(), {"runtime.tensor_overrides": [override]}))
+    assert not isinstance(answer, Found), answer

@@ -1,9 +1,12 @@
 from answers import ask
 from cases import gpu_case, with_facts
+from engines import vllm
 from several_gpus import two_gpus
 from under_load import tried
 
 from unslow.facts.account import Topic
+from unslow.facts.runtime import Buffer
+from unslow.facts.units import GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -50,3 +53,16 @@ def test_it_is_the_root_of_what_the_links_cost():
     report = judge(two_gpus(**{"runtime.split_mode": "row", "run.decode_tokens_per_s": 20.0}))
     assert [f.cause for f in report.findings] == [NAME, "multi_gpu_link_bound"]
     assert report.findings[0].cost.seconds > 0
+
+
+def test_an_engine_whose_cache_fills_both_gpus_all_the_same():
+    filled = [Buffer(device=f"GPU{i}", kind="kv", bytes=12 * GIB, on_gpu=True) for i in (0, 1)]
+    case = vllm(**{"runtime.buffers": filled, "run.decode_tokens_per_s": 25.0, "runtime.context_length": 4096})
+    answer = ask(NAME, case)
+    assert isinstance(answer, Found)
+    finding = next(f for f in judge(case).findings if f.cause == NAME)
+    assert 40 < finding.fixes[0].predicted["decode_tokens_per_s"] < 60, "what one of them gives, not both"
+
+
+def test_near_miss_one_gpu_alone_would_be_no_faster():
+    assert isinstance(ask(NAME, vllm(**{"run.decode_tokens_per_s": 55.0, "runtime.context_length": 4096})), Absent)

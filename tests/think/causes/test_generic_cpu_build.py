@@ -96,3 +96,42 @@ def test_a_server_too_slow_to_be_timed_is_slow():
     assert report.verdict == "slow"
     assert report.findings[0].cause == NAME
     assert report.findings[0].speedup == 2
+
+
+ARM = {"machine.cpu.instruction_sets": ["dotprod", "fp16", "neon"], "run.decode_tokens_per_s": 0.9}
+
+
+def test_a_build_for_any_arm_leaves_products_of_8_bit_numbers_unused():
+    plain = with_facts(cpu_case(), ARM | {"runtime.build_features": ["NEON", "ARM_FMA"]})
+    finding = judge(plain).findings[0]
+    assert finding.cause == NAME
+    assert "DOTPROD" in finding.because
+
+
+def test_logs_from_before_2025_do_not_name_those_products():
+    for features in (["NEON", "ARM_FMA", "FP16_VA"], ["NEON", "ARM_FMA", "FP16_VA", "DOTPROD"]):
+        assert isinstance(ask(NAME, with_facts(cpu_case(), ARM | {"runtime.build_features": features})), Absent)
+
+
+def in_a_virtual_machine(model: str, **more):
+    facts = {
+        "machine.cpu.instruction_sets": ["sse4_1", "sse4_2", "ssse3"],
+        "machine.cpu.model": model,
+        "machine.system.hypervisor": "KVM",
+        "runtime.build_features": ["SSE3", "SSSE3"],
+        "run.decode_tokens_per_s": 0.3,
+    }
+    return with_facts(cpu_case(), facts | more)
+
+
+def test_a_virtual_machine_that_hides_what_its_host_has():
+    finding = judge(in_a_virtual_machine("QEMU Virtual CPU version 2.5+")).findings[0]
+    assert finding.cause == NAME
+    assert "without AVX and AVX2" in finding.because
+    assert finding.fixes[0].knob == "virtual_cpu"
+
+
+def test_near_miss_an_old_processor_by_its_own_name_or_a_speed_that_is_right():
+    assert isinstance(ask(NAME, in_a_virtual_machine("Intel(R) Xeon(R) CPU X5650")), Absent)
+    fast = in_a_virtual_machine("Common KVM processor", **{"run.decode_tokens_per_s": 3.0})
+    assert isinstance(ask(NAME, fast), Absent)

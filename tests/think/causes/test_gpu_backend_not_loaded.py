@@ -1,4 +1,5 @@
 import msgspec
+import pytest
 from answers import ask
 from cases import cpu_case, gpu_case, r, with_facts
 from firing import no_backend
@@ -116,3 +117,20 @@ def test_beside_a_card_it_changes_nothing():
 def test_a_mac_that_computes_on_its_processor_is_told():
     mac = with_facts(no_backend(), {"machine.gpus": r((integrated("Apple M2 Max", "Apple"),))})
     assert isinstance(ask(NAME, mac), Found)
+
+
+@pytest.mark.parametrize(
+    ("refused", "helps"),
+    [
+        ("NVIDIA driver too old: 570 or newer", "a newer driver"),
+        ("dropping integrated GPU; to enable, set OLLAMA_IGPU_ENABLE=1", "the GPU of the processor"),
+        ("/dev/kfd: permission denied", "the right to open it"),
+        ("no usable GPU found", "a build for this GPU, with its driver"),
+    ],
+)
+def test_the_reason_that_was_given_tells_what_helps(refused, helps):
+    answer = ask(NAME, with_facts(no_backend(), {"runtime.gpu_refused": refused}))
+    assert isinstance(answer, Found)
+    why = answer.remedies[0].change.why
+    assert helps in why
+    assert ("right to open" in why) == ("permission" in refused)

@@ -1,9 +1,11 @@
 from answers import ask
 from cases import gpu_case, with_facts
+from engines import vllm
 from firing import clamped
 from told import pasted
 
-from unslow.facts.units import GIB
+from unslow.facts.runtime import Buffer
+from unslow.facts.units import GB, GIB, MIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -60,3 +62,40 @@ def test_weights_kept_in_host_memory_by_a_live_server():
     finding = judge(with_facts(gpu_case(), away)).findings[0]
     assert finding.cause == NAME
     assert finding.cost is not None
+
+
+def parts_away(override: str, held_mib: int, free_gib: float = 20.0):
+    """All layers count as on the GPU, and parts of them were sent to the CPU by name."""
+    facts = {"runtime.tensor_overrides": [override], "run.decode_tokens_per_s": 20.0}
+    buffers = [Buffer(device="CUDA0", kind="model", bytes=held_mib * MIB, on_gpu=True)]
+    buffers.append(Buffer(device="CPU", kind="model", bytes=(4692 - held_mib) * MIB, on_gpu=False))
+    return with_facts(gpu_case(free_gib=free_gib), facts | {"runtime.buffers": buffers})
+
+
+def test_parts_of_layers_that_a_setting_names():
+    finding = judge(parts_away("ffn_(up|gate)=CPU", 2400)).findings[0]
+    assert finding.cause == NAME
+    assert "ffn_(up|gate)=CPU" in finding.because
+    assert (finding.fixes[0].knob, finding.fixes[0].value) == ("experts_on_cpu", None)
+    assert 80 < finding.fixes[0].predicted["decode_tokens_per_s"] < 200
+
+
+def test_near_miss_parts_that_have_no_room_or_are_experts():
+    assert not isinstance(ask(NAME, parts_away("ffn_(up|gate)=CPU", 2400, free_gib=4.0)), Found)
+    assert not isinstance(ask(NAME, with_facts(parts_away("exps=CPU", 2400), {"model.experts": 64})), Found)
+    assert not isinstance(ask(NAME, parts_away("output.weight=CPU", 4000)), Found)
+
+
+def test_near_miss_all_layers_but_the_output():
+    last = {"runtime.gpu_layers_set": 32, "runtime.output_on_gpu": False}
+    assert isinstance(ask(NAME, with_facts(gpu_case(32), last)), Absent)
+    assert isinstance(ask(NAME, with_facts(gpu_case(32), last | {"runtime.output_on_gpu": True})), Found)
+    by_age = {"runtime.gpu_layers_set": 32, "runtime.version": "b4150"}
+    assert isinstance(ask(NAME, with_facts(gpu_case(32), by_age)), Absent)
+    assert isinstance(ask(NAME, with_facts(gpu_case(32), by_age | {"runtime.version": "b10586"})), Found)
+
+
+def test_weights_kept_away_from_gpus_that_have_room():
+    fits = {"runtime.cpu_offload_bytes": 10 * GIB, "run.decode_tokens_per_s": 2.0}
+    assert isinstance(ask(NAME, vllm(**fits)), Found)
+    assert not isinstance(ask(NAME, vllm(**fits, **{"model.weights_bytes": 60 * GB})), Found), "it would not start"

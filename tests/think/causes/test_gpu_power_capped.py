@@ -1,6 +1,6 @@
 import pytest
 from answers import ask
-from cases import gpu_case, without
+from cases import gpu_case, with_facts, without
 from under_load import at_work, tried
 
 from unslow.facts.account import Topic
@@ -65,3 +65,11 @@ def test_all_four_signs_are_needed(path):
 def test_near_miss_a_starved_gpu():
     case = at_work(20.0, now=LOW_LIMIT, busy=0.1, event_reasons=["sw_power_cap"], power_max_w=149.0)
     assert isinstance(ask(NAME, case), Absent)
+
+
+def test_a_laptop_is_told_to_be_plugged_in_and_no_limit_to_set():
+    slow = at_work(20.0, now=LOW_LIMIT, event_reasons=["sw_power_cap"], power_max_w=149.0)
+    answer = ask(NAME, with_facts(slow, {"machine.gpus.0.name": "NVIDIA GeForce RTX 4090 Laptop GPU"}))
+    assert isinstance(answer, Found)
+    change = answer.remedies[0].change
+    assert (change.value, "plug the laptop in" in change.why) == (None, True)

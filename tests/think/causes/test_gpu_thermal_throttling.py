@@ -1,10 +1,12 @@
 import pytest
 from answers import ask
-from cases import gpu_case, with_facts, without
+from cases import gpu_case, r, with_facts, without
+from engines import vllm
 from made_up_telemetry import sampled, stat
 from under_load import at_work, saying
 
 from unslow.facts.account import Topic
+from unslow.facts.run import GpuUnderLoad
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -89,3 +91,17 @@ def test_clocks_and_speed_that_fall_together_are_told():
     assert len(answer.evidence) == 4
     steady = with_facts(fires(), {"run.telemetry": sampled({"clock_hz": stat(1.2e9)})})
     assert "fall" not in ask(NAME, steady).because
+
+
+def test_of_several_gpus_the_hot_one_is_named():
+    under = tuple(
+        GpuUnderLoad(
+            index=i, samples=9, busy=r(0.9), clock_hz=r(0.4e9 if i else 2.5e9),
+            temperature_max_c=r(90.0 if i else 60.0), event_reasons=r(["hw_thermal_slowdown"] if i else []),
+        )
+        for i in (0, 1)
+    )  # fmt: skip
+    clocks = {f"machine.gpus.{i}.clock_max_hz": 2.5e9 for i in (0, 1)}
+    answer = ask(NAME, vllm(**clocks, **{"run.gpus": r(under), "run.decode_tokens_per_s": 20.0}))
+    assert isinstance(answer, Found)
+    assert "GPU 1 is throttled by heat to 16% of its clocks, and the others wait for it" in answer.because

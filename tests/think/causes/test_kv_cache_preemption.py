@@ -1,10 +1,12 @@
 from answers import ask
 from cases import r, with_facts
+from engines import vllm
 from made_up_telemetry import traffic
 from under_load import saying
 
 from unslow.facts.account import Topic
 from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -76,3 +78,19 @@ def test_near_miss_many_wait_before_a_cache_with_room():
 def test_near_miss_a_runtime_that_throws_nothing_out():
     assert isinstance(ask(NAME, server(name="llama.cpp")), Absent)
     assert isinstance(ask(NAME, server(name="vLLM")), CannotTell)
+
+
+def short_of_cache(share: float, free_gib: float):
+    free = {f"machine.gpus.{i}.vram_free_bytes": int(free_gib * GIB) for i in (0, 1)}
+    return vllm(**free, **{"runtime.gpu_memory_fraction": share, "runtime.preemptions": 40})
+
+
+def test_memory_that_nobody_uses_is_the_first_advice():
+    first = ask(NAME, short_of_cache(0.4, 14.0)).remedies[0]
+    assert (first.change.knob, first.change.value) == ("fit_margin", 0.92)
+    assert ask(NAME, short_of_cache(0.6, 6.0)).remedies[0].change.value == 0.79
+
+
+def test_near_miss_memory_that_is_in_use():
+    assert ask(NAME, short_of_cache(0.9, 2.0)).remedies[0].change.knob == "kv_cache_type"
+    assert ask(NAME, short_of_cache(0.4, 1.0)).remedies[0].change.knob == "kv_cache_type"

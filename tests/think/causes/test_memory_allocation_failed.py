@@ -1,7 +1,9 @@
 from answers import ask
-from cases import gpu_case, with_facts
+from cases import gpu_case, r, with_facts
 from firing import out_of_memory
 
+from unslow.facts.runtime import AllocationFailure
+from unslow.facts.units import MIB
 from unslow.think.causes._cause import Absent
 from unslow.think.judge import judge
 
@@ -31,3 +33,29 @@ def test_near_miss_slow_but_loaded():
 
 def test_a_load_that_failed_for_another_reason():
     assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.state": "failed"})), Absent)
+
+
+def no_compute_buffer(**facts):
+    failure = AllocationFailure(
+        device="CUDA0", what="compute_buffer", asked_bytes=r(3716 * MIB), message="cudaMalloc failed: out of memory"
+    )
+    return with_facts(out_of_memory(), {"runtime.allocation_failure": failure, **facts})
+
+
+def knobs_of(case):
+    return [str(remedy.change.knob) for remedy in ask(NAME, case).remedies]
+
+
+def test_settings_that_make_the_compute_buffer_large_come_first():
+    large = no_compute_buffer(**{"runtime.flash_attention": False, "runtime.ubatch": 2048})
+    assert knobs_of(large)[:2] == ["flash_attention", "batch"]
+    assert "flash_attention" not in knobs_of(no_compute_buffer(**{"runtime.flash_attention": True}))
+    assert "flash_attention" not in knobs_of(with_facts(out_of_memory(), {"runtime.flash_attention": False}))
+
+
+def test_builds_that_place_nothing_by_themselves_are_told_a_number():
+    old = with_facts(out_of_memory(), {"runtime.version": "b6840", "runtime.context_length": 8192})
+    last = ask(NAME, old).remedies[-1].change
+    assert str(last.knob) == "gpu_layers"
+    assert 0 < last.value < 33
+    assert knobs_of(with_facts(old, {"runtime.version": "b10586"}))[-1] == "fit"

@@ -54,3 +54,12 @@ def test_free_memory_in_words_decides_beside_the_runtimes_sums():
     answer = ask(NAME, pasted(free, gpus=["RTX 3090"], runtime=counted))
     assert isinstance(answer, CannotTell)
     assert answer.suspected
+
+
+def test_near_miss_a_shared_memory_that_is_short():
+    mac = pasted(gpus=["Apple M4"], runtime=SUMS, model={"weights_bytes": int(4.6 * GIB)}, gpu_facts={
+        "vram_used_bytes": told(18505 * MIB, "paste:9"), "vram_total_bytes": told(24 * GIB, "paste:9"),
+    })  # fmt: skip
+    pressed = with_facts(mac, {"machine.memory.pressure": "warn"})
+    assert isinstance(ask(NAME, pressed), Absent)
+    assert isinstance(ask(NAME, with_facts(mac, {"machine.memory.pressure": "normal"})), Found)

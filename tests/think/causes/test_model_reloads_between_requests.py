@@ -8,6 +8,7 @@ from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
+from unslow.think.waits import reload_s
 
 NAME = "model_reloads_between_requests"
 
@@ -93,3 +94,21 @@ def test_near_miss_a_server_with_one_model_that_it_keeps():
     assert isinstance(ask(NAME, started("-m", "m.gguf", "--sleep-idle-seconds", "5")), CannotTell)
     assert isinstance(ask(NAME, started("--models-dir", "models")), CannotTell)
     assert isinstance(ask(NAME, started("-m", "m.gguf", **{"runtime.front": "llama-swap http://x:1"})), CannotTell)
+
+
+def spread(*moments: str):
+    loads = [PastLoad(at=at, model=r("ab"[n % 2]), source=f"log:{n}") for n, at in enumerate(moments)]
+    return with_facts(Case(), {"runtime.loads": loads})
+
+
+def test_near_miss_models_that_take_turns_with_hours_between():
+    day = "2026-01-01T"
+    assert isinstance(ask(NAME, spread(*(f"{day}{hour}:01:00.000+01:00" for hour in ("07", "09", "15", "20")))), Absent)
+    assert isinstance(ask(NAME, spread(*(f"{day}10:0{n}:00.000+01:00" for n in range(4)))), Found)
+    assert isinstance(ask(NAME, spread("2026/01/01 07:01:00", "2026/01/02 07:01:00", "2026/01/03 07:01:00")), Absent)
+    assert isinstance(ask(NAME, spread("10:01", "18:30", "19:00")), Found), "without a day nobody knows of a pause"
+
+
+def test_what_a_request_waits_for_is_no_load_of_another_hour():
+    hours = spread(*(f"2026-01-01T{hour}:01:00" for hour in ("07", "09", "15", "20")))
+    assert reload_s(with_facts(hours, {"run.load_s": 2.4})) is None

@@ -1,6 +1,7 @@
 import msgspec
 from answers import ask
 from cases import gpu_case, r, with_facts, without
+from engines import vllm
 from several_gpus import two_gpus
 from under_load import saying, tried
 
@@ -8,7 +9,8 @@ from unslow.facts.account import Topic
 from unslow.facts.machine import Gpu, Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
-from unslow.facts.values import told
+from unslow.facts.units import GB
+from unslow.facts.values import not_found, told
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -108,3 +110,26 @@ def test_rows_over_pcie_and_a_complaint_without_a_speed():
     unmeasured = msgspec.structs.replace(case, run=Case().run)
     assert isinstance(ask(NAME, saying(slow="decode", case=unmeasured)), Found)
     assert isinstance(ask(NAME, unmeasured), CannotTell)
+
+
+def test_rows_far_below_the_expected_speed_are_the_cause_whatever_the_links():
+    unread = {f"machine.gpus.{i}.nvlinks_active": not_found("no") for i in (0, 1)}
+    unread |= {f"machine.gpus.{i}.name": "NVIDIA GeForce RTX 3090" for i in (0, 1)}
+    answer = ask(NAME, with_facts(fires(), unread))
+    assert isinstance(answer, Found)
+    assert answer.remedies[0].change.value == "layer"
+    parallel = with_facts(fires(), unread | {"runtime.split_mode": not_found("no"), "runtime.tensor_parallel": 2})
+    assert isinstance(ask(NAME, parallel), CannotTell), "over NVLink that is the best split"
+
+
+def test_tensor_parallelism_over_pcie_that_is_slower_than_pcie_makes_it():
+    report = judge(vllm(**{"model.weights_bytes": 40 * GB, "run.decode_tokens_per_s": 12.0}))
+    (finding,) = (f for f in report.findings if f.cause == NAME)
+    assert [fix.knob for fix in finding.fixes] == ["split_mode", "link"]
+    faster = judge(vllm(**{"model.weights_bytes": 40 * GB, "run.decode_tokens_per_s": 24.0}))
+    (finding,) = (f for f in faster.findings if f.cause == NAME)
+    assert [fix.knob for fix in finding.fixes] == ["link"], "whole layers on each GPU would be no faster"
+
+
+def test_near_miss_tensor_parallelism_at_the_speed_that_it_gives():
+    assert isinstance(ask(NAME, vllm(**{"model.weights_bytes": 40 * GB, "run.decode_tokens_per_s": 30.0})), Absent)

@@ -67,3 +67,21 @@ def test_near_miss_threads_where_the_memory_is_or_memory_everywhere():
     assert isinstance(ask(NAME, far({"0": 0.97, "1": 0.03})), Absent)
     spread = {"0": 20 * 2**30, "1": 21 * 2**30}
     assert isinstance(ask(NAME, far({"0": 0.5, "1": 0.5}, runtime__bytes_by_node=spread)), Absent)
+
+
+def on_one_node(**facts):
+    held = {"0": 98 * 10**8, "1": 2 * 10**8}
+    threads = {"runtime.threads": 2, "machine.memory.numa_nodes": 2, "run.decode_tokens_per_s": 0.5}
+    return with_facts(cpu_case(), threads | {"runtime.bytes_by_node": held} | facts)
+
+
+def test_pages_that_were_cached_before_the_setting_do_not_move():
+    case = on_one_node(**{"runtime.numa": "distribute"})
+    answer = ask(NAME, case)
+    assert isinstance(answer, Found)
+    assert "`--numa distribute` is set" in answer.because
+    assert "drop_caches" in answer.remedies[0].change.why
+
+
+def test_all_nodes_give_no_more_than_as_many_times_what_one_gives():
+    assert 1.5 < ask(NAME, on_one_node()).speedup < 2

@@ -33,7 +33,8 @@ def test_not_where_the_model_has_all_it_needs():
 
 
 def test_without_the_list_of_processes_it_cannot_tell():
-    answer = ask(NAME, with_facts(stranger(), {"machine.gpus.0.processes": not_found("no list")}))
+    unseen = {"machine.gpus.0.processes": not_found("no list"), "machine.gpus.0.vram_total_bytes": not_found("no")}
+    answer = ask(NAME, with_facts(stranger(), unseen))
     assert isinstance(answer, CannotTell)
     assert answer.missing == "machine.gpus.0.processes"
 
@@ -138,3 +139,15 @@ def test_memory_that_went_before_the_load_and_was_not_missed():
     assert isinstance(ask(NAME, with_facts(gpu_case(), {**sums, **devices})), Absent)
     unknown = with_facts(gpu_case(), {**sums, **devices, "runtime.available_bytes": not_found("no log")})
     assert isinstance(ask(NAME, unknown), Absent)
+
+
+def test_memory_that_was_gone_before_the_load_where_no_process_is_listed():
+    """As in a container: the card has 24 GiB by the driver, and the runtime saw 4 of them free."""
+    unlisted = {"machine.gpus.0.processes": not_found("no list")}
+    answer = ask(NAME, with_facts(gpu_case(20, 4.0), unlisted))
+    assert isinstance(answer, Found)
+    assert "20.0 of 24.0 GiB" in answer.because
+    assert answer.cure.vram_bytes == 24 * GIB
+    assert not isinstance(ask(NAME, with_facts(gpu_case(20, 22.0), unlisted)), Found)
+    large = unlisted | {"runtime.asked_bytes": 40 * GIB}
+    assert not isinstance(ask(NAME, with_facts(gpu_case(20, 4.0), large)), Found), "it would not fit without them"

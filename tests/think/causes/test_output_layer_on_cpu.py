@@ -23,6 +23,12 @@ def test_an_override_by_name():
     assert isinstance(ask(NAME, with_facts(gpu_case(), {"runtime.tensor_overrides": ["output.weight=CPU"]})), Found)
 
 
+def test_of_a_tied_model_an_override_of_the_token_table_is_one_of_the_output():
+    table = with_facts(gpu_case(), {"runtime.tensor_overrides": ["token_embd.weight=CPU"]})
+    assert isinstance(ask(NAME, with_facts(table, {"model.output_tied": True})), Found)
+    assert not isinstance(ask(NAME, table), Found)
+
+
 def test_old_builds_place_it_last_and_new_ones_first():
     old = with_facts(gpu_case(32, 5.0), {"runtime.version": "b3556"})
     assert isinstance(ask(NAME, old), Found)

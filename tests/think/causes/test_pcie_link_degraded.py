@@ -82,3 +82,7 @@ def test_near_miss_a_card_that_could_do_more_than_its_slot():
     case = at_work(60.0, now={"pcie_generation_max": 4, "pcie_width_max": 8}, pcie_generation_max_seen=4)
     case = with_facts(case, {"run.gpus.0.pcie_width_max_seen": 8, "runtime.tensor_parallel": 2})
     assert isinstance(ask(NAME, case), Absent)
+
+
+def test_a_split_that_a_setting_chose_is_the_cause_and_not_the_link():
+    assert isinstance(ask(NAME, narrow(**{"runtime.split_mode": "row"})), Absent)

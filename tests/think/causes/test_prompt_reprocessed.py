@@ -3,7 +3,7 @@ from cases import gpu_case, with_facts
 from under_load import saying, tried
 
 from unslow.facts.account import Topic
-from unslow.facts.run import SeenPrompt, Traffic, Turn
+from unslow.facts.run import LongPrompt, SeenPrompt, Traffic, Turn
 from unslow.facts.snapshot import Case
 from unslow.facts.values import measured
 from unslow.think.causes._cause import Absent, CannotTell, Found
@@ -106,3 +106,30 @@ def test_near_miss_prompts_of_others_that_are_kept_or_unlike():
     assert ask(NAME, watched((552, 0), (4000, 0), (900, 0))).suspected, "texts of all kinds are no conversation"
     assert ask(NAME, watched((552, 0), logged=(536, 544, 12))).suspected, "the last request before had kept its prompt"
     assert not ask(NAME, watched((40, 0), (50, 0), (60, 0))).suspected
+
+
+def lost_tokens(*prompts, logged=()):
+    """What is priced, in tokens of a prompt, at a thousand of them in a second."""
+    read = {"run.prefill_tokens_per_s": 1000.0, "run.long_prompt": LongPrompt(tokens=2000, seconds=2.0)}
+    return round(1000 * ask(NAME, with_facts(watched(*prompts, logged=logged), read)).lost.seconds)
+
+
+def test_only_what_was_read_before_is_priced():
+    assert lost_tokens((1000, 0), (1000, 0), (1000, 0)) == 1000
+    assert lost_tokens((1000, 0), (1100, 0), (1200, 0)) == 1050, "what a turn adds is new"
+    assert lost_tokens((1000, 400), (1000, 400), (1000, 400)) == 600, "what was kept was not computed"
+    assert lost_tokens((1200, 0), logged=(1000, 1100)) == 1050, "the log's requests came before, in their order"
+
+
+def test_the_words_tell_how_much_had_been_kept():
+    assert "next to nothing" in ask(NAME, watched((552, 0), (568, 2), (536, 0))).because
+    assert "only 40%" in ask(NAME, watched((1000, 400), (1000, 400), (1000, 400))).because
+
+
+def test_sliding_windows_are_kept_as_a_whole_first():
+    counted = {"runtime.prompts_reprocessed": 4, "model.architecture": "gemma3"}
+    first = ask(NAME, with_facts(gpu_case(), counted)).remedies[0].change
+    assert first.value == "swa-full"
+    kept = ask(NAME, with_facts(gpu_case(), counted | {"runtime.swa_full": True})).remedies
+    plain = ask(NAME, with_facts(gpu_case(), counted | {"model.architecture": "llama"})).remedies
+    assert [remedy.change.value for remedy in (*kept, *plain)] == [True, True]

@@ -1,13 +1,14 @@
 import pytest
 from answers import ask
 from cases import gpu_case, with_facts
+from engines import vllm
 from made_up_telemetry import traffic
 from under_load import saying
 
 from unslow.facts.account import Topic
 from unslow.facts.run import AtOnce, Completion
 from unslow.facts.snapshot import Case
-from unslow.facts.values import measured
+from unslow.facts.values import estimated, measured
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -95,3 +96,16 @@ def test_near_miss_an_idle_server_that_was_measured_has_no_queue():
         assert isinstance(
             ask(name, with_facts(gpu_case(), idle | {"runtime.slots": 1, "runtime.busy_slots": 1})), CannotTell
         )
+
+
+def test_a_wait_of_the_past_is_a_suspicion_for_busier_hours():
+    past = vllm(**{"run.queue_s": estimated(4.2, "/metrics: sum / count"), "runtime.deferred_requests": 0})
+    answer = ask(NAME, past)
+    assert isinstance(answer, CannotTell)
+    assert "waited 4.2 s" in answer.suspected
+    assert isinstance(ask(NAME, with_facts(past, {"run.queue_s": estimated(0.1, "/metrics")})), Absent)
+
+
+def test_a_hundred_requests_are_counted_as_people_count():
+    answer = ask(NAME, with_facts(Case(), {"run.traffic": traffic(128.0, 210.0)}))
+    assert "while 128 requests were answered at a time, 210 waited" in answer.because

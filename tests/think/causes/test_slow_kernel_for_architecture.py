@@ -80,3 +80,13 @@ def test_the_runtimes_own_warning_needs_no_complaint():
 def test_a_format_names_the_engine_too():
     model = {"name": "Mistral-7B", "quant": "4.0bpw"}
     assert isinstance(ask(NAME, pasted(gpus=["GTX 1080 Ti"], model=model)), Found)
+
+
+def test_formats_that_an_engine_reads_and_has_no_fast_kernel_for():
+    for name, runtime in (("gguf", "vLLM"), ("bitsandbytes", "vLLM"), ("bitsandbytes", "Transformers")):
+        report = judge(pasted(gpus=["RTX 4090"], runtime={"name": runtime, "quantization": name}))
+        assert report.findings[0].cause == NAME
+        assert report.findings[0].fixes[0].knob == "quant"
+    fast = with_facts(gpu_case(), {"runtime.name": "vLLM", "runtime.quantization": "gguf"})
+    assert isinstance(ask(NAME, fast), Absent), "as fast as the memory allows"
+    assert isinstance(ask(NAME, pasted(gpus=["RTX 4090"], runtime={"name": "vLLM", "quantization": "fp8"})), Absent)

@@ -22,7 +22,7 @@ def test_five_gigabytes_from_a_hard_disk():
     report = judge(fires())
     assert report.findings[0].cause == NAME
     assert "0.12 GB/s" in report.findings[0].because
-    assert "hdd" in report.findings[0].because
+    assert "a hard disk" in report.findings[0].because
     assert report.findings[0].cost.per == "request"
     assert 35 < report.findings[0].cost.seconds < 40
 
@@ -69,3 +69,33 @@ def test_a_disk_that_nobody_could_name_and_that_gave_every_byte_slowly():
 def test_near_miss_a_file_that_lay_in_memory():
     assert isinstance(ask(NAME, from_disk("virtual", 1e6)), Absent)
     assert isinstance(ask(NAME, from_disk("hdd", 1e6, 40.0)), Absent)
+
+
+def on(disk: Disk, read_bytes: int, seconds: float = 40.0, **facts):
+    case = with_facts(fires(seconds=seconds), {"runtime.disk_read_bytes": read_bytes} | facts)
+    return msgspec.structs.replace(case, machine=msgspec.structs.replace(case.machine, disks=(disk,)))
+
+
+def test_reads_of_a_share_are_not_counted_as_those_of_a_disk():
+    drive = Disk(path="/models", kind=r("network"), device=r("C:\\"), filesystem=r("9p"))
+    answer = ask(NAME, on(drive, 0, **{"machine.system.wsl": True}))
+    assert isinstance(answer, Found)
+    assert "a Windows drive through WSL" in answer.because
+    assert "file system of WSL" in answer.remedies[0].change.why
+    volume = Disk(path="/models", kind=r("network"), device=r("/dev/nvme1n1"), filesystem=r("ext4"))
+    assert isinstance(ask(NAME, on(volume, 0)), Absent)
+
+
+def test_a_volume_of_a_cloud_that_gives_as_much_as_a_hard_disk():
+    volume = Disk(path="/models", kind=r("network"), device=r("/dev/nvme1n1"), filesystem=r("ext4"))
+    answer = ask(NAME, on(volume, 5 * 10**9))
+    assert isinstance(answer, Found)
+    assert "a share or volume on the network" in answer.because
+    assert "more throughput" in answer.remedies[0].change.why
+    assert "more throughput" not in ask(NAME, fires()).remedies[0].change.why
+
+
+def test_a_disk_of_unknown_speed_that_gave_all_of_it_slowly():
+    answer = ask(NAME, from_disk("virtual", 5e9, 36.0))
+    assert isinstance(answer, Found)
+    assert "slower than from any local disk without moving parts" in answer.because

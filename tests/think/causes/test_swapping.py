@@ -62,3 +62,9 @@ def test_pages_that_came_back_while_tokens_were_generated():
 
 def test_near_miss_swap_that_is_full_and_at_rest():
     assert isinstance(ask(NAME, watched(fires(), host={"swap_in_bytes_per_s": 0.0})), Absent)
+
+
+def test_weights_that_were_copied_are_mapped_again():
+    case = with_facts(fires(), {"runtime.load_mode": "none"})
+    assert "load_mode" in [fix.knob for fix in judge(case).findings[0].fixes]
+    assert "load_mode" not in [fix.knob for fix in judge(fires()).findings[0].fixes]

@@ -127,3 +127,11 @@ def test_near_miss_too_many_threads_on_a_machine_without_limits():
     free = {"runtime.threads": 8, "runtime.quota_cpus": 2.0, "runtime.allowed_cpus": 2, "run.decode_tokens_per_s": 0.5}
     assert isinstance(ask(NAME, with_facts(cpu_case(), free)), Absent)
     assert judge(with_facts(cpu_case(), free)).findings[0].cause == "threads_exceed_cores"
+
+
+def test_of_a_set_of_cpus_no_quota_is_the_way_out():
+    case = with_facts(cpu_case(), {"runtime.allowed_cpus": 1, "runtime.threads": 8})
+    answer = ask(NAME, case)
+    assert isinstance(answer, Found)
+    assert answer.remedies[1].change.value is None
+    assert "--cpuset-cpus" in answer.remedies[1].change.why

@@ -96,3 +96,9 @@ def test_near_miss_seen_on_fast_cores_or_beside_others_or_as_fast_as_can_be():
     assert isinstance(ask(NAME, on_slow_cores(0.02)), Absent)
     assert isinstance(ask(NAME, on_slow_cores(0.6, others=6.0)), CannotTell)
     assert isinstance(ask(NAME, on_slow_cores(0.6, speed=9.0)), Absent)
+
+
+def test_threads_that_were_seen_on_slow_cores_are_priced_by_the_fast_ones():
+    finding = next(f for f in judge(watched(hybrid(), host={"own_slow_core_share": 0.5})).findings if f.cause == NAME)
+    assert finding.fixes[0].value == 8
+    assert finding.fixes[0].predicted["decode_tokens_per_s"] > 2

@@ -44,7 +44,7 @@ def test_threads_beside_a_gpu():
 
 
 def test_without_the_bandwidth_it_asks_for_a_trial():
-    answer = ask(NAME, without(fires(), "machine.memory.read_bytes_per_s"))
+    answer = ask(NAME, without(fires(threads=4), "machine.memory.read_bytes_per_s"))
     assert isinstance(answer, CannotTell)
 
 
@@ -82,3 +82,10 @@ def test_near_miss_other_programs_use_the_rest():
     assert isinstance(answer, Absent)
     assert "others use 6.0" in answer.because
     assert isinstance(ask(NAME, with_facts(fires(), {"run.others_cpus": 0.2})), Found)
+
+
+def test_where_next_to_none_compute_nobody_has_to_measure_the_bandwidth():
+    unmeasured = [without(fires(threads), "machine.memory.read_bytes_per_s") for threads in (2, 4)]
+    few, many = (without(case, "machine.memory.read_one_core_bytes_per_s") for case in unmeasured)
+    assert isinstance(ask(NAME, few), Found)
+    assert isinstance(ask(NAME, many), CannotTell)

@@ -4,9 +4,11 @@ from cases import gpu_case, r
 from told import pasted, says
 
 from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
 from unslow.facts.machine import Cpu, Machine, Memory, System
 from unslow.facts.units import GB, GIB
 from unslow.think.causes._cause import Absent, CannotTell, Found
+from unslow.think.causes.unified_memory_pressure import SHORTEST_USEFUL
 from unslow.think.judge import judge
 
 NAME = "unified_memory_pressure"
@@ -84,3 +86,20 @@ def test_a_higher_limit_only_where_the_system_can_spare_it():
 def test_where_the_whole_memory_is_short_a_higher_limit_makes_it_worse():
     pressed = knobs(mac(48, 36 * GIB, pressure=r("critical")))
     assert pressed == ["other_load", "quant"]
+
+
+def test_a_context_that_is_too_long_for_the_memory_is_shortened_until_it_fits():
+    cache = {"layers": r(80), "kv_heads": r(8), "key_length": r(128), "value_length": r(128)}
+    case = mac(64, 40 * GIB, 48 * GIB, pressure=r("normal"))
+    long = msgspec.structs.replace(
+        case,
+        runtime=msgspec.structs.replace(case.runtime, context_length=r(131072)),
+        model=msgspec.structs.replace(case.model, weights_bytes=r(40 * GIB), **cache),
+    )
+    answer = ask(NAME, long)
+    assert isinstance(answer, Found)
+    first = answer.remedies[0].change
+    assert first.knob is Knob.CONTEXT_LENGTH
+    assert SHORTEST_USEFUL < first.value < 131072
+    assert (40 * GIB + first.value * 327680) < 48 * GIB
+    assert Knob.WIRED_LIMIT not in {remedy.change.knob for remedy in answer.remedies}, "80 GiB of 64 are not to be had"

@@ -2,10 +2,12 @@ import msgspec
 import pytest
 from answers import ask
 from cases import gpu_case, with_facts
+from engines import vllm
 from firing import clamped, spilled
 from told import pasted
 
 from unslow.facts.snapshot import Contradiction, Statement
+from unslow.facts.units import GB, GIB
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
@@ -87,3 +89,25 @@ def test_a_screen_that_says_all_is_cited_beside_the_log():
 def test_a_live_spill_explains_copies_of_weights_for_prompts():
     assert ask(NAME, spilled()).explains is None
     assert "prefill_pcie_bound" in all_causes()[NAME].explains
+
+
+def test_an_engine_that_fetches_what_has_no_room():
+    answer = ask(
+        NAME, vllm(tensor_parallel=1, **{"runtime.cpu_offload_bytes": 12 * GIB, "model.weights_bytes": 60 * GB})
+    )
+    assert isinstance(answer, Found)
+    assert "12 GiB of weights for each GPU lie in the host's memory and cross the link" in answer.because
+    assert answer.remedies[0].change.knob == "quant"
+
+
+def test_near_miss_an_engine_that_keeps_all_on_gpus_or_has_room():
+    assert isinstance(ask(NAME, vllm()), Absent)
+    assert isinstance(ask(NAME, vllm(**{"runtime.cpu_offload_bytes": 12 * GIB})), Absent)
+
+
+def test_the_margin_of_a_fit_counts_where_the_runtime_keeps_it():
+    """All of it would fit to the byte, and the fit leaves layers out to keep a GiB free."""
+    sums = {"runtime.asked_bytes": int(5.7 * GIB), "runtime.available_bytes": 6 * GIB}
+    case = with_facts(gpu_case(28, 6.0), sums)
+    assert isinstance(ask(NAME, with_facts(case, {"runtime.fit": True})), Found)
+    assert isinstance(ask(NAME, with_facts(case, {"runtime.fit": False})), Absent)

@@ -128,3 +128,14 @@ def test_what_the_control_group_of_the_server_may_use():
     answer = ask(NAME, boxed)
     assert isinstance(answer, Found)
     assert "runtime.memory_limit_bytes" in {e.fact for e in answer.evidence}
+
+
+def test_a_limit_is_raised_before_anybody_buys_memory():
+    limited = {"runtime.memory_limit_bytes": 2 * GIB, "run.decode_tokens_per_s": 0.1}
+    case = with_facts(cpu_case(), limited)
+    finding = judge(case).findings[0]
+    assert finding.cause == NAME
+    assert "its control group may use 2.0 GiB" in finding.because
+    assert [fix.knob for fix in finding.fixes] == ["memory_limit", "quant"]
+    small = with_facts(fires(), {"runtime.memory_limit_bytes": 2 * GIB})
+    assert [fix.knob for fix in judge(small).findings[0].fixes] == ["quant"]

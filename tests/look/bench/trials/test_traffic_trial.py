@@ -192,3 +192,15 @@ def test_the_speed_of_each_by_counters():
     assert each.speed.value == pytest.approx(50.0)
     assert each.among == 4
     assert isinstance(speed_of_each(looks(*works[1:])).speed, Unknown)
+
+
+def test_prompts_that_were_computed_are_what_was_read_less_what_was_kept():
+    rows = 'vllm:num_requests_running{{e="0"}} 4\nvllm:num_requests_waiting{{e="0"}} 0\n'
+    rows += 'vllm:prompt_tokens_total{{e="0"}} {0}\nvllm:prefix_cache_hits_total{{e="0"}} {1}\n'
+    works = []
+    for counts in ((1000, 200), (5000, 1200)):
+        text = Answer(200, rows.format(*counts).encode())
+        works.append(read_work(FakeSystem(http={f"GET {URL}/metrics": text}), Target(url=URL, runtime="vLLM")))
+    assert [work.prompt_tokens for work in works] == [800, 3800]
+    assert traffic_of(looks(*works)).prompt_tokens_per_s.need() == 3000
+    assert isinstance(traffic_of(looks(Work(S, 1), Work(S, 1))).prompt_tokens_per_s, Unknown)

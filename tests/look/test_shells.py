@@ -1,0 +1,65 @@
+"""Lines of Unix for the shells of Windows: nothing is left that they do not know."""
+
+import re
+
+import pytest
+
+from unslow.facts.placed import Place, line_of
+from unslow.look.shells import for_system
+
+UNIX = re.compile(r"\bunset\b|\bexport\b|\benv -u\b|\bsudo\b|&&|\bcurl\b")
+LINES = {
+    "unset CUDA_VISIBLE_DEVICES": ["in PowerShell: Remove-Item Env:CUDA_VISIBLE_DEVICES",
+                                   "in cmd.exe: set CUDA_VISIBLE_DEVICES="],
+    "export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True": [
+        "in PowerShell: $env:PYTORCH_CUDA_ALLOC_CONF = 'expandable_segments:True'",
+        "in cmd.exe: set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True",
+    ],
+    r"env -u A -u B 'C:\llama cpp\llama-server.exe' -m m.gguf": [
+        r'in PowerShell: Remove-Item Env:A, Env:B; & "C:\llama cpp\llama-server.exe" -m m.gguf'
+    ],
+    "VLLM_ATTENTION_BACKEND=FLASH_ATTN vllm serve x": [
+        "in PowerShell: $env:VLLM_ATTENTION_BACKEND = 'FLASH_ATTN'; vllm serve x"
+    ],
+    "lms unload m && lms load m --gpu max": ["lms unload m", "lms load m --gpu max"],
+    """curl http://127.0.0.1:1234/api/v1/models/load -H 'Content-Type: application/json' -d '{"model": "m"}'""": [
+        (
+            "in PowerShell: Invoke-RestMethod http://127.0.0.1:1234/api/v1/models/load -Method Post "
+            """-ContentType application/json -Body '{"model": "m"}'"""
+        )
+    ],
+    "sudo nvidia-smi -pl 115": ["by hand: in a prompt of the administrator: nvidia-smi -pl 115"],
+    r"llama-server -m 'D:\my models\m.gguf'": [r'llama-server -m "D:\my models\m.gguf"'],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_windows_has_its_own_words(line: str):
+    said = for_system([line], "Windows")
+    assert said == LINES[line]
+    assert not any(UNIX.search(text) for text in said)
+
+
+@pytest.mark.parametrize("system", ["", "Linux", "macOS"])
+def test_other_systems_keep_theirs(system: str):
+    assert for_system(list(LINES), system) == list(LINES)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        'setx OLLAMA_NUM_PARALLEL "1"', r"reg delete HKCU\Environment /F /V OLLAMA_KEEP_ALIVE", "-ngl 20",
+        "by hand: quit Ollama and start it again", "nvidia-smi", 'in a request: "think": false',
+    ],
+)  # fmt: skip
+def test_what_windows_knows_already_stays(line: str):
+    assert for_system([line], "Windows") == [line]
+
+
+def test_a_quote_that_nobody_closes_breaks_nothing():
+    assert for_system(["llama-server -m 'x"], "Windows") == ["llama-server -m 'x"]
+
+
+def test_where_a_line_belongs_is_known():
+    places = {line_of(said).place for line in LINES for said in for_system([line], "Windows")}
+    assert places == {Place.POWERSHELL, Place.CMD, Place.SHELL, Place.HAND}
