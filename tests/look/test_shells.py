@@ -63,3 +63,15 @@ def test_a_quote_that_nobody_closes_breaks_nothing():
 def test_where_a_line_belongs_is_known():
     places = {line_of(said).place for line in LINES for said in for_system([line], "Windows")}
     assert places == {Place.POWERSHELL, Place.CMD, Place.SHELL, Place.HAND}
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("llama-server -m '/m/$(calc).gguf'", ["llama-server -m '/m/$(calc).gguf'"]),
+        ("""export A='x'"'"'; calc'""", ["in PowerShell: $env:A = 'x''; calc'"]),
+        ("export A='1 & calc'", ["in PowerShell: $env:A = '1 & calc'"]),
+    ],
+)
+def test_a_name_is_never_run(line: str, said: list[str]):
+    assert for_system([line], "Windows") == said

@@ -20,7 +20,7 @@ from unslow.think.judge import judge
 from unslow.think.phases import PER, Pace, PhaseTime, outlook
 from unslow.think.physics.decode import Part
 from unslow.think.physics.interval import around
-from unslow.think.predict import Prediction
+from unslow.think.predict import DECODE, Prediction, predict
 from unslow.think.pricing import DEPTHS, Together, alone, time_with
 from unslow.think.report import Cost, Evidence, Finding, SubjectReport
 
@@ -248,3 +248,15 @@ def test_flash_attention_explains_the_fall_that_a_cache_without_room_would():
     deep = [f for f in judge(falls_with_depth(gpu_case())).findings if any(e.fact == DEPTHS for e in f.evidence)]
     assert [f.cause for f in deep] == ["flash_attention_off", "kv_cache_outgrows_vram"]
     assert deep[0].explains == ("kv_cache_outgrows_vram",)
+
+
+def test_a_cpu_that_is_quicker_than_physics_thinks_gains_by_a_cure_all_the_same():
+    crowded = with_facts(cpu_case(), {"runtime.threads": 64})
+    now, best = predict(crowded), predict(crowded, Cure(threads=2))
+    assert now.seconds.mid > 1.2 * best.seconds.mid
+    quick = with_facts(crowded, {"run.decode_tokens_per_s": 1 / best.seconds.mid})
+    report = judge(quick)
+    assert [f.cause for f in report.findings] == ["threads_exceed_cores"]
+    assert report.verdict == "slow"
+    assert report.findings[0].fixes[0].predicted[DECODE] > 1.1 * report.measured[DECODE]
+    assert report.expected.achievable[DECODE].mid > 1.1 * report.measured[DECODE]

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Sequence
 
 from unslow.facts.placed import Place, labelled, line_of
-from unslow.facts.shell_words import WINDOWS, in_powershell, joined
+from unslow.facts.shell_words import WINDOWS, as_text, in_powershell, is_plain, joined
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,80}"
 _ADMINISTRATOR = "in a prompt of the administrator"
@@ -35,7 +35,9 @@ def _unset(found: re.Match[str]) -> list[str]:
 
 
 def _export(found: re.Match[str]) -> list[str]:
-    return [_powershell(_set(found[1], found[2])), labelled(Place.CMD, f"set {found[1]}={_plain(found[2])}")]
+    value = _plain(found[2])
+    in_cmd = [labelled(Place.CMD, f"set {found[1]}={value}")] if is_plain(value) else []
+    return [_powershell(_set(found[1], found[2])), *in_cmd]
 
 
 def _without(found: re.Match[str]) -> list[str]:
@@ -76,7 +78,7 @@ def _removed(names: Sequence[str]) -> str:
 
 
 def _set(name: str, value: str) -> str:
-    return f"$env:{name} = '{_plain(value)}'"
+    return f"$env:{name} = {as_text(_plain(value))}"
 
 
 def _plain(value: str) -> str:

@@ -12,8 +12,9 @@ from unslow.think.physics.interval import Interval, around
 from unslow.think.predict import MEASURE, Prediction, measured_rate, predict, predict_prefill
 
 OTHERS = "other requests in the same step"
-SPREAD = 1.5
-"""Of what a step takes longer for many: kernels for batches differ that much between runtimes."""
+SPREAD = 2.0
+"""Of what a step takes longer for many: kernels for batches differ by half between runtimes, and not every runtime
+tells how long the others are, or when a prompt of theirs came in between."""
 PROMPTS = "prompts of other requests"
 PROMPTS_SPREAD = 2.0
 """Of what prompts take of the steps that answers share with them: physics knows prompts less well than answers."""

@@ -15,8 +15,8 @@ from unslow.think.found_parts import found_parts
 from unslow.think.instructions import spelled_out
 from unslow.think.phases import Outlook, Pace, slow_phase
 from unslow.think.physics.interval import Interval
-from unslow.think.predict import DECODE, PREFILL, Prediction
-from unslow.think.pricing import Price, Together, alone, is_of_the_rest, start_s, time_with
+from unslow.think.predict import DECODE, PREFILL
+from unslow.think.pricing import Price, Together, alone, is_of_the_rest, least_s, start_s, time_with
 from unslow.think.report import Cost, Expected, Finding, Fix
 from unslow.think.waits import answer_tokens
 
@@ -175,8 +175,8 @@ def _fix(case: Case, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:
     pace = outlook.pace_of(priced.phase) or outlook.decode
     deep = priced.price.cost is not None and priced.price.cost.depth_tokens is not None  # the pace is of the start
     then_s = time_with(case, pace, remedy.cure) if remedy.cure and not deep else None
-    if then_s and pace.measured_s and isinstance(pace.best, Prediction):  # no knob gives more than all of them
-        then_s = max(then_s, min(pace.best.seconds.mid, pace.measured_s))
+    if then_s and pace.measured_s:  # no knob gives more than all of them
+        then_s = max(then_s, min(least_s(case, pace), pace.measured_s))
     if then_s and remedy.cure and is_of_the_rest(case, pace, remedy.cure):
         then_s = max(then_s, _least_by_itself(priced, pace))
     change = remedy.change

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from unslow.facts.run import AtDepth
 from unslow.facts.snapshot import Case
+from unslow.think.adapt.hardware import has_no_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Found
 from unslow.think.contention import waiting_s
@@ -65,6 +66,21 @@ def is_of_the_rest(case: Case, pace: Pace, cure: Cure) -> bool:
     if not isinstance(then, Prediction) or not isinstance(pace.now, Prediction):
         return False
     return pace.now.seconds.mid <= UNSEEN * then.seconds.mid
+
+
+def least_s(case: Case, pace: Pace) -> float:
+    """The seconds below which no cure is taken to go: what physics expects with all of them, where it knows."""
+    return pace.best.seconds.mid * quicker(case, pace) if isinstance(pace.best, Prediction) else 0.0
+
+
+def quicker(case: Case, pace: Pace) -> float:
+    """What part of the time that physics gives a CPU needs, which is quicker than it thinks: with cures as well.
+
+    Beside a GPU the error may be the other's.
+    """
+    if not pace.measured_s or not isinstance(pace.now, Prediction) or not has_no_gpu(case):
+        return 1.0
+    return min(1.0, pace.measured_s / pace.now.seconds.mid)
 
 
 def _factors(case: Case, now: Prediction, measured_s: float) -> dict[str, float]:
@@ -126,7 +142,9 @@ class Together:
         self._cures: Cure | None = None
         self._explained = False
         best = self._pace.best if self._pace else None
-        self._least = best.seconds.mid if isinstance(best, Prediction) else 0.0
+        self._least = (
+            best.seconds.mid * quicker(case, self._pace) if self._pace and isinstance(best, Prediction) else 0.0
+        )
 
     def cured(self, found: Found) -> Cost | None:
         """What this cure saves beside those before it: as measured, as tried, else by physics; None where none tells.

@@ -11,6 +11,7 @@ from unslow.think.adapt.hardware import has_no_gpu
 from unslow.think.chains import LEAVE_THE_GPU_OUT, WORTH_NAMING
 from unslow.think.phases import PER, Outlook, Pace
 from unslow.think.prediction import Prediction, host_share
+from unslow.think.pricing import least_s
 from unslow.think.report import Finding, Verdict
 from unslow.think.verdicts.normal_for_this_hardware import reached
 from unslow.think.waits import NOTICED_S
@@ -63,9 +64,7 @@ def _is_curable(case: Case, pace: Pace) -> bool:
         return False
     best_s = pace.best.seconds.mid
     now_s = pace.now.seconds.mid if isinstance(pace.now, Prediction) else WORTH_NAMING * best_s
-    # a CPU that is faster than physics thinks is so with the cures as well; beside a GPU the error may be the other's
-    sooner = min(1.0, pace.measured_s / now_s) if has_no_gpu(case) else 1.0
-    return now_s > WORTH_NAMING * best_s and pace.measured_s > WORTH_NAMING * best_s * sooner
+    return now_s > WORTH_NAMING * best_s and pace.measured_s > WORTH_NAMING * least_s(case, pace)
 
 
 def _may_be_a_spill(pace: Pace) -> bool:

@@ -74,7 +74,7 @@ def test_what_was_tried_in_turns_decides_and_names_the_setting():
     assert answer.speedup == 2.6
     assert "top_k 0" in answer.because
     assert answer.cure.plain_sampling
-    assert "as they are set" in ask(NAME, in_turns(50.0, 130.0)).because
+    assert "as they are set" in ask(NAME, in_turns(50.0, 130.0, **{"run.decode_tokens_per_s": 50.0})).because
 
 
 def test_near_miss_a_difference_within_noise():

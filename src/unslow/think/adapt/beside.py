@@ -8,6 +8,7 @@ from unslow.think.adapt.bandwidth import backend_name
 from unslow.think.adapt.cure import Cure
 from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, host_link_bytes_per_s, host_weights_bytes
 from unslow.think.adapt.placement import computes_all_on_gpus
+from unslow.think.adapt.sampling_trial import sampling_turns
 from unslow.think.adapt.several_gpus import crew_of
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.physics.decode import Part
@@ -81,9 +82,9 @@ def crossings_s(case: Case, shape: Shape, placement: Placement) -> float:
 
 def _sorting_s(case: Case, shape: Shape) -> float:
     """What samplers add to a token: as tried, else a sort of all entries where `top_k` asks for one."""
-    tried = case.run.plain_sampling
-    if isinstance(tried, Known) and min(tried.value.as_set_tokens_per_s, tried.value.changed_tokens_per_s) > 0:
-        return max(0.0, 1 / tried.value.as_set_tokens_per_s - 1 / tried.value.changed_tokens_per_s)
+    tried = sampling_turns(case)
+    if tried and min(tried.value) > 0:
+        return max(0.0, 1 / tried.value.as_set - 1 / tried.value.plain)
     traffic = _timed_traffic(case)
     asked = traffic.top_k if traffic and isinstance(traffic.top_k, Known) else case.runtime.top_k
     return sorting_s(shape.vocabulary) if asked.value_or(1) <= 0 else 0.0

@@ -34,6 +34,7 @@ from unslow.think.adapt.account import WORTH_COMPARING, gain_of, times_as_fast
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear, is_report
 from unslow.think.adapt.gpu_load import gpu_samples
 from unslow.think.adapt.hardware import has_no_gpu
+from unslow.think.adapt.sampling_trial import sampling_turns
 from unslow.think.adapt.sides import slow_side_has
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
@@ -76,15 +77,15 @@ def _unless_asked(case: Case, answer: Absent) -> Absent:
 
 def _by_turns(case: Case) -> Found | Absent | None:
     """The same request as the server is set up and without any sampler, which was tried just now."""
-    tried = case.run.plain_sampling
-    if not isinstance(tried, Known) or tried.value.as_set_tokens_per_s <= SLOWEST:
+    tried = sampling_turns(case)
+    if tried is None or tried.value.as_set <= SLOWEST:
         return None
-    gain = tried.value.changed_tokens_per_s / tried.value.as_set_tokens_per_s
+    gain = tried.value.plain / tried.value.as_set
     if gain < WORTH_COMPARING:
         # a grammar of the server's own stays in force whatever a request asks for
         return None if _is_bound(case) else Absent("without any sampler it is as fast")
     what, settings = _settings(case)
-    seen = f"{tried.value.changed_tokens_per_s:.3g} against {tried.value.as_set_tokens_per_s:.3g} tokens per second"
+    seen = f"{tried.value.plain:.3g} against {tried.value.as_set:.3g} tokens per second"
     cited = Evidence(
         fact="run.plain_sampling", value=seen, reference=None, origin=str(tried.origin), source=tried.source
     )
