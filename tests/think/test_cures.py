@@ -122,7 +122,7 @@ def test_a_quota_of_one_makes_two_threads_half_as_fast():
 
 def test_what_was_tried_of_samplers_beats_what_is_usual():
     tried = Tried(changed="greedy", as_set_tokens_per_s=50, changed_tokens_per_s=100)
-    case = with_facts(gpu_case(), {"run.plain_sampling": tried})
+    case = with_facts(gpu_case(), {"run.plain_sampling": tried, "run.decode_tokens_per_s": 50.0})
     assert seconds(case) - seconds(case, Cure(plain_sampling=True)) == pytest.approx(0.01)
 
 
