@@ -12,7 +12,10 @@ from lab.speed.table import DATA, TRUSTED_WEIGHT, Measured
 from unslow.catalog.device import Device
 from unslow.catalog.device_names import find_cpu
 from unslow.catalog.shapes import shapes
+from unslow.facts.machine import Cpu
 from unslow.facts.units import GB
+from unslow.facts.values import reported
+from unslow.think.adapt.host_question import has_tiles, is_server, multiplies_wide
 from unslow.think.physics.chip import Setting
 from unslow.think.physics.sampling import sampling_s
 from unslow.think.speed.chips import core_flops_per_s, host_chip
@@ -27,7 +30,6 @@ MODELS = {"llama_135m": "smollm2-135m", "llama_1b": "llama-3.2-1b", "llama_3b": 
 """The models of the catalogue that have those shapes."""
 PLATFORMS = {("AuthenticAMD", "25", "1"): "EPYC Milan"}
 """What the catalogue calls a processor whose name tells no number, by maker, family and model."""
-_WIDE, _SERVER = "avx512f", "amx_int8"
 
 
 def processor_rows(path: Path = DATA / FILE) -> list[Measured]:
@@ -51,14 +53,16 @@ def question(line: dict[str, Any]) -> Question:
     """What a line asks, with the bandwidth that its threads were given."""
     plan = named(f"{MODELS[line['shape']]}@{line['quant']}").blueprint
     cpu = line["cpu"]
-    known = platform(cpu)
+    known, facts = platform(cpu), Cpu(instruction_sets=reported(cpu["vectors"], FILE))
     chip = host_chip(statistics.median(line["memory"]) * GB, float(line["threads"]), core_flops_per_s(known.clock_hz))
     setting = Setting(
         "cpu",
         family=known.family,
         device=device_name(cpu),
         types=class_of_model(plan),
-        wide_vectors=_WIDE in cpu["vectors"] and _SERVER not in cpu["vectors"],
+        wide_vectors=multiplies_wide(facts),
+        tiles=has_tiles(facts),
+        server=is_server(facts),
     )
     depth = line["prompt_tokens"] + line["tokens"] / 2
     return Question(None, chip, setting, depth=float(depth), host=Host(totals(model_load(plan)), chip, setting))
