@@ -6,21 +6,30 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from textwrap import fill
 
 import msgspec
 from lab.check_triage import REPORTS, answered, read_reports, score
 from lab.faults.rows import read_rows, table, totals
+from lab.plan_gpu import table as plans
+from lab.plan_gpu.sheet import read_rows as read_plan_rows
+from lab.verify_cpu import read_rows as read_verified_rows
+from lab.verify_cpu import table as verified
 
 from unslow.app.bench.command import Result
 from unslow.app.explain import pages
 from unslow.app.fit import Request, answer
+from unslow.app.plan.answer import planned
+from unslow.app.plan.request import PlanRequest
 from unslow.app.predict import Request as PredictRequest
 from unslow.app.predict import answer as predict
 from unslow.app.read_target import read_stored
 from unslow.app.spell import spelled
 from unslow.app.text_source import read_text_source
 from unslow.app.triage import triage
+from unslow.catalog.cache_exceptions import cache_exceptions
 from unslow.catalog.learned_speed import learned_speed
+from unslow.catalog.quality import Figure, Row, Table, tables
 from unslow.cli._dispatch import commands, parser
 from unslow.facts.bench import Bench, parse_bench
 from unslow.facts.calibration import Calibration
@@ -31,13 +40,17 @@ from unslow.show import render
 from unslow.show._bench import render_bench
 from unslow.show._fit import render_fit
 from unslow.show._page import page_markdown
+from unslow.show._plan import render_plan
 from unslow.show._predict import render_predict
 from unslow.show._units import rate, size, span
 from unslow.think.claims.report import CheckReport
 from unslow.think.fit.report import FitReport
 from unslow.think.judge import diagnose
+from unslow.think.plan.report import PlanReport
 from unslow.think.report import Report
 from unslow.think.speed.report import PredictionReport
+from unslow.think.tune.report import TuneReport
+from unslow.think.verify.report import VerifyReport
 
 DOCS = Path(__file__).parent
 ROOT = DOCS / "reference"
@@ -45,11 +58,14 @@ README = DOCS.parent / "README.md"
 PHYSICS = DOCS / "explanation" / "physics.md"
 MEMORY_WALL = DOCS / "explanation" / "memory_wall.md"
 PREDICT = DOCS / "how_to" / "predict.md"
+PLAN = DOCS / "how_to" / "plan.md"
 TRIAGE = DOCS / "how_to" / "triage.md"
 EXAMPLE = DOCS / "examples" / "report.txt"
 BENCH = DOCS / "how_to" / "bench.md"
 MEASURING = DOCS / "explanation" / "measuring.md"
 DIAGNOSIS = DOCS / "explanation" / "diagnosis.md"
+QUALITY = DOCS / "explanation" / "quality.md"
+PLAN_RESULTS = DOCS / "explanation" / "plan_results.md"
 FAULTS = DOCS.parent / "lab" / "data" / "faults"
 BENCHED = DOCS.parent / "tests" / "benches" / "h200_standard.json"
 PROVED = DOCS.parent / "lab" / "data" / "bench"
@@ -83,13 +99,17 @@ def reference() -> Iterator[tuple[Path, str]]:
     yield ROOT / "report.schema.json", schema(Report)
     yield ROOT / "snapshot.schema.json", schema(Snapshot)
     yield ROOT / "fit.schema.json", schema(FitReport)
+    yield ROOT / "plan.schema.json", schema(PlanReport)
     yield ROOT / "models.schema.json", schema(Inventory)
     yield ROOT / "prediction.schema.json", schema(PredictionReport)
     yield ROOT / "check.schema.json", schema(CheckReport)
     yield ROOT / "calibration.schema.json", schema(Calibration)
     yield ROOT / "bench.schema.json", schema(Bench)
+    yield ROOT / "verify.schema.json", schema(VerifyReport)
+    yield ROOT / "tune.schema.json", schema(TuneReport)
     yield MEMORY_WALL, between(MEMORY_WALL, {"walls": shown_walls(), "explain": shown_explain()})
     yield PREDICT, between(PREDICT, {"predict": shown_predict()})
+    yield PLAN, between(PLAN, {"plan": shown_plan("lab_gpu_stranger_leaves_4_gib")})
     yield README, between(README, {"report": shown_report(), "fit": shown_fit()})
     yield (
         TRIAGE,
@@ -99,7 +119,9 @@ def reference() -> Iterator[tuple[Path, str]]:
     yield MEASURING, between(MEASURING, {name: printed(file) for name, file in PRINTED.items()})
     tables = {f"lab {where}": shown_faults(where) for where in ("gpu", "cpu")}
     yield DIAGNOSIS, between(DIAGNOSIS, tables | {"lab first": first_played()})
+    yield QUALITY, between(QUALITY, {"exceptions": shown_exceptions(), "figures": shown_figures()})
     yield PHYSICS, between(PHYSICS, {"errors": shown_errors(), "h200": shown_h200()})
+    yield PLAN_RESULTS, between(PLAN_RESULTS, shown_plans() | {"verify cpu": verified(read_verified_rows())})
 
 
 def shown_bench() -> str:
@@ -108,9 +130,51 @@ def shown_bench() -> str:
     return render_bench(Result(bench), "terminal", width=100, color=False)
 
 
+def shown_exceptions() -> str:
+    """The models that lose more by a quantised cache, and who says so."""
+    warnings = cache_exceptions().items()
+    return "\n".join(fill(f"{name}: {warning.words}", 118) + f"\n  {warning.source}" for name, warning in warnings)
+
+
+def shown_figures() -> str:
+    """Every published measurement of what quantising costs."""
+    return "\n\n".join(map(figures_of, tables().values()))
+
+
+def figures_of(measured: Table) -> str:
+    """One table of them under its source."""
+    head = f"{measured.model}, {measured.date}: {measured.source}"
+    found = [Figure(measured, row) for row in measured.rows]
+    rows = (f"  {named(f.row):24}{share(f.increase):>10}  {nats(f.kl)}" for f in found)
+    return "\n".join([head, *(row.rstrip() for row in rows)])
+
+
+def named(row: Row) -> str:
+    """What was quantised, and how."""
+    what = row.quant or f"cache {row.keys or 'f16'}/{row.values or 'f16'}"
+    return what + " matrix" * row.matrix + " rotated" * row.rotated
+
+
+def share(increase: float | None) -> str:
+    """An increase in percent."""
+    return "" if increase is None else f"{increase:+.2%}"
+
+
+def nats(divergence: float | None) -> str:
+    """A KL divergence."""
+    return "" if divergence is None else f"KL {divergence:.5f}"
+
+
 def shown_faults(where: str) -> str:
     """What the lab injected, what was diagnosed, and what the cure gave."""
     return table(read_rows(FAULTS / f"{where}.jsonl"))
+
+
+def shown_plans() -> dict[str, str]:
+    """What plans gained against llama.cpp's own fit, what memory they took, and two sweeps beside them."""
+    rows = read_plan_rows(plans.DATA)
+    swept = {f"plan sweep {name}": plans.sweep_table(rows, name) for name in ("8b", "moe")}
+    return {"plan gpu": plans.table(rows), "plan memory": plans.memory_table(rows), **swept}
 
 
 def first_played() -> str:
@@ -208,6 +272,12 @@ def shown_predict() -> str:
     """A prediction as a terminal shows it."""
     report = predicted(model="llama-3.3-70b", quant="Q4_K_M", device="RTX 4090")
     return render_predict(report, "terminal", width=100, color=False)
+
+
+def shown_plan(machine: str) -> str:
+    """A plan for a recorded machine as a terminal shows it, up to what it was chosen among."""
+    report = planned(LiveSystem(), PlanRequest(model=str(DOCS.parent / "tests" / "machines" / machine)))
+    return render_plan(report, "terminal", width=100, color=False).partition("\nWhy not\n")[0]
 
 
 def shown_explain() -> str:

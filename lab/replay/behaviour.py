@@ -17,6 +17,10 @@ class Behaviour(NamedTuple):
     """Whoever does not send it gets a 401."""
     fail: str = ""
     """One of `FAILURES`."""
+    fail_at: str = ""
+    """How the paths start that it fails at; all do without it."""
+    done_first: bool = False
+    """Whether it does what it is asked for, and only fails to say so."""
 
 
 FAILURES: dict[str, str] = {

@@ -14,6 +14,7 @@ from lab.replay.answers import FOLDER, Piece, Recorded, answer_to, read_answers
 from lab.replay.behaviour import Behaviour, checked
 from lab.replay.generation import Pace, generates, pieces, streams, whole, work_of
 from lab.replay.hostile import MODES, Mode, lines_as, sent_as
+from lab.replay.models import Models, Said
 
 _JSON, _PLAIN = "application/json", "text/plain; charset=utf-8"
 _EVENTS, _JSON_LINES = "text/event-stream", "application/x-ndjson"
@@ -35,6 +36,7 @@ class ReplayServer(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), Handler)
         self.answers, self.behaviour = answers, behaviour
         self.mode: Mode | None = MODES.get(behaviour.fail)
+        self.models = Models(answers)
         self.asked: list[str] = []
         self.stopping = threading.Event()
 
@@ -53,9 +55,13 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: ReplayServer
     chunked = False
+    mode: Mode | None = None
 
     def do_GET(self) -> None:
         self._answer(None)
+
+    def do_DELETE(self) -> None:
+        self.do_POST()
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "0")
@@ -78,14 +84,19 @@ class Handler(BaseHTTPRequestHandler):
     def _reply(self, sent: Any) -> None:
         behaviour, path = self.server.behaviour, self.path.partition("?")[0]
         recorded = answer_to(self.server.answers, self.command, self.path, sent)
-        mode = self.server.mode
+        fails = path.startswith(behaviour.fail_at)
+        mode = self.mode = self.server.mode if fails else None
         if behaviour.api_key and self.key != behaviour.api_key:
             self._whole(401, _ERRORS[401])
-        elif mode and mode.send:
+            return
+        said = None if fails and behaviour.fail and not behaviour.done_first else self._said(path, sent)
+        if mode and mode.send:
             mode.send(self, sent_as(None, recorded.body if recorded else {}, self.key))
-        elif behaviour.fail in ("loading", "missing"):
+        elif behaviour.fail in ("loading", "missing") and fails:
             status = 503 if behaviour.fail == "loading" else 404
             self._whole(status, _ERRORS[status])
+        elif said:
+            self._whole(said.status, said.body)
         elif self.command == "POST" and generates(path) and not self._is_recorded(recorded, path, sent):
             self._generate(path, sent)
         elif recorded is None:
@@ -96,6 +107,9 @@ class Handler(BaseHTTPRequestHandler):
             self._whole(
                 recorded.status, recorded.text if recorded.text is not None else recorded.body, recorded.headers
             )
+
+    def _said(self, path: str, sent: Any) -> Said | None:
+        return self.server.models.said(self.command, path, sent)
 
     def _is_recorded(self, recorded: Recorded | None, path: str, sent: Any) -> bool:
         """Whether there is an answer of the kind that is asked for, streamed or not, and no other pace is wanted."""
@@ -114,7 +128,7 @@ class Handler(BaseHTTPRequestHandler):
             self._whole(200, whole(work))
 
     def _whole(self, status: int, body: Any, headers: Mapping[str, str] | None = None) -> None:
-        data = sent_as(self.server.mode, body, self.key)
+        data = sent_as(self.mode, body, self.key)
         kind = {"Content-Type": _PLAIN if isinstance(body, str) else _JSON}
         self.start(status, {**kind, **(headers or {})}, len(data))
         self.send(data)
@@ -125,7 +139,7 @@ class Handler(BaseHTTPRequestHandler):
         for part in parts:
             due += part.after_s  # by the clock, so that the time it takes to send adds up to nothing
             self.wait(due - time.monotonic())
-            for line in lines_as(self.server.mode, iter(part.line.split("\n")), self.key):
+            for line in lines_as(self.mode, iter(part.line.split("\n")), self.key):
                 self.send(line + b"\n")
         self.raw(b"0\r\n\r\n")
 

@@ -1,6 +1,6 @@
 import pytest
 
-from unslow.facts.placed import Line, Place, labelled, line_of
+from unslow.facts.placed import Line, Place, in_place, labelled, line_of
 
 
 @pytest.mark.parametrize("place", [place for place in Place if place not in (Place.SHELL, Place.FLAG)])
@@ -21,3 +21,9 @@ def test_a_labelled_line_is_found_again(place):
 )
 def test_without_a_label_it_is_a_flag_or_for_a_shell(text, place):
     assert line_of(text) == Line(place, text)
+
+
+def test_a_text_of_many_lines_stands_under_its_label():
+    assert in_place(labelled(Place.PYTHON, "import torch\nprint(1)")) == "in Python:\nimport torch\nprint(1)"
+    assert in_place(labelled(Place.PYTHON, "print(1)")) == "in Python: print(1)"
+    assert in_place("echo a\necho b") == "echo a\necho b"

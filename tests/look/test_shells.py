@@ -75,3 +75,12 @@ def test_where_a_line_belongs_is_known():
 )
 def test_a_name_is_never_run(line: str, said: list[str]):
     assert for_system([line], "Windows") == said
+
+
+def test_several_variables_before_one_command():
+    (line,) = for_system(["env -u A -u B C=1 D='x y' llama-server -ot 'a|b=CPU'"], "Windows")
+    assert line == (
+        "in PowerShell: Remove-Item Env:A, Env:B; $env:C = '1'; $env:D = 'x y'; llama-server -ot \"a|b=CPU\""
+    )
+    assert for_system(["A=1 B=2 run it"], "Windows") == ["in PowerShell: $env:A = '1'; $env:B = '2'; run it"]
+    assert for_system(["A=1 B=2 run it"], "Linux") == ["A=1 B=2 run it"]

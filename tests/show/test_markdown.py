@@ -142,6 +142,15 @@ def test_flags_are_code_in_a_list():
     assert "\n  - remove `-ngl 20`\n  ```sh\n  ./main -m x.gguf\n" in fixed_by("remove -ngl 20", "./main -m x.gguf")
 
 
+def test_files_and_programs_keep_their_lines():
+    text = fixed_by("in the drop-in of the service: [Service]\nExecStart=\nExecStart=/x", "sudo systemctl restart x")
+    assert "  In the drop-in of the service:\n  ```ini\n  [Service]\n  ExecStart=\n  ExecStart=/x\n  ```\n" in text
+    assert "  ```sh\n  sudo systemctl restart x\n  ```" in text
+    assert "  ```text\n  FROM a\n  PARAMETER num_ctx 1\n" in fixed_by(
+        "as the file Modelfile: FROM a\nPARAMETER num_ctx 1"
+    )
+
+
 def test_commands_of_windows_have_a_block_of_their_own():
     asks = (Question(command=r'in cmd.exe: type "%LOCALAPPDATA%\x.log"', why="holds it"),)
     assert '  In cmd.exe:\n  ```bat\n  type "%LOCALAPPDATA%\\x.log"\n  ```\n' in shown(slow(ask_next=asks))

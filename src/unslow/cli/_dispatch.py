@@ -25,6 +25,7 @@ _EPILOG = """examples:
   unslow check "70B Q4 at 72 tok/s on an RTX 4090"   is a claim possible
   unslow bench                   measure as people can compare it; sweeps, history, a gate for CI
   unslow calibrate               measure this machine's own rates, for sharper predictions
+  unslow apply plan.json         make the change that a plan recommends; `unslow undo` takes it back
 
 options of the diagnosis: unslow diagnose --help
 exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""

@@ -13,7 +13,10 @@ class Place(StrEnum):
     CHAT = "in a chat"
     REQUEST = "in a request"
     MODELFILE = "in the Modelfile"
+    WHOLE_MODELFILE = "as the file Modelfile"
+    DROP_IN = "in the drop-in of the service"
     COMPOSE = "in the compose file"
+    MANIFEST = "in the manifest of the pod"
     PYTHON = "in Python"
     POWERSHELL = "in PowerShell"
     CMD = "in cmd.exe"
@@ -34,6 +37,12 @@ _FLAG = re.compile(r"(?:remove |start it without )?-{1,2}[A-Za-z]")
 def labelled(place: Place, text: str) -> str:
     """The line with the label of its place."""
     return f"{place}: {text}"
+
+
+def in_place(text: str) -> str:
+    """A line for a reader: its label stands alone over what has lines of its own."""
+    place, said = line_of(text)
+    return f"{place}:\n{said}" if place in _LABELLED and "\n" in said else text
 
 
 def line_of(text: str) -> Line:

@@ -8,6 +8,9 @@ from unslow.facts.placed import Place, labelled, line_of
 from unslow.facts.shell_words import WINDOWS, as_text, in_powershell, is_plain, joined
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,80}"
+_VALUE = r"(?:[^\s']|'[^']*')+"
+"""A word as `shlex.quote` writes it."""
+_GIVEN = re.compile(rf"((?:{_NAME}={_VALUE} )+)(\S.*)")
 _ADMINISTRATOR = "in a prompt of the administrator"
 
 
@@ -42,11 +45,19 @@ def _export(found: re.Match[str]) -> list[str]:
 
 def _without(found: re.Match[str]) -> list[str]:
     names = re.findall(rf"-u ({_NAME})", found[1])
-    return [_powershell(f"{_removed(names)}; {_again(found[2])}")]
+    given = _GIVEN.fullmatch(found[2])
+    rest = _settings(given) if given else _again(found[2])
+    return [_powershell(f"{_removed(names)}; {rest}")]
 
 
 def _with(found: re.Match[str]) -> list[str]:
-    return [_powershell(f"{_set(found[1], found[2])}; {_again(found[3])}")]
+    return [_powershell(_settings(found))]
+
+
+def _settings(found: re.Match[str]) -> str:
+    """Every variable before a command, and the command."""
+    pairs = re.findall(rf"({_NAME})=({_VALUE}) ", found[1])
+    return "; ".join([*(_set(name, value) for name, value in pairs), _again(found[2])])
 
 
 def _post(found: re.Match[str]) -> list[str]:
@@ -64,7 +75,7 @@ _FORMS = (
     (re.compile(rf"export ({_NAME})=(\S.*)"), _export),
     (re.compile(rf"env((?: -u {_NAME})+) (\S.*)"), _without),
     (re.compile(r"curl (\S+) -H 'Content-Type: application/json' -d ('.*')"), _post),
-    (re.compile(rf"({_NAME})=(\S+) (\S.*)"), _with),
+    (_GIVEN, _with),
     (re.compile(r"sudo (\S.*)"), _as_root),
 )
 

@@ -7,6 +7,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from unslow.facts.placed import in_place
 from unslow.show._labels import label, worded_value
 from unslow.show._promise import promised
 from unslow.show._tables import pair_grid
@@ -103,7 +104,7 @@ def _fixes(grid: Table, fixes: tuple[Fix, ...]) -> None:
     for number, fix in enumerate(fixes):
         grid.add_row("     fix" if not number else "     or", Text(_told(fix)))
         for command in fix.commands:
-            grid.add_row("", Text(command, style="cyan"))
+            grid.add_row("", Text(in_place(command), style="cyan"))
 
 
 def _told(fix: Fix) -> str:

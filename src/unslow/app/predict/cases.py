@@ -165,7 +165,7 @@ def _asked(plan: Blueprint, place: Place, request: Request, backend: str, placem
         backend=backend,
         model=None,
         load=model_load(plan),
-        setting=_setting(plan, place, request, backend),
+        setting=setting_of(plan, place, request, backend),
         year=THIS_YEAR,
         kind="tg",
         tokens=0.0,
@@ -181,7 +181,8 @@ def _asked(plan: Blueprint, place: Place, request: Request, backend: str, placem
     )
 
 
-def _setting(plan: Blueprint, place: Place, request: Request, backend: str) -> Setting:
+def setting_of(plan: Blueprint, place: Place, request: Request, backend: str) -> Setting:
+    """The software on the device, as what was learned is looked up."""
     device = place.device
     return Setting(
         backend=backend,

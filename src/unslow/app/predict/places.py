@@ -136,14 +136,14 @@ def _rooms(name: str, device: Device, gpus: int, request: Request) -> tuple[tupl
 def _host(request: Request, machine: Machine | None, bytes_per_s: float = 0.0) -> tuple[Chip, bool]:
     """The processors of the host, and whether they are only assumed."""
     speed = request.ram_bandwidth or bytes_per_s
-    threads = request.threads or (_threads(machine.cpu) if machine else 0)
+    threads = request.threads or (usual_threads(machine.cpu) if machine else 0)
     assumed = not request.ram_bandwidth and not bytes_per_s
     usual = USUAL_HOST
     core = core_flops_of(machine.cpu) if machine else float(usual.flops_per_s) / float(usual.threads)
     return host_chip(speed or float(usual.bytes_per_s), float(threads or usual.threads), core), assumed
 
 
-def _threads(cpu: Cpu) -> int:
+def usual_threads(cpu: Cpu) -> int:
     """One for each physical core that may be used, as llama.cpp does it."""
     cores = cpu.physical_cores.value_or(cpu.logical_cpus.value_or(1))
     return max(1, min(cores, cpu.allowed_cpus.value_or(cores), int(cpu.quota_cpus.value_or(cores)) or 1))
@@ -157,7 +157,7 @@ def _read_by(threads: int, memory: Memory) -> float:
 
 def _this_machine(system: System, request: Request, *, wants_gpu: bool) -> Place | Unknown:
     machine = overlaid(read_machine(system)[0], Machine(memory=read_ram_bandwidth(system)))
-    host, assumed = _host(request, machine, _read_by(request.threads or _threads(machine.cpu), machine.memory))
+    host, assumed = _host(request, machine, _read_by(request.threads or usual_threads(machine.cpu), machine.memory))
     rooms, ram = here(machine, request.ram_bytes)
     gpus = computing(machine.gpus.value_or(())) if wants_gpu else ()
     if not gpus:

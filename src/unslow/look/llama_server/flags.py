@@ -26,6 +26,8 @@ FLAGS: dict[str, Flag] = {
     # the model
     "model": Flag(("-m", "--model"), ("LLAMA_ARG_MODEL",)),
     "repository": Flag(("-hf", "-hfr", "--hf-repo"), ("LLAMA_ARG_HF_REPO",)),
+    "repository_file": Flag(("-hff", "--hf-file"), ("LLAMA_ARG_HF_FILE",)),
+    "model_url": Flag(("-mu", "--model-url"), ("LLAMA_ARG_MODEL_URL",)),
     "alias": Flag(("-a", "--alias"), ("LLAMA_ARG_ALIAS",)),
     # where it goes
     "gpu_layers": Flag(("-ngl", "--gpu-layers", "--n-gpu-layers"), ("LLAMA_ARG_N_GPU_LAYERS",)),

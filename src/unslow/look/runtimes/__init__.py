@@ -1,6 +1,7 @@
 """One module for each runtime: how it is found, how its settings are read, how it spells each knob.
 
-A runtime is a module (or a package) that offers what `Looker` lists. Modules are found by presence and never import
+A runtime is a module (or a package) that offers what `Looker` lists, and `spell_all(changes, runtime, at_hand)` where
+it can spell a whole set of changes as one (`facts.spelled`). Modules are found by presence and never import
 one another: what two share is a fact, the catalogue, `look.llama_server`, `look.openai_api` or the door. A module that
 can't be loaded, or lacks something, costs itself and no other.
 """

@@ -90,8 +90,9 @@ def question_about(case: Case, totals: Totals, depth: float) -> Asked:
     crew = crew_of(case, len(gpus))
     chip, off = _slowest(gpus) if crew.cuts_layers else _chip(case, gpus[: crew.gpus])
     question = Question(
-        totals, chip, _setting(case, gpus[0]), _year(case), depth, element_bytes_of(case), gpus=float(crew.gpus),
-        split=TENSOR if crew.cuts_layers else LAYER, peers=not crew.cuts_layers or _are_peers(gpus),
+        totals, chip, gpu_setting(case, gpus[0]), build_year(case), depth, element_bytes_of(case),
+        gpus=float(crew.gpus), split=TENSOR if crew.cuts_layers else LAYER,
+        peers=not crew.cuts_layers or _are_peers(gpus),
     )  # fmt: skip
     return Asked(question, off)
 
@@ -160,7 +161,7 @@ def _type_name(case: Case) -> str:
 
 def _chip(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Chip, float]:
     """One chip for all, and how far off its bandwidth may be: layers take turns, so the times of unlike GPUs add up."""
-    found = [_chip_of(gpu) for gpu in gpus]
+    found = [chip_of_gpu(gpu) for gpu in gpus]
     shares = shares_of(case, len(gpus))
     rates = {
         name: 1 / sum(share / getattr(chip, name) for share, (chip, _) in zip(shares, found, strict=True))
@@ -171,7 +172,7 @@ def _chip(case: Case, gpus: tuple[Gpu, ...]) -> tuple[Chip, float]:
 
 def _slowest(gpus: tuple[Gpu, ...]) -> tuple[Chip, float]:
     """The chip that all wait for: each has an equal part of every layer."""
-    found = [_chip_of(gpu) for gpu in gpus]
+    found = [chip_of_gpu(gpu) for gpu in gpus]
     rates = {
         name: min(getattr(chip, name) for chip, _ in found)
         for name in ("bytes_per_s", "flops_per_s", "matrix_flops_per_s")
@@ -191,14 +192,16 @@ def _is_linked(case: Case, device: Device | None) -> bool:
     return said if said is not None else device is not None and has_links(device)
 
 
-def _chip_of(gpu: Gpu) -> tuple[Chip, float]:
+def chip_of_gpu(gpu: Gpu) -> tuple[Chip, float]:
+    """One GPU, and how far off its bandwidth may be; MissingFactError where nobody knows it."""
     rate, spread = device_bandwidth(gpu)
     known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
     flops = rate * _FLOPS_PER_BYTE
     return (gpu_chip(known) if known else Chip(rate, flops, flops))._replace(bytes_per_s=rate), spread
 
 
-def _setting(case: Case, gpu: Gpu) -> Setting:
+def gpu_setting(case: Case, gpu: Gpu) -> Setting:
+    """The software on a GPU, as what was learned is looked up."""
     known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
     return Setting(
         backend=backend_name(case),
@@ -243,6 +246,7 @@ def element_bytes_of(case: Case) -> float:
     return sum(element_bytes(t) for t in types) / 2
 
 
-def _year(case: Case) -> float:
+def build_year(case: Case) -> float:
+    """When the build was made, by its number."""
     version = case.runtime.version.value_or("")
     return year_of(version) if is_numbered(version) else RECENT_YEAR

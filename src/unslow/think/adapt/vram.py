@@ -136,6 +136,12 @@ def own_vram_bytes(case: Case) -> float | None:
     return float(sum(held)) if held else None
 
 
+def own_bytes_on(case: Case, gpu: Gpu) -> float | None:
+    """The same on one GPU."""
+    held = [p.vram_bytes.value for p in _own_on(case, gpu) if isinstance(p.vram_bytes, Known)]
+    return float(sum(held)) if held else None
+
+
 def own_lent_bytes(case: Case) -> float:
     """Memory of the system that the driver lends to the runtime's process as if it were a GPU's own, as Windows counts.
 

@@ -84,7 +84,7 @@ def model_load(plan: Blueprint) -> ModelLoad:
     small = sum(t.bytes for t in outside if t.name not in _TABLES and t is not output)
     walked = plan.layer_tensors[: hyper.layers]
     return ModelLoad(
-        layers=tuple(_layer(hyper, il, tensors) for il, tensors in enumerate(walked)),
+        layers=tuple(layer_load(hyper, il, tensors) for il, tensors in enumerate(walked)),
         output_bytes=(output.bytes if output else 0) + small,
         output_weights=math.prod(output.shape) if output else 0,
         output_kind=kind_of(output.type) if output else "",
@@ -95,7 +95,8 @@ def model_load(plan: Blueprint) -> ModelLoad:
     )
 
 
-def _layer(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:
+def layer_load(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:
+    """What one token asks of these tensors of a layer, with all of the layer's keys and values."""
     experts = [t for t in tensors if _EXPERTS.search(t.name)]
     others = [t for t in tensors if not _EXPERTS.search(t.name)]
     keys, values = _cached_elements(hyper, layer)

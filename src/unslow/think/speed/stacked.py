@@ -26,6 +26,11 @@ def stacked(values: Sequence[Any], index: Indices) -> Any:
     raise TypeError(f"no number, and nothing that holds numbers: {type(first).__name__}")
 
 
+def everyone(count: int) -> Indices:
+    """The index that takes each of so many values once."""
+    return np.arange(count)
+
+
 def outline(value: Any) -> Any:
     """What must be the same of values that are stacked: where something is missing or empty."""
     if isinstance(value, Mapping):

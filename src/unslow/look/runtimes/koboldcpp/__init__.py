@@ -10,8 +10,9 @@ from unslow.look.runtimes.koboldcpp.answers import NAME
 from unslow.look.runtimes.koboldcpp.knobs import spell
 from unslow.look.runtimes.koboldcpp.processes import find
 from unslow.look.runtimes.koboldcpp.read import read, read_url
+from unslow.look.runtimes.koboldcpp.spell_all import spell_all
 
-__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell"]
+__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell", "spell_all"]
 
 PORTS = (5001,)
 RANK = 0

@@ -9,7 +9,7 @@ from unslow.facts.runtime import Runtime
 from unslow.look.command_line import taken_out
 from unslow.look.runtimes.koboldcpp.flags import FLAGS, spelled_flags, without_secrets
 
-_NAMES: dict[Knob, tuple[str, ...]] = {
+NAMES: dict[Knob, tuple[str, ...]] = {
     Knob.GPU_LAYERS: ("gpulayers",),
     Knob.FIT: ("gpulayers", "autofit"),
     Knob.FIT_MARGIN: ("autofitpadding",),
@@ -46,7 +46,7 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
         ]
     if change.knob is Knob.OTHER_PROCESS:
         return [shlex.join(without_secrets(command))] if command else []
-    if change.knob not in _NAMES:
+    if change.knob not in NAMES:
         return []
     if change.knob is Knob.CONTEXT_LENGTH and change.value is None:
         return ["--contextsize N", labelled(Place.HAND, "with a smaller N than now")]  # its default is not the shortest
@@ -55,24 +55,24 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
 
 def _spelled_flags(change: Change, command: Sequence[str]) -> list[str]:
     """The flags of a knob, and the command with them; nothing where it is as it should be already."""
-    words = _words(change.knob, change.value)
-    removed = [shlex.join(command[s.start : s.end]) for s in spelled_flags(command) if s.name in _NAMES[change.knob]]
+    words = words_of(change.knob, change.value)
+    removed = [shlex.join(command[s.start : s.end]) for s in spelled_flags(command) if s.name in NAMES[change.knob]]
     if command and not words and not removed:
         return []
-    fragment = shlex.join(words) or f"remove {' '.join(removed) or FLAGS[_NAMES[change.knob][0]].spellings[0]}"
+    fragment = shlex.join(words) or f"remove {' '.join(removed) or FLAGS[NAMES[change.knob][0]].spellings[0]}"
     return [fragment, shlex.join(changed_command(command, change))] if command else [fragment]
 
 
 def changed_command(command: Sequence[str], change: Change) -> list[str]:
     """The command line with the knob's flags taken out, and put in anew unless there is nothing to put in."""
-    names = _NAMES.get(change.knob, ())
+    names = NAMES.get(change.knob, ())
     kept = taken_out(command, ((flag.start, flag.end) for flag in spelled_flags(command) if flag.name in names))
-    return without_secrets([*kept, *_words(change.knob, change.value)])
+    return without_secrets([*kept, *words_of(change.knob, change.value)])
 
 
-def _words(knob: Knob, value: Setting) -> list[str]:
+def words_of(knob: Knob, value: Setting) -> list[str]:
     """The flags that give a knob this value; none for None, which leaves it to KoboldCpp."""
-    flag = FLAGS[_NAMES[knob][0]].spellings[0]
+    flag = FLAGS[NAMES[knob][0]].spellings[0]
     if value is None:
         return []
     if knob in _SWITCHED_OFF_BY:

@@ -8,12 +8,14 @@ cache type or the threads.
 from collections.abc import Sequence
 
 from unslow.facts.snapshot import Subject
+from unslow.look.llama_server.help_text import read_options, read_own_options
 from unslow.look.llama_server.process import find as find_servers
 from unslow.look.llama_server.process import found_server
 from unslow.look.llama_server.server import read_server
 from unslow.look.processes import Process
 from unslow.look.runtimes.llama_cpp.elsewhere import read_embedded, read_url, with_log
 from unslow.look.runtimes.llama_cpp.knobs import changed_command, spell
+from unslow.look.runtimes.llama_cpp.spell_all import spell_all
 
 NAME = "llama.cpp"
 PORTS = (8080,)
@@ -30,4 +32,18 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     return (read_server(process.system, found_server(process), api_key),)
 
 
-__all__ = ["NAME", "PORTS", "RANK", "changed_command", "find", "read", "read_embedded", "read_url", "spell", "with_log"]
+__all__ = [
+    "NAME",
+    "PORTS",
+    "RANK",
+    "changed_command",
+    "find",
+    "read",
+    "read_embedded",
+    "read_options",
+    "read_own_options",
+    "read_url",
+    "spell",
+    "spell_all",
+    "with_log",
+]

@@ -76,10 +76,10 @@ def _changes_anything(change: Change, command: Sequence[str], runtime: Runtime) 
     """Whether there is a word to add, or one to take away from a command line that is known."""
     names, environment = _names(change, runtime), runtime.environment.value_or({})
     given = any(flag.name in names for flag in spelled_flags(command))
-    return bool(_words(change, runtime)) or not command or given or bool(_variables(names, environment))
+    return bool(_words(change, runtime)) or not command or given or bool(variables_of(names, environment))
 
 
-def _variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+def variables_of(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
     """The variables of the server's environment that give these settings, or the opposite of a switch."""
     found = [(variable, flag) for name in names for flag in (FLAGS[name],) for variable in flag.variables]
     opposites = [variable.replace("LLAMA_ARG_", "LLAMA_ARG_NO_", 1) for variable, flag in found if flag.opposites]
@@ -154,7 +154,7 @@ def _context_of_fewer(change: Change, runtime: Runtime) -> int:
 
 def restart(command: Sequence[str], change: Change, environment: Mapping[str, str]) -> str:
     """One line for a shell; variables that would set the knob again are taken away."""
-    variables = _variables(_NAMES.get(change.knob, ()), environment)
+    variables = variables_of(_NAMES.get(change.knob, ()), environment)
     return shlex.join([*unset(variables), *without_secrets(command)])
 
 
@@ -163,7 +163,7 @@ def _fragment(change: Change, command: Sequence[str], runtime: Runtime) -> str:
     if words:
         return shlex.join(words)
     given = [shlex.join(command[start:end]) for name, start, end, _ in spelled_flags(command) if name in names]
-    variables = _variables(names, runtime.environment.value_or({}))
+    variables = variables_of(names, runtime.environment.value_or({}))
     if variables and not given:
         return f"unset {' '.join(variables)}"
     return f"remove {' '.join(given) or '/'.join(_standing_in_the_way(name) for name in names)}"

@@ -9,8 +9,9 @@ are no longer in the Developer Logs, and until about 0.4.17 its llama-server wro
 from unslow.look.runtimes.lm_studio.knobs import spell
 from unslow.look.runtimes.lm_studio.processes import find
 from unslow.look.runtimes.lm_studio.read import NAME, read, read_url
+from unslow.look.runtimes.lm_studio.spell_all import spell_all
 
-__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell"]
+__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell", "spell_all"]
 
 PORTS = (1234,)
 RANK = 0

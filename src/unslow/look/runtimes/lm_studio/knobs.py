@@ -12,7 +12,7 @@ from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 
-_MODEL = "MODEL"
+MODEL = "MODEL"
 _SPREAD = labelled(Place.HAND, "Settings > Hardware > Strategy: Split evenly, or Priority order")
 
 Words = Callable[[Setting, Runtime], list[str]]
@@ -31,8 +31,8 @@ def _flag(flag: str, value: Setting, _runtime: Runtime) -> list[str]:
 def _field(field: str, value: Setting, runtime: Runtime) -> list[str]:
     """Loading over HTTP takes settings that `lms load` has no flag for; since 0.4.0."""
     url = runtime.url.value_or("http://127.0.0.1:1234")
-    body = json.dumps({"model": _MODEL, field: True if value is None else value})
-    return [f"lms unload {_MODEL} && curl {url}/api/v1/models/load -H 'Content-Type: application/json' -d '{body}'"]
+    body = json.dumps({"model": MODEL, field: True if value is None else value})
+    return [f"lms unload {MODEL} && curl {url}/api/v1/models/load -H 'Content-Type: application/json' -d '{body}'"]
 
 
 def _of_model(switch: str, value: Setting, _runtime: Runtime) -> list[str]:
@@ -44,31 +44,34 @@ def _fixed(*words: str) -> Words:
 
 
 def _load(flags: str) -> str:
-    return f"lms unload {_MODEL} && lms load {_MODEL} {flags}"
+    return f"lms unload {MODEL} && lms load {MODEL} {flags}"
 
 
 def _layers(value: Setting, runtime: Runtime) -> list[str]:
-    return [_load(f"--gpu {_share(value, runtime.layers.value_or(0))}")]
+    return [_load(f"--gpu {share_of(value, runtime.layers.value_or(0)) or 'SHARE, from 0 to 1'}")]
 
 
-def _share(value: Setting, layers: int) -> str:
-    """Layers as the share that `--gpu` takes, rounded down so that they fit; all of them where no number is given."""
-    if not isinstance(value, int) or isinstance(value, bool) or 0 < layers <= value:
+def share_of(value: Setting, layers: int) -> str | None:
+    """Layers as the share that `--gpu` takes, rounded down so that they fit; all of them where no number is given.
+
+    None of a number where nobody knows how many there are.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0 or 0 < layers <= value:
         return "max"
     if not value:
         return "off"
-    return f"{math.floor(100 * value / layers) / 100:g}" if layers else "SHARE, from 0 to 1"
+    return f"{math.floor(100 * value / layers) / 100:g}" if layers else None
 
 
 def _quant(value: Setting, _runtime: Runtime) -> list[str]:
     if value:
-        return [f"lms get {_MODEL}@{str(value).casefold()}"]
-    return [f"lms get {_MODEL}", labelled(Place.HAND, "choose a smaller quant from its list")]
+        return [f"lms get {MODEL}@{str(value).casefold()}"]
+    return [f"lms get {MODEL}", labelled(Place.HAND, "choose a smaller quant from its list")]
 
 
 def _drafting(value: Setting, _runtime: Runtime) -> list[str]:
     if not value or value == "none":
-        return [f"lms unload {_MODEL} && lms load {_MODEL}"]
+        return [f"lms unload {MODEL} && lms load {MODEL}"]
     if value == "draft-mtp":
         return [_load("--speculative-draft-mtp")]
     return [_load(f"--speculative-draft-simple --speculative-draft-model {value}")]

@@ -11,8 +11,9 @@ context that grows with VRAM 0.15.5; LLAMA_ARG_* of llama-server, drafting and O
 from unslow.look.runtimes.ollama.knobs import spell
 from unslow.look.runtimes.ollama.processes import find
 from unslow.look.runtimes.ollama.read import NAME, read, read_url
+from unslow.look.runtimes.ollama.spell_all import spell_all
 
-__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell"]
+__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell", "spell_all"]
 
 PORTS = (11434,)
 RANK = 0

@@ -89,11 +89,17 @@ def spell_device(value: Setting, runtime: Runtime) -> list[str]:
     if value is None:
         hidden = [name for name in _HIDES if name in runtime.environment.value_or({})]
         return variable(hidden[0], None, runtime) if hidden else []
+    chosen = visible_device(value, runtime)
+    return variable(*chosen, runtime) if chosen else []
+
+
+def visible_device(value: Setting, runtime: Runtime) -> tuple[str, str] | None:
+    """The variable that leaves one device to be seen, and its value; None for what names no device."""
     named = re.fullmatch(r"(CUDA|ROCm|Vulkan)?(\d{1,3})", str(value), re.IGNORECASE)
     if not named:
-        return []
+        return None
     backend = (named[1] or "cuda").lower()
     used = runtime.device_used.value_or("").lower()
     if used.startswith("vulkan") and backend != "vulkan":
-        return variable("OLLAMA_VULKAN", 0, runtime)  # then only the other backend is left to choose from
-    return variable(_VISIBLE[backend], named[2], runtime)
+        return "OLLAMA_VULKAN", "0"  # then only the other backend is left to choose from
+    return _VISIBLE[backend], named[2]

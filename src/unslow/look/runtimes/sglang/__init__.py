@@ -5,9 +5,10 @@ Written by its documentation and by recorded text: it needs a GPU, and none of i
 
 from unslow.look.runtimes.sglang.knobs import spell
 from unslow.look.runtimes.sglang.read import ENGINE, find
+from unslow.look.runtimes.sglang.spell_all import spell_all
 from unslow.look.serving.sglang_flags import PROGRAM as NAME
 
-__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell"]
+__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell", "spell_all"]
 
 PORTS = (30000,)
 RANK = 2

@@ -31,7 +31,7 @@ def _attention(value: Setting) -> list[str]:
     return ["--attention-backend", "triton" if value is False else "flashinfer"]
 
 
-_TURNS: dict[Knob, Turn] = {
+TURNS: dict[Knob, Turn] = {
     Knob.CONTEXT_LENGTH: Turn(("context",), number("--context-length")),
     Knob.KV_CACHE_TYPE: Turn(("kv_type",), lambda value: [w.replace("fp8", "fp8_e5m2") for w in kv_type(value)]),
     Knob.PARALLEL: Turn(("sequences",), number("--max-running-requests")),
@@ -57,8 +57,8 @@ def spell(change: Change, runtime: Runtime) -> list[str]:
     """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
     if change.knob is Knob.SPLIT_MODE and change.value == "layer":
         return spell_turn(FLAGS, stages("--pp-size", runtime), change, runtime)
-    if change.knob in _TURNS:
-        return spell_turn(FLAGS, _TURNS[change.knob], change, runtime)
+    if change.knob in TURNS:
+        return spell_turn(FLAGS, TURNS[change.knob], change, runtime)
     if change.knob is Knob.CAPACITY:
         return _capacity(runtime)
     return _OTHERS.get(change.knob, [])

@@ -19,12 +19,26 @@ from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api.models import read_models
 from unslow.look.openai_api.server import Server
 from unslow.look.processes import Process, words_of
+from unslow.look.runtimes.transformers.code import spell_all
 from unslow.look.runtimes.transformers.described import describe
 from unslow.look.runtimes.transformers.facts import NAME, subject_of
 from unslow.look.runtimes.transformers.timing import Call, Timer
 from unslow.look.system import LookError, System
 
-__all__ = ["NAME", "PORTS", "RANK", "Call", "Timer", "describe", "find", "read", "read_model", "read_url", "spell"]
+__all__ = [
+    "NAME",
+    "PORTS",
+    "RANK",
+    "Call",
+    "Timer",
+    "describe",
+    "find",
+    "read",
+    "read_model",
+    "read_url",
+    "spell",
+    "spell_all",
+]
 
 PORTS = (8000,)
 RANK = 7

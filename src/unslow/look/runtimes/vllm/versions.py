@@ -35,6 +35,49 @@ def version_of(text: Fact[str]) -> Version | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+SINCE: dict[str, tuple[int, ...]] = {
+    "--max-model-len": (0, 2, 0),
+    "--quantization": (0, 2, 0),
+    "--enforce-eager": (0, 2, 6),
+    "--kv-cache-dtype": (0, 3, 0),
+    "--enable-prefix-caching": (0, 4, 0),
+    "--speculative-model": (0, 4, 1),
+    "VLLM_ATTENTION_BACKEND": (0, 4, 2),
+    "--no-enable-prefix-caching": (0, 6, 5),
+    "--speculative-config": (0, 8, 2),
+    "--attention-backend": (0, 13, 0),
+}
+"""The release that first had each flag, by vllm/engine/arg_utils.py of every release; the others are as old as it."""
+UNTIL: dict[str, tuple[int, ...]] = {"--speculative-model": (0, 8, 3), "VLLM_ATTENTION_BACKEND": (*ATTENTION_FLAG, 0)}
+"""The release that first lacked it again."""
+CACHE_TYPES_SINCE: dict[str, tuple[int, ...]] = {
+    "auto": (0, 3, 0), "fp8_e5m2": (0, 4, 3), "fp8": (0, 4, 1), "fp8_e4m3": (0, 4, 3), "fp8_inc": (0, 10, 0),
+    "bfloat16": (0, 11, 0), "float16": (0, 18, 0), "int8_per_token_head": (0, 20, 0), "fp8_per_token_head": (0, 20, 0),
+    "nvfp4": (0, 20, 0), "turboquant_k8v4": (0, 20, 0), "turboquant_4bit_nc": (0, 20, 0),
+    "turboquant_k3v4_nc": (0, 20, 0), "turboquant_3bit_nc": (0, 20, 0), "int4_per_token_head": (0, 25, 0),
+}  # fmt: skip
+
+
+def full_version(text: Fact[str]) -> tuple[int, ...] | None:
+    """All three parts of a version; None where there is none."""
+    found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", text.value_or(""))
+    return tuple(int(part or 0) for part in found.groups()) if found else None
+
+
+def lacking(word: str, version: tuple[int, ...] | None) -> str:
+    """Why a version does not have a flag or a variable; empty where it has it, or tells no version and is new."""
+    since, until = SINCE.get(word, (0,)), UNTIL.get(word)
+    if until and (version is None or version >= until):
+        return f"vLLM has no {word} since {_dotted(until)}"
+    if version is not None and version < since:
+        return f"vLLM {_dotted(version)} has no {word}, which came with {_dotted(since)}"
+    return ""
+
+
+def _dotted(version: tuple[int, ...]) -> str:
+    return ".".join(map(str, version))
+
+
 def with_defaults(runtime: Runtime) -> Runtime:
     """The runtime with what its version does where nobody told it otherwise."""
     version = version_of(runtime.version)

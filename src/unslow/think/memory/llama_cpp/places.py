@@ -3,7 +3,9 @@
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import accumulate
+from typing import NamedTuple
 
 from unslow.catalog.quants import quants
 from unslow.facts.blueprint import Tensor
@@ -20,6 +22,30 @@ _FIRST_LAYER = re.compile(r"(token_embd_norm|per_layer_model_proj|per_layer_proj
 """What comes before the layers, and goes where the first one is."""
 _PER_LAYER = re.compile(r"rope_(freqs|factors_long|factors_short)\b")
 """What all layers read, each on its own device."""
+
+
+class _Name(NamedTuple):
+    """What a tensor's name says of where it goes."""
+
+    layer: int | None
+    is_per_layer: bool
+    is_input: bool
+    is_first: bool
+    is_of_experts: bool
+
+
+@lru_cache(maxsize=16384)
+def _read(name: str) -> _Name:
+    """The same few thousand names are asked for with every placement that is tried."""
+    layer = _LAYER.search(name)
+    return _Name(
+        int(layer[1]) if layer else None,
+        bool(_PER_LAYER.match(name)),
+        bool(_INPUT.match(name)),
+        bool(_FIRST_LAYER.match(name)),
+        bool(_EXPERTS.search(name)),
+    )
+
 
 OUTPUT = -1
 """The layer that the output counts as."""
@@ -55,10 +81,10 @@ class Places:
     def copies(self, name: str) -> list[int]:
         """The place of each copy of a tensor; none where it is not loaded."""
         hyper = self._hyper
-        if _PER_LAYER.match(name):
+        said = _read(name)
+        if said.is_per_layer:
             return sorted({self.tensor(name, layer) for layer in range(hyper.layers)})
-        match = _LAYER.search(name)
-        is_draft = match is not None and int(match[1]) >= hyper.layers
+        is_draft = said.layer is not None and said.layer >= hyper.layers
         if is_draft and not any(part in name for part in hyper.habits.draft_tensors):
             return []
         places = [self.tensor(name)]
@@ -87,15 +113,14 @@ class Places:
 
     def _wanted(self, name: str) -> int:
         """Where it would go if every device could compute with it."""
-        match = _LAYER.search(name)
-        if _FIRST_LAYER.match(name) and not name.startswith(f"{self._hyper.last_norm}."):
+        said = _read(name)
+        if said.is_first and not name.startswith(f"{self._hyper.last_norm}."):
             return self.layers[0]
-        if match is None:
-            return self.host if _INPUT.match(name) else self.layers[-1]
-        layer = int(match[1])
-        if layer < self._settings.experts_on_cpu and _EXPERTS.search(name):
+        if said.layer is None:
+            return self.host if said.is_input else self.layers[-1]
+        if said.layer < self._settings.experts_on_cpu and said.is_of_experts:
             return self.host
-        return self.layers[layer] if layer < len(self.layers) else self.host
+        return self.layers[said.layer] if said.layer < len(self.layers) else self.host
 
 
 def _layer_places(layers: int, gpu_layers: int, shares: Sequence[float]) -> list[int]:

@@ -1,0 +1,237 @@
+"""Changes as a whole: made, taken back, and after a crash finished or taken back; what is on the disk decides."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.act.disk import Disk, read_whole
+from unslow.act.files import Edit, clean, file_step, prepare, put, restore, state_of
+from unslow.act.journal import UNFINISHED, Journal, Journals, ModelStep, State
+from unslow.act.ollama import Ollama, Refused, full_name
+from unslow.facts.errors import UserError
+from unslow.look.system import LookError
+
+_STOPPED = "it was stopped in the middle"
+
+
+class Planned(NamedTuple):
+    """A change that was shown and shall be made."""
+
+    what: str
+    edits: tuple[Edit, ...] = ()
+    models: tuple[ModelStep, ...] = ()
+    then: tuple[str, ...] = ()
+
+
+class Foreign(NamedTuple):
+    """What somebody else has changed since: a file by its number, or a model."""
+
+    name: str
+    number: int | None = None
+
+
+class Changes:
+    """Makes changes, one at a time; whoever calls holds the lock of the journals."""
+
+    def __init__(self, journals: Journals, disk: Disk, ollama: Ollama) -> None:
+        self._journals, self._disk, self._ollama = journals, disk, ollama
+        self._may_have_made = False
+        """Whether a server was asked for a model and did not say no."""
+
+    def apply(self, planned: Planned, at: str, version: str) -> Journal:
+        """Make the change whole; UserError where that can't be, and then nothing is changed."""
+        steps = tuple(file_step(edit) for edit in planned.edits)
+        self._check_models(planned.models)
+        journal = Journal(
+            unslow_version=version, id=self._journals.new_id(at), at=at, what=planned.what, state="prepared",
+            files=steps, models=planned.models, then=planned.then,
+        )  # fmt: skip
+        try:
+            journal = self._made(journal, planned.edits)
+        except (OSError, ValueError, LookError, UserError) as error:
+            raise self._failed(journal, error) from error
+        try:
+            return self._finish(journal)
+        except OSError:  # all is in place, and written down as such: the next run tidies up
+            return journal
+
+    def _check_models(self, models: Sequence[ModelStep]) -> None:
+        for step in models:
+            try:
+                there = self._ollama.digests(step.url)
+            except LookError as error:
+                raise UserError(error.why, "nothing was changed") from error
+            if full_name(step.parent) not in there:
+                raise UserError(f"{step.url} has no model {step.parent}", "nothing was changed")
+            if full_name(step.name) in there:
+                raise UserError(
+                    f"{step.url} has a model {step.name} already, which is not overwritten",
+                    "give another with --name, or take back the change that made it: unslow undo --list",
+                )
+
+    def _made(self, journal: Journal, edits: Sequence[Edit]) -> Journal:
+        self._journals.begin(journal)
+        for number, edit in enumerate(edits):
+            if edit.before is not None:
+                self._journals.keep(journal.id, f"before-{number}", edit.before)
+            self._journals.keep(journal.id, f"after-{number}", edit.after)  # to show what others make of it
+        journal = self._now(journal, "backed up")
+        for step, edit in zip(journal.files, edits, strict=True):
+            prepare(self._disk, journal.id, step, edit.before, edit.after)
+        for step in journal.files:
+            put(self._disk, journal.id, step)
+        made = tuple(self._created(model) for model in journal.models)
+        return self._now(msgspec.structs.replace(journal, models=made), "written")
+
+    def _created(self, model: ModelStep) -> ModelStep:
+        self._may_have_made = True
+        try:
+            return msgspec.structs.replace(model, digest=self._ollama.create(model))
+        except Refused:
+            self._may_have_made = False
+            raise
+
+    def _now(self, journal: Journal, state: State, reason: str = "") -> Journal:
+        return self._journals.write(msgspec.structs.replace(journal, state=state, reason=reason))
+
+    def _finish(self, journal: Journal) -> Journal:
+        for step in journal.files:
+            clean(self._disk, journal.id, step)
+        return self._now(journal, "done")
+
+    def _failed(self, journal: Journal, error: Exception) -> UserError:
+        """Everything taken back; what went wrong in words."""
+        why, hint = _words(error)
+        try:
+            self._take_back(journal, models=self._may_have_made)
+        except (OSError, ValueError, LookError, UserError) as worse:
+            where = self._journals.place(journal.id)
+            return UserError(
+                f"{why}; and taking it back failed: {_words(worse)[0]}",
+                f"`unslow undo` tries again; what was there before lies in {where}",
+            )
+        try:
+            self._now(journal, "undone", why)
+        except OSError:  # a full disk has no room for that, but for an empty place it has
+            self._forget(journal.id)
+        return UserError(why, hint)
+
+    def _forget(self, change: str) -> None:
+        try:
+            self._journals.forget(change)
+        except OSError:
+            return  # the next run finds that nothing was changed
+
+    def _take_back(self, journal: Journal, *, models: bool) -> None:
+        """What was there before in the place of what we wrote; what somebody else wrote stays."""
+        for number, step in reversed(list(enumerate(journal.files))):
+            if state_of(step) == "else":
+                clean(self._disk, journal.id, step)
+            else:
+                self._restore(journal, number)
+        for model in reversed(journal.models if models else ()):
+            if self._ollama.made(model):
+                self._ollama.delete(model)
+
+    def _restore(self, journal: Journal, number: int) -> None:
+        backup = f"before-{number}"
+        restore(self._disk, journal.id, journal.files[number], lambda: self._journals.kept(journal.id, backup))
+
+    def recover(self) -> list[str]:
+        """Finish or take back whatever was stopped in the middle; what was done, in words."""
+        said = []
+        for change in self._journals.ids():
+            try:
+                journal = self._journals.read(change)
+            except UserError as error:
+                said.append(f"{error.message}; {error.hint}")
+                continue
+            if journal is None:
+                self._forget(change)
+            elif journal.state in UNFINISHED:
+                said.append(self._recovered(journal))
+        return said
+
+    def _recovered(self, journal: Journal) -> str:
+        name = f"change {journal.id} ({journal.what})"
+        try:
+            if journal.state == "written" or (journal.state == "backed up" and self._is_whole(journal)):
+                self._finish(self._with_digests(journal))
+                return f"{name} was stopped when all was written: finished it"
+            if journal.state == "undoing":
+                self._undo(journal)
+                return f"taking back {name} was stopped in the middle: finished it, all is as before"
+            self._take_back(journal, models=journal.state == "backed up")
+            self._now(journal, "undone", _STOPPED)
+        except (OSError, ValueError, LookError, UserError) as error:
+            return f"{name} was stopped in the middle and can't be mended yet: {_words(error)[0]}"
+        return f"{name} was stopped in the middle: took it back, all is as before"
+
+    def _is_whole(self, journal: Journal) -> bool:
+        return all(state_of(step) == "after" for step in journal.files) and all(
+            self._ollama.made(model) for model in journal.models
+        )
+
+    def _with_digests(self, journal: Journal) -> Journal:
+        models = tuple(
+            model if model.digest else msgspec.structs.replace(model, digest=self._ollama.made(model))
+            for model in journal.models
+        )
+        return msgspec.structs.replace(journal, models=models)
+
+    def foreign(self, journal: Journal) -> list[Foreign]:
+        """What of a change is no longer as it was left; LookError where a server does not say."""
+        changed = [Foreign(s.path, n) for n, s in enumerate(journal.files) if state_of(s) == "else"]
+        for model in journal.models:
+            there = self._ollama.digests(model.url).get(full_name(model.name), "")
+            if there and there != model.digest:
+                changed.append(Foreign(model.name))
+        return changed
+
+    def undo(self, journal: Journal, *, force: bool = False) -> Journal:
+        """What was there before; with `force` also over what somebody else has made of a file, which is kept."""
+        if journal.state == "undone":
+            return journal
+        try:
+            self._check_foreign(journal, force=force)
+            return self._undo(self._now(msgspec.structs.replace(journal, forced=force), "undoing"))
+        except (OSError, ValueError, LookError) as error:
+            raise UserError(_words(error)[0], "nothing is lost: `unslow undo` tries again") from error
+
+    def _check_foreign(self, journal: Journal, *, force: bool) -> None:
+        changed = self.foreign(journal)
+        if changed and not force:
+            names = ", ".join(foreign.name for foreign in changed)
+            raise UserError(
+                f"{names} was changed by somebody else since, so it is left as it is",
+                "take back later changes of it first (unslow undo --list), or --force, which keeps a copy of it",
+            )
+
+    def _undo(self, journal: Journal) -> Journal:
+        self._check_foreign(journal, force=journal.forced)
+        for foreign in self.foreign(journal):
+            if foreign.number is not None:
+                self._keep_theirs(journal, foreign.number)
+        self._take_back(journal, models=True)
+        return self._now(journal, "undone", "asked for")
+
+    def _keep_theirs(self, journal: Journal, number: int) -> None:
+        theirs = read_whole(journal.files[number].path)
+        if theirs is not None:
+            self._journals.keep(journal.id, f"theirs-{number}", theirs)
+        self._restore(journal, number)
+
+
+def _words(error: Exception) -> tuple[str, str]:
+    """What went wrong, and what to do."""
+    match error:
+        case UserError():
+            return error.message, error.hint
+        case LookError():
+            return error.why, "nothing was changed"
+        case OSError():
+            name = f"{error.filename}: " if error.filename else ""
+            return f"{name}{error.strerror or error}", "nothing was changed"
+        case _:
+            return str(error), "nothing was changed"

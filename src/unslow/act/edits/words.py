@@ -1,0 +1,102 @@
+"""The words of a command line where they stand in a text, and the text with other words in their place."""
+
+import re
+from collections.abc import Callable, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import NamedTuple
+
+
+class NotUnderstoodError(Exception):
+    """A text that can't be edited with certainty; the message says what is not understood."""
+
+
+class Word(NamedTuple):
+    """A word, where it stands, and what it means: itself, or anything that fits where a variable is in it."""
+
+    start: int
+    end: int
+    value: str
+    pattern: re.Pattern[str] | None = None
+
+    def fits(self, word: str) -> bool:
+        """Whether the program may have been given this for it."""
+        return bool(self.pattern.fullmatch(word)) if self.pattern else self.value == word
+
+
+class Meaning:
+    """Collects what a word means, part by part."""
+
+    def __init__(self) -> None:
+        self._value, self._pattern, self._open = "", "", False
+
+    def add(self, text: str) -> None:
+        """Letters that stand for themselves."""
+        self._value += text
+        self._pattern += re.escape(text)
+
+    def add_unknown(self) -> None:
+        """Something that is filled in when it runs."""
+        self._open = True
+        self._pattern += ".*"
+
+    def word(self, start: int, end: int) -> Word:
+        """The word that stands there."""
+        return Word(start, end, self._value, re.compile(self._pattern, re.DOTALL) if self._open else None)
+
+
+class Shape(NamedTuple):
+    """How words are set apart in a text."""
+
+    inserted: Callable[[str, int], str]
+    """A new word with what sets it apart from the one before, whose number is given; -1 at the start."""
+    cut: Callable[[int, int], list[tuple[int, int]]]
+    """The places that go where the words from one number up to another go."""
+    place: Callable[[int], int]
+    """Where a new word is put after the one of this number; -1 for the start."""
+
+
+def all_fit(words: Sequence[Word], command: Sequence[str]) -> bool:
+    """Whether these words may have become this command line, one for one."""
+    return len(words) == len(command) and all(word.fits(given) for word, given in zip(words, command, strict=True))
+
+
+def rewritten(text: str, old: Sequence[str], new: Sequence[str], shape: Shape) -> str:
+    """The text with the words of `new` where those of `old` stood; every other byte as it was."""
+    edits: list[tuple[int, int, str]] = []
+    for kind, first, last, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if kind in ("delete", "replace"):
+            edits += [(*span, "") for span in shape.cut(first, last)]
+        if kind in ("insert", "replace"):
+            at = shape.place(first - 1)
+            edits.append((at, at, "".join(shape.inserted(word, first - 1) for word in new[start:end])))
+    for start, end, put in sorted(edits, key=lambda edit: (edit[0], edit[1]), reverse=True):
+        text = text[:start] + put + text[end:]
+    return text
+
+
+def spaced(text: str, words: Sequence[Word], quote: Callable[[str], str]) -> Shape:
+    """Words with blanks between them: a new flag comes after the same blanks as the others, a value after one."""
+    gaps = [text[a.end : b.start] for a, b in pairwise(words)]
+    broken = [gap for gap in gaps if "\n" in gap]
+    gap = broken[-1] if broken else " "
+
+    def inserted(word: str, number: int) -> str:
+        apart = gap if word.startswith("-") else " "
+        return f"{apart}{quote(word)}" if number >= 0 else f"{quote(word)} "
+
+    return in_a_row(words, inserted)
+
+
+def in_a_row(words: Sequence[Word], inserted: Callable[[str, int], str]) -> Shape:
+    """Words one after the other: with each that goes, what sets it apart from the one before goes too."""
+
+    def cut(first: int, last: int) -> list[tuple[int, int]]:
+        if first:
+            return [(words[first - 1].end, words[last - 1].end)]
+        return [(words[0].start, words[last].start if last < len(words) else words[-1].end)]
+
+    def place(number: int) -> int:
+        return words[number].end if number >= 0 else words[0].start
+
+    return Shape(inserted, cut, place)

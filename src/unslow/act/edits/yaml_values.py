@@ -1,0 +1,66 @@
+"""Single values of a compose file: where they end, what they mean, and how a new one is written."""
+
+import json
+import re
+
+from unslow.act.edits.words import Meaning, NotUnderstoodError, Word
+
+VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*(?::?[-?+][^}$]*)?\})")
+_PLAIN_END = re.compile(r"[ \t]+#|$", re.MULTILINE)
+
+
+def in_quotes(word: str) -> str:
+    """A word in quotes, which YAML reads as JSON does; compose reads a single dollar as a variable."""
+    return json.dumps(word.replace("$", "$$"), ensure_ascii=False)
+
+
+def scalar_at(text: str, at: int, ends: str = "") -> tuple[int, int]:
+    """Where a value starts and ends, its quotes too."""
+    sign = text[at : at + 1]
+    if sign in ("'", '"'):
+        found = re.compile(r"'(?:[^'\n]|'')*'" if sign == "'" else r'"(?:[^"\\\n]|\\.)*"').match(text, at)
+        if not found:
+            raise NotUnderstoodError("a quote that is not closed")
+        return at, found.end()
+    if not sign or sign in "&*!|>%@`[]{},?#":
+        raise NotUnderstoodError(f"a value that starts with {sign!r}")
+    line = text[at : text.find("\n", at) % (len(text) + 1)]
+    stop = min([len(line), *(line.find(end) for end in ends if end in line)])
+    value = _PLAIN_END.split(line[:stop], maxsplit=1)[0].rstrip(" ")
+    if ": " in value or value.endswith(":"):
+        raise NotUnderstoodError("a list that is more than words")
+    return at, at + len(value)
+
+
+def element(text: str, start: int, end: int) -> Word:
+    """One word of a list, with variables as compose reads them."""
+    raw = text[start:end]
+    if raw.startswith("'"):
+        value = raw[1:-1].replace("''", "'")
+    elif raw.startswith('"'):
+        try:
+            value = json.loads(raw)
+        except ValueError as error:
+            raise NotUnderstoodError(f"the quotes of {raw[:40]}") from error
+    else:
+        value = raw
+    return with_variables(value, start, end)
+
+
+def with_variables(value: str, start: int, end: int) -> Word:
+    """A word in which compose fills in variables; two dollars are one."""
+    meaning, at = Meaning(), 0
+    while at < len(value):
+        if value[at : at + 2] == "$$":
+            meaning.add("$")
+            at += 2
+        elif value[at] == "$":
+            found = VARIABLE.match(value, at)
+            if not found:
+                raise NotUnderstoodError(f"the variable in {value[:40]!r}")
+            meaning.add_unknown()
+            at = found.end()
+        else:
+            meaning.add(value[at])
+            at += 1
+    return meaning.word(start, end)

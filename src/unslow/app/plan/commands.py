@@ -1,0 +1,86 @@
+"""Every option of a plan as lines to type, in the words of the runtime and the version at hand."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.app.spell_plan import spelled_plan
+from unslow.facts.errors import UserError
+from unslow.facts.knob import Change, Knob
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.spelled import Spelled
+from unslow.facts.values import Known
+from unslow.look.paths import is_absolute
+from unslow.look.system import System
+from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
+
+
+class Speller(NamedTuple):
+    """The runtime and the model that a plan is for; `fresh` where nothing runs yet and a start must be told all."""
+
+    runtime: Runtime
+    model: Model
+    fresh: bool
+    name: str = ""
+    """The runtime's, where nothing runs."""
+    system: System | None = None
+    """The machine that it runs on; None where that is elsewhere."""
+
+    def spelled(self, option: OptionShown) -> Spelled | None:
+        """The option's lines; None where it needs a file that nobody has."""
+        whole = (self.fresh or self._has_no_line) and option.settings
+        wanted = option.settings if whole else option.changes
+        if any(_is_missing(change) for change in wanted) and self._has_file:
+            return None
+        changes = [Change(Knob(c.knob), c.value, c.why) for c in wanted if not _is_missing(c)]
+        path = self.model.path.value_or("")
+        if self.fresh and self.name == "ollama" and path.endswith(".gguf"):
+            changes = [Knob.MODEL_FILE.to(path), *(c for c in changes if c.knob is not Knob.MODEL_FILE)]
+        try:
+            return spelled_plan(changes, self.runtime, self.model, system=self.system, name=self.name)
+        except UserError:  # a runtime that has no words at all
+            return None
+
+    @property
+    def _has_no_line(self) -> bool:
+        """Whether nobody saw how a llama-server was started: its line must be written anew."""
+        own = self.runtime.name.value_or("").endswith("llama.cpp")
+        return own and not isinstance(self.runtime.command, Known)
+
+    @property
+    def _has_file(self) -> bool:
+        return bool(self.model.path.value_or(""))
+
+
+def _is_missing(change: ChangeShown) -> bool:
+    """Whether it names a quant in place of a file that is here."""
+    return change.knob == Knob.MODEL_FILE and not is_absolute(str(change.value)) and "." not in str(change.value)
+
+
+def with_commands(report: PlanReport, speller: Speller) -> PlanReport:
+    """The report with lines for every option; what the version at hand lacks is said beside its risk."""
+    options = tuple(_with_lines(option, speller) for option in report.options)
+    return msgspec.structs.replace(report, options=options)
+
+
+def _with_lines(option: OptionShown, speller: Speller) -> OptionShown:
+    spelled = speller.spelled(option)
+    if spelled is None or not (option.changes or speller.fresh):
+        return option
+    left = [_left(change, why) for change, why in spelled.left_out if change.value is not None]
+    risk = "; ".join(filter(None, (option.risk, *left)))
+    return msgspec.structs.replace(option, commands=spelled.lines, risk=risk)
+
+
+def _left(change: Change, why: str) -> str:
+    return f"{change.knob.value.replace('_', ' ')} {change.value} is not in these lines: {why}"
+
+
+def left_out(report: PlanReport, speller: Speller) -> Sequence[Knob]:
+    """Settings of the recommended option that the version at hand has no words for."""
+    if report.recommended is None:
+        return ()
+    spelled = speller.spelled(report.options[report.recommended])
+    return [change.knob for change, _ in spelled.left_out if change.value is not None] if spelled else ()

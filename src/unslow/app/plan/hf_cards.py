@@ -1,0 +1,112 @@
+"""The cards that a plan for vLLM or Transformers is for: those that a user names, or those that a server runs on."""
+
+from typing import NamedTuple
+
+from unslow.app.plan.request import PlanRequest
+from unslow.app.predict.places import find_place
+from unslow.app.predict.request import Request
+from unslow.catalog.device import Device
+from unslow.catalog.devices import find_device
+from unslow.facts.machine import Gpu
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, Unknown
+from unslow.look.system import System
+from unslow.think.adapt.own_process import is_own
+from unslow.think.adapt.several_gpus import copies_of, has_fast_links
+from unslow.think.adapt.vram import gpus_of, gpus_used
+from unslow.think.fit.rooms import Room, driver_reserve
+from unslow.think.physics.pcie import link_bytes_per_s
+
+NO_GPU = "no GPU was found, or none whose memory and speed are known"
+_HINT = "name the GPU: --device 'RTX 4090'"
+
+
+class Cards(NamedTuple):
+    """Cards of one kind, with what others hold of each."""
+
+    device: Device
+    rooms: tuple[Room, ...]
+    host: Room | None = None
+    linked: bool = False
+    link_bytes_per_s: float = 0.0
+    """Of the slot with the fewest lanes; 0 where nobody knows."""
+    copies: int = 1
+    """Of the whole model, each on cards of its own; the cards here are those of one."""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def machine(self) -> str:
+        """In a few words."""
+        return f"{len(self.rooms)}x {self.device.name}" if len(self.rooms) > 1 else self.device.name
+
+
+def named_cards(system: System, request: PlanRequest) -> Cards | Unknown:
+    """The cards that the flags name, or this machine's."""
+    asked = Request(
+        model="", devices=request.devices, runtime=request.runtime, ram_bytes=request.ram_bytes,
+        ram_bandwidth=request.ram_bandwidth,
+    )  # fmt: skip
+    place = find_place(system, asked)
+    if isinstance(place, Unknown):
+        return place
+    if place.device.kind == "cpu" or not place.rooms:
+        return Unknown(NO_GPU, _HINT)
+    linked = has_fast_links(Case(machine=place.machine)) if place.machine else None
+    slot = _slot(gpus_of(Case(machine=place.machine))) if place.machine else 0.0
+    return Cards(place.device, place.rooms, place.host_room, bool(linked), slot, notes=place.notes)
+
+
+def cards_of_case(case: Case) -> Cards | Unknown:
+    """The cards of the machine that a server runs on, without what the server itself holds."""
+    gpus = gpus_of(case)
+    kinds = {find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus}
+    if len(kinds) > 1:
+        gpus = gpus_used(case)
+        kinds = {find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus}
+    device = next(iter(kinds)) if len(kinds) == 1 else None
+    rooms = [room for gpu in gpus if (room := _room(case, gpu))]
+    if device is None or not device.memory_bytes_per_s or len(rooms) != len(gpus):
+        names = ", ".join(dict.fromkeys(gpu.name.value_or("?") for gpu in gpus))
+        return Unknown(f"{names}: unlike, or not in the catalogue" if gpus else NO_GPU, _HINT)
+    copies = copies_of(case)
+    notes: tuple[str, ...] = ()
+    if copies > 1:
+        rooms = rooms[: max(1, len(rooms) // copies)]
+        notes = (f"it runs {copies} copies of the model: the plan is for one of them and its share of the users",)
+    return Cards(device, tuple(rooms), _host(case), bool(has_fast_links(case)), _slot(gpus), copies, notes)
+
+
+def _slot(gpus: tuple[Gpu, ...]) -> float:
+    """What the slot with the fewest lanes carries."""
+    known = [g for g in gpus if isinstance(g.pcie_width, Known) and isinstance(g.pcie_generation_max, Known)]
+    return min((link_bytes_per_s(g.pcie_generation_max.need(), g.pcie_width.need()) for g in known), default=0.0)
+
+
+def _room(case: Case, gpu: Gpu) -> Room | None:
+    if not isinstance(gpu.vram_total_bytes, Known):
+        return None
+    total = int(gpu.vram_total_bytes.value)
+    driver = int(gpu.vram_reserved_bytes.value_or(driver_reserve(total)))
+    used = max(0, total - driver - int(gpu.vram_free_bytes.value_or(total - driver)))
+    name = gpu.name.value_or("GPU").removeprefix("NVIDIA ").removeprefix("GeForce ")
+    return Room(name, total, others_bytes=max(0, used - _own(case, gpu, total)), reserve_bytes=driver)
+
+
+def _own(case: Case, gpu: Gpu, total: int) -> int:
+    """What the server holds of a card: as the driver lists it, else the share that it was told to take."""
+    listed = [p for p in gpu.processes.value_or([]) if is_own(case, p, on_gpu=True)]
+    sizes = [int(p.vram_bytes.value) for p in listed if isinstance(p.vram_bytes, Known)]
+    if sizes:
+        return sum(sizes)
+    share = case.runtime.gpu_memory_fraction
+    weights = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu)
+    uses = gpu in gpus_used(case) and case.runtime.state.value_or("loaded") == "loaded"
+    return (round(total * share.value) if isinstance(share, Known) else weights) if uses else 0
+
+
+def _host(case: Case) -> Room | None:
+    memory = case.machine.memory
+    if not isinstance(memory.total_bytes, Known):
+        return None
+    total = int(memory.total_bytes.value)
+    return Room("host", total, others_bytes=max(0, total - int(memory.available_bytes.value_or(total))))

@@ -1,0 +1,154 @@
+"""What plans for vLLM and Transformers share: the model, the goal, and the report."""
+
+import re
+from typing import NamedTuple
+
+from unslow import __version__
+from unslow.app.fit.hf_models import FoundShape, find_shape
+from unslow.app.plan.hf_cards import Cards
+from unslow.app.plan.request import PlanRequest
+from unslow.catalog.scheme_words import find_scheme
+from unslow.facts.errors import UserError
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Unknown
+from unslow.look.system import System
+from unslow.think.memory.parts import packed, parts_of_shape, plainly
+from unslow.think.physics.kinds import HALF
+from unslow.think.plan.facts_shape import shape_of_facts
+from unslow.think.plan.goal import Goal, Work
+from unslow.think.plan.planned import Planned
+from unslow.think.plan.report import OptionShown, PlanReport, Verdict
+from unslow.think.speed.types import class_of
+
+USUAL_CONTEXT, USUAL_PROMPT = 8192, 512
+MOST_USERS = 256
+WORTH_A_CHANGE = 1.05
+"""Less of a gain is within what a prediction is off."""
+_VERSION = re.compile(r"v?(\d{1,4})\.(\d{1,4})")
+
+
+class Asked(NamedTuple):
+    """The model and the goal, as far as they don't depend on the runtime."""
+
+    found: FoundShape
+    goal: Goal
+    notes: tuple[str, ...] = ()
+
+
+def asked_for(system: System, request: PlanRequest, case: Case | None, copies: int = 1) -> Asked:
+    """What is to be planned; UserError where the model or the request can't be."""
+    found = find_hf_model(system, request, case)
+    trained = found.shape.positions or USUAL_CONTEXT
+    running = int(case.runtime.context_length.value_or(0)) if case else 0
+    context = request.context or running or min(USUAL_CONTEXT, trained)
+    users, notes = _users(request, case)
+    prompt = request.prompt or min(USUAL_PROMPT, max(1, context // 2))
+    answer = min(request.answer, max(1, context - prompt - request.kept))
+    work = Work(prompt, request.kept, answer, max(1, -(-users // copies)))
+    if work.tokens > context:
+        hint = f"a longer --context, or fewer tokens: {request.kept:,} kept, {prompt:,} new and {answer:,} answered"
+        raise UserError(f"the request does not fit a context of {context:,} tokens", hint)
+    goal = Goal(context, work, request.aim, request.least_tokens_per_s, request.worst_perplexity_increase)
+    return Asked(found, goal, notes)
+
+
+def _users(request: PlanRequest, case: Case | None) -> tuple[int, tuple[str, ...]]:
+    """As asked; where nobody said, as many as the server has in work and waiting."""
+    if case is None or request.users > 1 or "users" in request.given:
+        return request.users, ()
+    running, waiting = case.runtime.running_requests.value_or(0), case.runtime.deferred_requests.value_or(0)
+    seen = min(MOST_USERS, int(running + waiting))
+    if seen <= 1:
+        return 1, ()
+    return seen, (f"planned for {seen} users at a time: {int(running)} requests run and {int(waiting)} wait now",)
+
+
+def find_hf_model(system: System, request: PlanRequest, case: Case | None) -> FoundShape:
+    """The model that was named, else the one that runs: by its files, its name, or what was told of it."""
+    words = [request.model] if request.model else []
+    if case is not None and not words:
+        words = [w for w in (case.model.path.value_or(""), case.model.name.value_or("")) if w]
+    if not words:
+        raise UserError("which model?", "`unslow plan MODEL --runtime vllm`: a folder of safetensors, or a name")
+    errors = []
+    for word in words:
+        try:
+            return find_shape(system, word, request.quant or _quant(case))
+        except UserError as error:
+            errors.append(error)
+    told = _told(case) if case is not None and not request.model else None
+    if told is None:
+        raise errors[0]
+    return told
+
+
+def _quant(case: Case | None) -> str | None:
+    """What the weights of a running model are packed in, where that is a format of safetensors."""
+    word = case.model.quant.value_or("") if case else ""
+    try:
+        return find_scheme(word).packing.name if word and class_of(word) != HALF else None
+    except UserError:
+        return None
+
+
+def _told(case: Case) -> FoundShape | None:
+    """The model by the facts of a snapshot."""
+    shape, quant = shape_of_facts(case.model), case.model.quant.value_or("BF16")
+    if shape is None:
+        return None
+    try:
+        storage = plainly(2) if class_of(quant) == HALF else packed(find_scheme(quant))
+    except UserError:
+        return None
+    return FoundShape(
+        name=case.model.name.value_or("a model"), architecture=case.model.architecture.value_or(""), shape=shape,
+        parts=parts_of_shape(shape, storage), quant=quant, packing=storage.packing, source="what the server told",
+        parameters=int(case.model.parameters.value_or(0)),
+        notes=("its files could not be read: its shape is what the server's own numbers say",),
+    )  # fmt: skip
+
+
+def version_of(case: Case | None, default: tuple[int, int]) -> tuple[int, int]:
+    """The version that runs, else the one that is planned for."""
+    match = _VERSION.match(case.runtime.version.value_or("")) if case else None
+    return (int(match[1]), int(match[2])) if match else default
+
+
+def report_of(
+    request: PlanRequest, asked: Asked, cards: Cards, planned: Planned, current: OptionShown | None
+) -> PlanReport:
+    """The whole answer."""
+    return PlanReport(
+        unslow_version=__version__,
+        model=asked.found.name,
+        runtime=request.runtime,
+        machine=cards.machine,
+        goal=asked.goal.shown(),
+        verdict=_verdict(planned, asked.goal),
+        reason=planned.reason,
+        hint=planned.hint,
+        current=current,
+        recommended=planned.recommended,
+        options=planned.options,
+        rejected=planned.rejected,
+        searched=planned.searched,
+        notes=tuple(dict.fromkeys((*asked.notes, *asked.found.notes, *cards.notes, *planned.notes))),
+    )
+
+
+def _verdict(planned: Planned, goal: Goal) -> Verdict:
+    """Whether there is something to gain: speed, or with another aim anything that was changed."""
+    if planned.recommended is None:
+        return "impossible"
+    best = planned.options[planned.recommended]
+    if best.speedup is None or not best.changes:
+        return "better" if best.speedup is None else "already_best"
+    return "already_best" if goal.aim == "speed" and best.speedup < WORTH_A_CHANGE else "better"
+
+
+def unknown_report(request: PlanRequest, model: str, goal: Goal, why: Unknown) -> PlanReport:
+    """Where nothing can be planned."""
+    return PlanReport(
+        unslow_version=__version__, model=model, runtime=request.runtime, machine=", ".join(request.devices),
+        goal=goal.shown(), verdict="cannot_tell", reason=why.why, hint=why.how_to_get,
+    )  # fmt: skip

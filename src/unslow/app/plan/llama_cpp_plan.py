@@ -1,0 +1,172 @@
+"""The plan for llama.cpp and what is built on it."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from unslow import __version__
+from unslow.app.fit.models import Found, find_gguf_model
+from unslow.app.plan.files import variants_of
+from unslow.app.plan.machines import find_hardware, threads_by_itself
+from unslow.app.plan.request import PlanRequest
+from unslow.app.predict.places import Place
+from unslow.facts.errors import UserError
+from unslow.facts.knob import Knob
+from unslow.facts.units import MIB
+from unslow.facts.values import Unknown
+from unslow.look.system import System
+from unslow.think.adapt.remembered import one_judgement
+from unslow.think.plan.goal import Goal, Work
+from unslow.think.plan.llama_cpp.hardware import Hardware
+from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
+from unslow.think.plan.llama_cpp.points import Question
+from unslow.think.plan.llama_cpp.search import Abilities
+from unslow.think.plan.planned import Planned
+from unslow.think.plan.report import OptionShown, PlanReport, Verdict
+
+MARGIN_BYTES = 256 * MIB
+"""What stays free on each GPU: all buffers are laid out exactly, and the first prompt takes 84 to 202 MiB beside them
+on an H200; llama.cpp's own margin of a GiB is for what it does not know."""
+USUAL_CONTEXT, USUAL_PROMPT = 8192, 512
+ABILITIES = {
+    "llama.cpp": Abilities(),
+    "ollama": Abilities(apart=False, cache_on_host=False),
+    "lm_studio": Abilities(apart=False, micro_batches=(512,)),
+}
+"""Ollama knows layers, a batch and a type of cache for all models; LM Studio a share of layers, and its place."""
+_LACKING: dict[Knob, Abilities] = {
+    Knob.TENSOR_OVERRIDE: Abilities(apart=False),
+    Knob.EXPERTS_ON_CPU: Abilities(apart=False),
+    Knob.KV_OFFLOAD: Abilities(cache_on_host=False),
+    Knob.KV_CACHE_TYPE: Abilities(cache_types=("F16",)),
+    Knob.VALUE_CACHE_TYPE: Abilities(cache_types=("F16",)),
+    Knob.FLASH_ATTENTION: Abilities(cache_types=("F16",)),
+    Knob.BATCH: Abilities(micro_batches=(512,)),
+    Knob.LOGICAL_BATCH: Abilities(micro_batches=(128, 256, 512, 1024, 2048)),
+}
+"""What is left to choose from where the version at hand has no word for a setting."""
+_WORTH_A_CHANGE = 1.05
+"""Less of a gain is within what a prediction is off."""
+
+
+def abilities_of(runtime: str, lacking: Collection[Knob] = ()) -> Abilities:
+    """What a runtime lets its user set, less what the version at hand has no words for."""
+    able = ABILITIES[runtime]
+    for knob in lacking:
+        less = _LACKING.get(knob, Abilities())
+        able = Abilities(
+            apart=able.apart and less.apart,
+            partly=able.partly and less.partly,
+            cache_on_host=able.cache_on_host and less.cache_on_host,
+            micro_batches=tuple(size for size in able.micro_batches if size in less.micro_batches),
+            cache_types=tuple(kind for kind in able.cache_types if kind in less.cache_types),
+        )
+    return able
+
+
+def decides(knob: Knob) -> bool:
+    """Whether a plan would be another one without this setting."""
+    return knob in _LACKING
+
+
+@one_judgement()
+def plan_for_model(system: System, request: PlanRequest, lacking: Collection[Knob] = ()) -> tuple[PlanReport, Found]:
+    """The best settings for a model that a user names, against what llama.cpp would choose by itself."""
+    if request.model is None:
+        raise UserError("which model?", "`unslow plan MODEL`: a GGUF file, or a name such as llama-3.3-70b")
+    found = find_gguf_model(system, request.model, request.quant)
+    if found.incomplete:
+        raise UserError(f"{found.source}: {found.incomplete}", "download it again")
+    goal = goal_of(request, found)
+    hardware = find_hardware(system, request, found.blueprint)
+    if isinstance(hardware, Unknown):
+        return unknown_report(request, found, goal, hardware), found
+    machine, place = hardware
+    question = _question(system, request, found, goal, machine, abilities_of(request.runtime, lacking))
+    itself = request.threads or threads_by_itself(place.machine) or question.threads
+    planned, current = plan_with_or_without_gpus(question, (), itself)
+    notes = (*found.notes, *place.notes, *_assumed(place), *planned.notes)
+    report = report_of(request, found, goal, planned, _machine(place))
+    return msgspec.structs.replace(report, current=current, notes=notes), found
+
+
+def goal_of(request: PlanRequest, found: Found) -> Goal:
+    """What was asked for, with what is usual where nothing was said; UserError where it can't be."""
+    trained = found.blueprint.count("context_length", USUAL_CONTEXT) or USUAL_CONTEXT
+    context = request.context or min(USUAL_CONTEXT, trained)
+    prompt = request.prompt or min(USUAL_PROMPT, context // 2)
+    answer = min(request.answer, max(1, context - prompt - request.kept))
+    work = Work(prompt, request.kept, answer, request.users)
+    if work.tokens > context:
+        hint = f"a longer --context, or fewer tokens: {request.kept:,} kept, {prompt:,} new and {answer:,} answered"
+        raise UserError(f"the request does not fit a context of {context:,} tokens", hint)
+    floors = request.least_tokens_per_s, request.worst_perplexity_increase
+    return Goal(context, work, request.aim, *floors, alone=request.this_work_only)
+
+
+def _question(
+    system: System, request: PlanRequest, found: Found, goal: Goal, hardware: Hardware, abilities: Abilities
+) -> Question:
+    return Question(
+        variants=variants_of(system, found),
+        hardware=hardware,
+        goal=goal,
+        margin_bytes=MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes,
+        threads=request.threads or hardware.processors.cores,
+        abilities=abilities,
+    )
+
+
+def report_of(request: PlanRequest, found: Found, goal: Goal, planned: Planned, machine: str) -> PlanReport:
+    """The answer but for what is now, and for notes."""
+    return PlanReport(
+        unslow_version=__version__,
+        model=found.name,
+        runtime=request.runtime,
+        machine=machine,
+        goal=goal.shown(),
+        verdict=_verdict(planned, goal),
+        reason=planned.reason,
+        hint=planned.hint,
+        recommended=planned.recommended,
+        options=planned.options if request.runtime == "llama.cpp" else tuple(map(_without_fit, planned.options)),
+        rejected=planned.rejected,
+        searched=planned.searched,
+    )
+
+
+def _without_fit(option: OptionShown) -> OptionShown:
+    """What is built on llama.cpp has no switch for its fit: the number of layers turns it off."""
+    kept = (tuple(c for c in changes if c.knob != Knob.FIT) for changes in (option.changes, option.settings))
+    return msgspec.structs.replace(option, **dict(zip(("changes", "settings"), kept, strict=True)))
+
+
+def _verdict(planned: Planned, goal: Goal) -> Verdict:
+    if planned.recommended is None:
+        return "impossible"
+    best = planned.options[planned.recommended]
+    if not best.changes:
+        return "already_best"
+    slow = best.speedup is not None and best.speedup < _WORTH_A_CHANGE
+    return "already_best" if slow and goal.aim == "speed" else "better"
+
+
+def _machine(place: Place) -> str:
+    count = f"{place.gpus}x " if place.gpus > 1 else ""
+    host = f" and {place.host_room.capacity_bytes / 2**30:.0f} GiB of the host" if place.host_room else ""
+    return f"{count}{place.device.name}{host}"
+
+
+def _assumed(place: Place) -> tuple[str, ...]:
+    if not place.host_is_assumed:
+        return ()
+    speed = float(place.host.bytes_per_s) / 1e9
+    return (f"the host is taken to read {speed:.0f} GB/s with {float(place.host.threads):.0f} cores: --ram-bandwidth",)
+
+
+def unknown_report(request: PlanRequest, found: Found, goal: Goal, why: Unknown) -> PlanReport:
+    """Where nothing can be planned: why."""
+    return PlanReport(
+        unslow_version=__version__, model=found.name, runtime=request.runtime, machine=", ".join(request.devices),
+        goal=goal.shown(), verdict="cannot_tell", reason=why.why, hint=why.how_to_get, notes=found.notes,
+    )  # fmt: skip

@@ -1,0 +1,170 @@
+"""The plan for what runs on llama.cpp, or on what is built on it: against the settings that it has now."""
+
+from collections.abc import Collection, Mapping
+
+import msgspec
+
+from unslow import __version__
+from unslow.app.plan.files import variants_of
+from unslow.app.plan.llama_cpp_plan import MARGIN_BYTES, abilities_of, goal_of, report_of, unknown_report
+from unslow.app.plan.machines import threads_by_itself
+from unslow.app.plan.request import PlanRequest
+from unslow.app.plan.seen_model import seen_model
+from unslow.app.plan.seen_rooms import gpus_at_work, rooms_of
+from unslow.facts.knob import Knob
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB
+from unslow.facts.values import Known, MissingFactError, Unknown
+from unslow.look.llama_server.arguments import parse_settings
+from unslow.look.system import System
+from unslow.think.adapt.remembered import one_judgement
+from unslow.think.adapt.vram import gpus_of
+from unslow.think.plan.goal import Goal, Work
+from unslow.think.plan.llama_cpp.hardware import Hardware
+from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
+from unslow.think.plan.llama_cpp.points import Question
+from unslow.think.plan.llama_cpp.running import Seen, context_of, current_of, hindered_by_threads, now_of, slots_of
+from unslow.think.plan.llama_cpp.seen_hardware import hardware_of, is_assumed
+from unslow.think.plan.overflow import UNPRICED, by_measurement, has_unpriced, is_far_below, overflows
+from unslow.think.plan.report import OptionShown, PlanReport
+from unslow.think.plan.seen_work import work_seen
+
+_LEAST_CONTEXT = 256
+
+
+@one_judgement()
+def plan_running(system: System | None, request: PlanRequest, case: Case, lacking: Collection[Knob] = ()) -> PlanReport:
+    """The best settings against those of now; `system` is the machine that it runs on, None where that is elsewhere."""
+    found = seen_model(system, case)
+    if isinstance(found, Unknown):
+        return untold(request, case, found)
+    request, said = filled(request, case)
+    goal = goal_of(request, found)
+    hardware = _hardware(case)
+    if isinstance(hardware, Unknown):
+        return unknown_report(request, found, goal, hardware)
+    question = Question(
+        variants=variants_of(system, found),
+        hardware=hardware,
+        goal=goal,
+        margin_bytes=MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes,
+        threads=request.threads or hardware.processors.cores,
+        abilities=abilities_of(request.runtime, lacking),
+    )
+    by_itself = threads_by_itself(case.machine) or question.threads
+    seen = Seen(case, question.given.pieces, by_itself, on_gpus=bool(hardware.rooms))
+    now = now_of(seen, _told(case), users_asked="users" in request.given)
+    runs = case.runtime.state.value_or("loaded") != "failed"
+    question = question._replace(current=current_of(seen) if runs else None)
+    planned, current = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
+    report = report_of(request, found, goal, planned, _machine(case, hardware))
+    current = _measured(current, case) if runs else None
+    notes = (*found.notes, *said, *_notes(case, hardware, current), *planned.notes)
+    report = msgspec.structs.replace(report, current=current, notes=notes)
+    if current and overflows(case, current):
+        return by_measurement(report, current)
+    best = report.options[report.recommended] if report.recommended is not None else None
+    if current and best and has_unpriced(case, current, best.changes):
+        return by_measurement(report, current, UNPRICED)
+    return report if runs or report.recommended is None else msgspec.structs.replace(report, verdict="better")
+
+
+def filled(request: PlanRequest, case: Case) -> tuple[PlanRequest, tuple[str, ...]]:
+    """The request with the work that was seen, within the context there is, and what a reader must know of it."""
+    work, context = work_seen(case), context_of(case)
+    context = request.context or (max(_LEAST_CONTEXT, context) if context else 0)
+    users = slots_of(case)
+    seen = {"prompt": work.prompt, "kept": work.kept, "answer": work.answer}
+    request = request.with_seen(context=context or None, users=users, **seen)
+    said = [work.said] if work.said and not request.given & {"prompt", "kept"} else []
+    if users > 1 and "users" not in request.given:
+        said.append(f"judged with {users} conversations at a time: it has slots for so many")
+    return _within(request, context), tuple(said)
+
+
+def _within(request: PlanRequest, context: int) -> PlanRequest:
+    """What was seen of a longer conversation, cut to the context; what the user wrote stays."""
+    usual = Work()
+    answer = min(request.answer, max(1, context // 2)) if context else request.answer
+    room = context - answer - (request.prompt or usual.prompt)
+    if not context or request.given & {"prompt", "kept"} or room >= request.kept:
+        return request
+    prompt = min(request.prompt or usual.prompt, max(1, context - answer))
+    return request.with_seen(answer=answer, prompt=prompt, kept=max(0, context - answer - prompt))
+
+
+def _hardware(case: Case) -> Hardware | Unknown:
+    """The machine that it has for itself, or why that can't be told."""
+    gpus = gpus_at_work(case)
+    rooms, host = rooms_of(case, gpus)
+    if gpus and not rooms:
+        return Unknown("how much memory its GPUs have is not known", "run unslow on the machine itself")
+    if not gpus and not case.machine.cpu.physical_cores.value_or(case.machine.cpu.logical_cpus.value_or(0)):
+        return Unknown("nothing is known of the machine that it runs on", "run unslow there")
+    try:
+        return hardware_of(case, gpus, rooms, host)
+    except MissingFactError as error:
+        return Unknown(error.unknown.why, error.unknown.how_to_get or "run unslow on the machine itself")
+
+
+def _told(case: Case) -> Mapping[str, str]:
+    """What somebody wrote on its command line or in its environment."""
+    runtime = case.runtime
+    if not runtime.name.value_or("").endswith("llama.cpp"):
+        return {}
+    settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
+    told = {name: setting.value for name, setting in settings.items()}
+    if isinstance(runtime.context_set, Known) or not isinstance(runtime.command, Known):
+        told.setdefault("context", str(runtime.context_length.value_or(0)))  # which a new line is told anyway
+    return told
+
+
+def _measured(current: OptionShown | None, case: Case) -> OptionShown | None:
+    """What is now with the speed that was measured; nothing of it is to be changed."""
+    if current is None:
+        return None
+    speed = case.run.decode_tokens_per_s.value_or(case.runtime.decode_tokens_per_s.value_or(0.0))
+    return msgspec.structs.replace(current, changes=(), measured_tokens_per_s=float(speed) or None)
+
+
+def _notes(case: Case, hardware: Hardware, current: OptionShown | None) -> tuple[str, ...]:
+    notes = []
+    if current is None and case.runtime.state.value_or("loaded") != "failed":
+        notes.append("what runs now takes more memory than there is: what that costs is not predicted")
+    if case.runtime.state.value_or("loaded") == "failed":
+        notes.append(f"it did not load: {case.runtime.load_error.value_or('no room for what it asked for')}")
+    shared, one = int(case.runtime.context_length.value_or(0)), context_of(case)
+    if slots_of(case) == 1 and shared > one:
+        notes.append(f"its conversations share {shared:,} tokens now; the plan has room for one of {one:,}: --users N")
+    if not hardware.rooms and gpus_of(case):
+        notes.append(
+            "it computes on no GPU though there is one: `unslow` says why; this plan is for its processors alone"
+        )
+    if is_assumed(case) and any(word for word in (not hardware.rooms, current and current.host)):
+        speed = hardware.processors.bytes_per_s / 1e9
+        notes.append(f"nobody measured the host's memory: it is taken to read {speed:.0f} GB/s")
+    if current and is_far_below(current):
+        notes.append(
+            f"it was measured at {current.measured_tokens_per_s:.3g} tok/s, far below what its settings should give:"
+            " `unslow` says what else slows it down"
+        )
+    return tuple(notes)
+
+
+def _machine(case: Case, hardware: Hardware) -> str:
+    names = [room.name for room in hardware.rooms]
+    count = f"{len(names)}x " if len(set(names)) == 1 < len(names) else ""
+    devices = count + ", ".join(dict.fromkeys(names)) if names else case.machine.cpu.model.value_or("its processors")
+    host = hardware.host_room
+    return devices + (f" and {host.capacity_bytes / GIB:.0f} GiB of the host" if host else "")
+
+
+def untold(request: PlanRequest, case: Case, why: Unknown) -> PlanReport:
+    """Where nothing can be planned for what runs: why."""
+    context = context_of(case) or request.context or 0
+    goal = Goal(context, Work(request.prompt or Work().prompt), request.aim)
+    return PlanReport(
+        unslow_version=__version__, model=case.model.name.value_or("a model"), runtime=request.runtime,
+        machine=", ".join(gpu.name.value_or("a GPU") for gpu in gpus_of(case)) or case.machine.cpu.model.value_or("?"),
+        goal=goal.shown(), verdict="cannot_tell", reason=why.why, hint=why.how_to_get,
+    )  # fmt: skip

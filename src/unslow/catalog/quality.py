@@ -1,0 +1,98 @@
+"""What quantising costs in answers, as people measured and published it; every figure with its source."""
+
+from functools import cache
+from typing import Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from unslow.catalog import entries
+
+Part: TypeAlias = Literal["weights", "keys", "values", "cache"]
+
+
+class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One measurement; either weights or the cache are quantised, and the other is as the table says."""
+
+    quant: str = ""
+    """Of the weights: a mix of llama.cpp or a packing by its name."""
+    keys: str = ""
+    values: str = ""
+    """Types of the cache; empty for the half that stayed in 16 bits."""
+    ppl: float | None = None
+    increase: float | None = None
+    """Of the perplexity, as a share, where the source gives that alone."""
+    kl: float | None = None
+    """The mean over all tokens, in nats, against the model in 16 bits."""
+    kl_999: float | None = None
+    """What one token in a thousand exceeds."""
+    matrix: bool = False
+    """Whether an importance matrix was used."""
+    rotated: bool = False
+    """Whether keys and values were rotated before they were stored, which llama.cpp does since b8624."""
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Measurements of one model by one hand."""
+
+    source: str
+    date: str
+    model: str
+    architecture: str
+    parameters: int
+    """As the name of the model says; 0 where that is not known."""
+    text: str
+    context: int = 0
+    """Tokens that a piece of the text has; 0 where that is not said."""
+    per: Literal["token", "word"] = "token"
+    """A word has more than a token, so that increases for each word are larger."""
+    weights: str = ""
+    """Their quant while the cache was measured."""
+    ppl_full: float | None = None
+    """In 16 bits; None where only shares were published."""
+    only_for: tuple[str, ...] = ()
+    """Architectures that it tells something of; every one where empty."""
+    why_only: str = ""
+    older: bool = False
+    """A model of before 2024, which loses less than those of today (llama.cpp pull 6936): it speaks for quants that
+    no newer one was measured in, and for the order of quants."""
+    rows: tuple[Row, ...]
+
+
+class Figure(NamedTuple):
+    """One measurement with the table that it stands in."""
+
+    table: Table
+    row: Row
+
+    @property
+    def part(self) -> Part:
+        """What was quantised; `cache` is both halves."""
+        if self.row.quant:
+            return "weights"
+        if self.row.keys and self.row.values:
+            return "cache"
+        return "keys" if self.row.keys else "values"
+
+    @property
+    def increase(self) -> float | None:
+        """Of the perplexity, as a share; what came out below nothing is noise, and nothing."""
+        row, full = self.row, self.table.ppl_full
+        measured = row.ppl / full - 1 if row.ppl is not None and full else row.increase
+        return None if measured is None else max(0.0, measured)
+
+    @property
+    def kl(self) -> float | None:
+        """The mean KL divergence."""
+        return self.row.kl
+
+
+@cache
+def tables() -> dict[str, Table]:
+    """Every table by the stem of its file."""
+    return dict(entries("quality", Table))
+
+
+@cache
+def figures() -> tuple[Figure, ...]:
+    """Every measurement."""
+    return tuple(Figure(table, row) for table in tables().values() for row in table.rows)

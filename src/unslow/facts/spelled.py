@@ -1,0 +1,18 @@
+"""A whole set of changes in the words of one runtime."""
+
+import msgspec
+
+from unslow.facts.knob import Change
+
+
+class Spelled(msgspec.Struct, frozen=True):
+    """What to type for all changes at once, and what has no words in the version at hand."""
+
+    lines: tuple[str, ...] = ()
+    """In their order, each with the label of its place (facts.placed); a file or a program is one, with newlines."""
+    left_out: tuple[tuple[Change, str], ...] = ()
+    """Changes that this runtime can't have, each with the reason."""
+    argv: tuple[str, ...] = ()
+    """The whole command line, keys too: for whoever starts it, never to be shown; empty where there is none."""
+    environment: dict[str, str | None] = msgspec.field(default_factory=dict)
+    """Variables that it needs; those that must not be there are None."""

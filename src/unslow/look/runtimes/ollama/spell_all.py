@@ -1,0 +1,79 @@
+"""Many changes at once for Ollama: variables of its service, and a Modelfile for a model of their own.
+
+The model at hand stays as it is; whoever wants the new settings asks for the new name.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from unslow.facts.knob import Change, Setting
+from unslow.facts.placed import Place, labelled
+from unslow.facts.runtime import Runtime
+from unslow.facts.shell_words import WINDOWS, quoted
+from unslow.facts.spelled import Spelled
+from unslow.look.at_hand import NOTHING, AtHand, Unit
+from unslow.look.runtimes.ollama.places import COMPOSE_UP, home_of, variable
+from unslow.look.runtimes.ollama.settings import put_together
+from unslow.look.supervised import composed_variables, drop_in
+
+MADE = "unslow"
+"""The end of the name of every model that is made here."""
+_UNNAMED = "MODEL"
+_NAMELESS = f"{_UNNAMED} stands for the model: `ollama list` has its name"
+_SERVICE = Unit("ollama.service")
+_NOT_TAG = re.compile(r"[^\w.-]")
+
+
+def spell_all(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Spelled:
+    """The service's variables first, then the model that has the parameters."""
+    put, left = put_together(changes, runtime, at_hand)
+    own = at_hand.model.name.value_or("")
+    base = put.base or own or _UNNAMED
+    lines = (*_of_server(put.variables, runtime, at_hand), *_of_model(base, put.parameters, put.base, runtime, own))
+    unnamed = bool(put.parameters) and base == _UNNAMED
+    notes = (labelled(Place.HAND, _NAMELESS),) if unnamed else ()
+    return Spelled((*lines, *notes), left, environment=dict(put.variables))
+
+
+def derived_name(model: str) -> str:
+    """A name beside the one of the model: the same model, another tag."""
+    name, colon, tag = re.split(r"[\\/]", model)[-1].removesuffix(".gguf").partition(":")
+    return f"{_NOT_TAG.sub('-', name).lower()}:{tag if colon and tag else 'latest'}-{MADE}"
+
+
+def modelfile(base: str, parameters: Mapping[str, Setting]) -> str:
+    """The text of a Modelfile: all else is inherited from the model."""
+    return "\n".join(
+        [f"FROM {' '.join(base.split())}", *(f"PARAMETER {name} {value}" for name, value in parameters.items())]
+    )
+
+
+def _of_model(base: str, parameters: Mapping[str, Setting], chosen: str, runtime: Runtime, own: str) -> tuple[str, ...]:
+    """A model of its own where there is something that only a model can have; another one by its name needs none."""
+    if not parameters and (not chosen or not chosen.lower().endswith(".gguf")):
+        return (labelled(Place.HAND, f"ask for the model {chosen}{_instead(own)}"),) if chosen else ()
+    name = derived_name(own or base)
+    system = WINDOWS if home_of(runtime) == "windows" else ""
+    return (
+        labelled(Place.WHOLE_MODELFILE, modelfile(base, parameters)),
+        f"ollama create {quoted(name, system)} -f Modelfile",
+        labelled(Place.HAND, f"ask for the model {name}{_instead('' if chosen.lower().endswith('.gguf') else own)}"),
+    )
+
+
+def _instead(own: str) -> str:
+    return f" in place of {own}" if own else ""
+
+
+def _of_server(variables: Mapping[str, str | None], runtime: Runtime, at_hand: AtHand) -> tuple[str, ...]:
+    """Variables where the server reads them, and the server started again once."""
+    if not variables:
+        return ()
+    match home_of(runtime):
+        case "linux":
+            return drop_in(at_hand.unit if at_hand.unit.name else _SERVICE, variables)
+        case "compose":
+            return (labelled(Place.COMPOSE, composed_variables(variables)), COMPOSE_UP)
+        case _:
+            each = [variable(name, value, runtime) for name, value in variables.items()]
+            return (*(lines[0] for lines in each), *each[-1][1:])

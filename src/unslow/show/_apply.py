@@ -1,0 +1,117 @@
+"""The answers of `unslow apply` and `unslow undo`, for a person or a program: what changes, and how to take it back."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.text import Text
+
+from unslow.facts.errors import UserError
+from unslow.facts.placed import Place, line_of
+from unslow.show._clean import as_json, safe
+from unslow.show._commands import command_text
+from unslow.show._console import TextConsole
+from unslow.think.change.report import ApplyReport, ChangeShown, FileShown, ModelShown, UndoReport
+
+FORMATS = ("terminal", "json")
+_HEADS = {
+    "would_change": " WOULD CHANGE ", "changed": " CHANGED ", "declined": " NOTHING CHANGED ", "printed": " BY HAND ",
+    "listed": " CHANGES ", "would_undo": " WOULD TAKE BACK ", "undone": " TAKEN BACK ", "nothing": " NOTHING TO UNDO ",
+}  # fmt: skip
+_STYLES = {"+": "green", "-": "red", "@": "cyan"}
+
+
+def check_apply_format(form: str) -> None:
+    """UserError where the answer has no such format."""
+    if form not in FORMATS:
+        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
+
+
+def render_apply(report: ApplyReport, form: str, *, width: int, color: bool) -> str:
+    """What is changed, would be, or is left to a person."""
+    if form == "json":
+        return as_json(report)
+    return _text(_applied(report), width=width, color=color)
+
+
+def render_undo(report: UndoReport, form: str, *, width: int, color: bool) -> str:
+    """What is taken back, would be, or could be."""
+    if form == "json":
+        return as_json(report)
+    return _text(_undone(report), width=width, color=color)
+
+
+def _text(parts: Iterator[RenderableType], *, width: int, color: bool) -> str:
+    console = TextConsole(width=width, color=color)
+    console.print(Group(*parts), crop=False)  # commands to copy may be wider than the terminal
+    return console.text
+
+
+def _applied(report: ApplyReport) -> Iterator[RenderableType]:
+    yield from _dim(report.mended)
+    yield _head(report.outcome, f"{report.runtime}, {report.model}: {report.option}")
+    if report.because:
+        yield _in(f"because {report.because}" if report.outcome == "printed" else report.because)
+    if report.outcome != "changed":
+        yield from _files(report.files)
+        yield from (_model(model) for model in report.models)
+    if report.lines:
+        yield _in("nothing was changed; to type:" if report.outcome == "printed" else "left to you:", "bold")
+        yield from (command_text(safe(line), 4) for line in report.lines)
+    yield from _dim([f"left out: {what}" for what in report.left_out])
+    yield from _then(report.then, done=report.restarted)
+    if report.change:
+        yield _in(f"taken back by: unslow undo {report.change}   (kept in {report.journal})")
+
+
+def _head(outcome: str, words: str) -> Text:
+    return Text(_HEADS[outcome], style="bold reverse").append(f"  {safe(words)}", "bold not reverse")
+
+
+def _files(files: Sequence[FileShown]) -> Iterator[RenderableType]:
+    for file in files:
+        yield _in(f"{file.path}{' (new)' if file.is_new else ''}", "bold")
+        for line in file.diff.splitlines():
+            yield Padding(Text(safe(line), style=_STYLES.get(line[:1], ""), overflow="fold"), (0, 0, 0, 4))
+
+
+def _model(model: ModelShown) -> Padding:
+    settings = ", ".join(f"{name} {value}" for name, value in model.parameters.items())
+    return _in(f"asks {model.url} to make the model {model.name} from {model.parent}, which stays: {settings}")
+
+
+def _then(lines: Sequence[str], *, done: bool) -> Iterator[RenderableType]:
+    shell = [line for line in lines if line_of(line).place is Place.SHELL]
+    if shell:
+        yield _in(f"{'done' if done else 'then'}: {' && '.join(shell)}")
+    yield from (_in(line) for line in lines if line not in shell)
+
+
+def _undone(report: UndoReport) -> Iterator[RenderableType]:
+    yield from _dim(report.mended)
+    changes = report.changes
+    yield _head(report.outcome, changes[0].what if len(changes) == 1 and report.outcome != "listed" else report.journal)
+    if report.outcome == "listed":
+        yield from (_in(_row(change)) for change in changes)
+        return
+    if report.foreign:
+        yield _in("changed by somebody else since:", "bold")
+        yield from _files(report.foreign)
+    yield from _files(report.files)
+    for change in changes:
+        yield from (_in(f"the model {name} goes") for name in change.models if report.outcome == "would_undo")
+        yield from _then(change.then, done=False) if report.outcome == "undone" else ()
+
+
+def _row(change: ChangeShown) -> str:
+    targets = ", ".join((*change.files, *(f"model {name}" for name in change.models)))
+    why = f" ({change.reason})" if change.reason and change.state == "undone" else ""
+    return f"{change.id}  {change.state}{why}  {change.what}: {targets}"
+
+
+def _dim(lines: Sequence[str]) -> Iterator[RenderableType]:
+    yield from (_in(line, "dim") for line in lines)
+
+
+def _in(text: str, style: str = "", indent: int = 2) -> Padding:
+    return Padding(Text(safe(text), style=style, overflow="fold"), (0, 0, 0, indent))

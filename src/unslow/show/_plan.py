@@ -1,0 +1,205 @@
+"""The answer of `unslow plan`, for a person or a program: what to do, what it gives and costs, why not the others."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.facts.errors import UserError
+from unslow.show._clean import as_json, cleaned
+from unslow.show._commands import command_text, commands
+from unslow.show._console import TextConsole
+from unslow.show._units import rate, size, span
+from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
+
+FORMATS = ("terminal", "json", "markdown")
+_HEADS = {
+    "better": (" PLAN ", "bold black on green"),
+    "already_best": (" NOTHING TO GAIN ", "bold black on green"),
+    "impossible": (" NO PLAN ", "bold white on red"),
+    "cannot_tell": (" CAN'T TELL ", "bold black on yellow"),
+}
+_NARROW = 100
+
+
+def check_plan_format(form: str) -> None:
+    """UserError where the answer has no such format."""
+    if form not in FORMATS:
+        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
+
+
+def render_plan(report: PlanReport, form: str, *, width: int, color: bool) -> str:
+    """The answer in that format."""
+    if form == "json":
+        return as_json(report)
+    shown = cleaned(report)
+    if form == "markdown":
+        return "\n".join(_markdown(shown)) + "\n"
+    console = TextConsole(width=width, color=color)
+    console.print(_answer(shown), crop=False)  # commands to copy may be wider than the terminal
+    return console.text
+
+
+def _answer(report: PlanReport) -> RenderableType:
+    parts: list[RenderableType] = [_head(report), _dim(_goal(report))]
+    if report.reason:
+        parts += ["", Padding(Text(report.reason, style="bold"), (0, 0, 0, 2))]
+    if report.hint:
+        parts += [_dim(report.hint)]
+    best, now = chosen(report), report.current
+    if best and now and not now.changes and report.verdict == "already_best":
+        parts += ["", Text(now.name, style="bold"), Padding(Text(_as_it_is(now)), (0, 0, 0, 2))]
+    elif best:
+        parts += ["", *_recommended(report, best)]
+    if report.options:
+        parts += ["", Text("The front: each is better than the others in something", style="bold"), _table(report)]
+    if report.rejected:
+        parts += ["", Text("Why not", style="bold"), *(_because(r.what, r.because) for r in report.rejected)]
+    if report.notes:
+        parts += ["", *(_dim(note) for note in report.notes)]
+    return Group(*parts)
+
+
+def chosen(report: PlanReport) -> OptionShown | None:
+    """The recommended option."""
+    return None if report.recommended is None else report.options[report.recommended]
+
+
+def _head(report: PlanReport) -> Text:
+    word, style = _HEADS[report.verdict]
+    return Text(word, style=style).append(f"  {report.model} · {report.machine}", "bold not reverse")
+
+
+def _goal(report: PlanReport) -> str:
+    goal = report.goal
+    floors = [f"at least {goal.least_tokens_per_s:g} tok/s"] if goal.least_tokens_per_s else []
+    kept = f" after {goal.kept_tokens:,} kept" if goal.kept_tokens else ""
+    users = f", {goal.users} conversations at a time" if goal.users > 1 else ""
+    work = f"{goal.prompt_tokens:,} new tokens{kept}, {goal.answer_tokens:,} answered{users}"
+    return " · ".join((report.runtime, f"most {goal.aim}", f"context {goal.context:,}", work, *floors))
+
+
+def _dim(text: str) -> Padding:
+    return Padding(Text(text, style="dim"), (0, 0, 0, 2))
+
+
+def _because(what: str, because: str) -> Padding:
+    return Padding(Text(what).append(f": {because}", "dim"), (0, 0, 0, 2))
+
+
+def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableType]:
+    yield Text(best.name, style="bold")
+    yield Padding(Text(_gain(report, best)), (0, 0, 0, 2))
+    if best.changes:
+        yield ""
+        yield _changes(best.changes)
+    if best.commands:
+        yield ""
+        yield from map(command_text, best.commands)
+    for cost in best.costs:
+        yield _dim(f"costs: {cost}")
+    if best.risk:
+        yield _dim(f"risk: {best.risk}")
+
+
+def _gain(report: PlanReport, best: OptionShown) -> str:
+    if best.speed is None:
+        return ""
+    speed = best.speed
+    decode = speed.decode_tokens_per_s
+    said = f"{rate(decode.mid)} tok/s ({rate(decode.low)} to {rate(decode.high)})"
+    said += f", prompts at {rate(speed.prefill_tokens_per_s.mid)} tok/s, a request in {span(speed.request_s.mid)}"
+    now = report.current
+    if now and not now.speed and now.measured_tokens_per_s and best.speedup:
+        said += f"; {best.speedup:.2f} times as fast as the {rate(now.measured_tokens_per_s)} tok/s measured now"
+    if now and now.speed and best.speedup:
+        measured = f", measured {rate(now.measured_tokens_per_s)}" if now.measured_tokens_per_s else ""
+        before = (
+            f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{measured}, a request in {span(now.speed.request_s.mid)}"
+        )
+        said += f"; {best.speedup:.2f} times as fast as {now.name} ({before})"
+    return said
+
+
+def _as_it_is(now: OptionShown) -> str:
+    """What runs and is as good as anything that was found."""
+    if now.speed is None:
+        return "nothing that was found is better"
+    measured = f", measured {rate(now.measured_tokens_per_s)}" if now.measured_tokens_per_s else ""
+    return f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{measured}: no setting that was found gains 5 %"
+
+
+def _changes(changes: tuple[ChangeShown, ...]) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_column(style="dim")
+    for change in changes:
+        was = f" (was {_value(change.was)})" if change.was is not None else ""
+        table.add_row(f"  {change.knob.replace('_', ' ')}", f"{_value(change.value)}{was}", change.why)
+    return table
+
+
+def _value(value: object) -> str:
+    if value is None:
+        return "not set"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _table(report: PlanReport) -> RenderableType:
+    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
+    table.add_column("", no_wrap=True)
+    table.add_column("", overflow="fold", ratio=1)
+    for name in ("tok/s", "prompt", "request", "worse by", "GPU"):
+        table.add_column(name, justify="right", no_wrap=True)
+    rows = [(" now" if option is report.current else " " + ("→" if n == report.recommended else " "), option)
+            for n, option in _numbered(report)]  # fmt: skip
+    for mark, option in rows:
+        table.add_row(mark, option.name, *_figures(option))
+    return table
+
+
+def _numbered(report: PlanReport) -> Iterator[tuple[int | None, OptionShown]]:
+    if report.current:
+        yield None, report.current
+    yield from enumerate(report.options)
+
+
+def _figures(option: OptionShown) -> tuple[str, ...]:
+    speed, worse = option.speed, option.quality.perplexity_increase
+    held = sum(device.total_bytes for device in option.devices)
+    return (
+        rate(speed.decode_tokens_per_s.mid) if speed else "?",
+        rate(speed.prefill_tokens_per_s.mid) if speed else "?",
+        span(speed.request_s.mid) if speed else "?",
+        "?" if worse is None else f"{worse:.1%}",
+        size(held) if held else "-",
+    )
+
+
+def _markdown(report: PlanReport) -> Iterator[str]:
+    yield f"# {report.model} on {report.machine}"
+    yield ""
+    yield _goal(report)
+    if report.reason:
+        yield f"\n**{report.reason}** {report.hint}"
+    best, now = chosen(report), report.current
+    if best and now and not now.changes and report.verdict == "already_best":
+        yield f"\n**{now.name}**: {_as_it_is(now)}\n"
+    elif best:
+        yield f"\n**{best.name}**: {_gain(report, best)}\n"
+        yield from (f"- {c.knob}: {_value(c.value)}" + (f" ({c.why})" if c.why else "") for c in best.changes)
+        yield from commands(best.commands)
+        yield from (f"- costs: {cost}" for cost in best.costs)
+        yield from ([f"- risk: {best.risk}"] if best.risk else [])
+    yield "\n| | tok/s | prompt | request | worse by | GPU |\n|---|---|---|---|---|---|"
+    for _, option in _numbered(report):
+        yield f"| {option.name} | {' | '.join(_figures(option))} |"
+    if report.rejected:
+        yield "\nWhy not:\n"
+        yield from (f"- {r.what}: {r.because}" for r in report.rejected)
+    yield from (f"\n{note}" for note in report.notes)

@@ -1,0 +1,113 @@
+"""The answer of `unslow tune`: the winner first, then every trial, and the line to use."""
+
+from collections.abc import Iterator
+
+from rich.console import RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.facts.errors import UserError
+from unslow.show._clean import as_json, cleaned
+from unslow.show._console import TextConsole
+from unslow.show._tables import dim, plain_table
+from unslow.show._units import rate, span
+from unslow.show._verify_words import interval, work_words
+from unslow.think.tune.report import TrialShown, TuneReport
+from unslow.think.verify.report import IntervalShown
+
+FORMATS = ("terminal", "json")
+_HEADS = {
+    "faster": (" FASTER ", "bold black on green"),
+    "default_is_best": (" DEFAULT IS BEST ", "bold black on green"),
+    "cannot_tell": (" CAN'T TELL ", "bold black on yellow"),
+    "failed": (" FAILED ", "bold white on red"),
+}
+_ENDLESS = 1e6
+_NONE = "·"
+
+
+def check_tune_format(form: str) -> None:
+    """UserError where the answer has no such format."""
+    if form not in FORMATS:
+        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
+
+
+def render_tune(report: TuneReport, form: str, *, width: int, color: bool) -> str:
+    """The answer in that format."""
+    if form == "json":
+        return as_json(report)
+    console = TextConsole(width=width, color=color)
+    for part in _parts(cleaned(report)):
+        console.print(part)
+    return console.text
+
+
+def _parts(report: TuneReport) -> Iterator[RenderableType]:
+    word, style = _HEADS[report.verdict]
+    yield Text(word, style=style).append(f"  {report.because}", "bold not reverse")
+    yield dim(f"{report.model} with a context of {report.context:,}: {work_words(report.work)}")
+    spent = f"{report.rounds} rounds in {report.spent_s:.0f} s of {report.budget_s:.0f}"
+    yield dim(f"{spent}: {report.ended}" if report.ended else spent)
+    yield ""
+    if report.rounds:
+        yield Padding(_table(report), (0, 0, 0, 2))
+        yield ""
+    yield from _winner(report)
+    for trial in report.trials:
+        if trial.dropped:
+            yield dim(f"{trial.name}: {trial.dropped}")
+    for note in report.notes:
+        yield Padding(Text(f"! {note}", style="yellow"), (0, 0, 0, 2))
+
+
+def _winner(report: TuneReport) -> Iterator[RenderableType]:
+    if report.winner is None:
+        return
+    best = report.trials[report.winner]
+    yield _line(f"{best.name}")
+    over_plan = report.over_plan if report.plan else None  # a plan that is the default is told once
+    for name, over in (("llama.cpp's own choice", report.over_default), ("the plan", over_plan)):
+        if over:
+            yield _line(f"×{over.mid:.3f} the speed of {name} (95 % sure: {interval(over)})")
+    if best.predicted and best.request_s:
+        said = best.predicted.request_s
+        likely = f"{span(said.low)} to {span(said.high)} likely"
+        yield dim(f"a request takes {span(best.request_s.mid)}; predicted were {span(said.mid)}, {likely}")
+    yield ""
+    yield Padding(Text(report.command, style="bold", overflow="fold"), (0, 0, 0, 2))
+    yield ""
+
+
+def _line(text: str) -> Padding:
+    return Padding(Text(text), (0, 0, 0, 2))
+
+
+def _table(report: TuneReport) -> Table:
+    table = plain_table("SETTINGS", "REQUEST", "DECODE tok/s", "PREFILL", "×DEFAULT", "95 % INTERVAL", "ROUNDS")
+    table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
+    order = sorted(report.trials, key=_rank)
+    best = report.trials[report.winner] if report.winner is not None else None
+    for trial in order:
+        if trial.request_s:
+            table.add_row(
+                *_row(trial, trial.request_s), style="green" if trial is best else "dim" if trial.dropped else ""
+            )
+    return table
+
+
+def _rank(trial: TrialShown) -> tuple[float, float]:
+    """By the ratio within common rounds: seconds of different rounds tell of different minutes."""
+    return -(trial.over_default.mid if trial.over_default else 1.0), trial.request_s.mid if trial.request_s else 0.0
+
+
+def _row(trial: TrialShown, request: IntervalShown) -> tuple[str, ...]:
+    over = trial.over_default
+    speeds = trial.decode_tokens_per_s, trial.prefill_tokens_per_s
+    rates = [rate(value) if value else _NONE for value in speeds]
+    gain = (f"{over.mid:.3f}", _ends(over)) if over else ("1", _NONE)
+    return trial.name, span(request.mid), *rates, *gain, str(trial.rounds)
+
+
+def _ends(over: IntervalShown) -> str:
+    return interval(over) if over.high < _ENDLESS else _NONE

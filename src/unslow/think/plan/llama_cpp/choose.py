@@ -1,0 +1,147 @@
+"""Which point to take: the best for the aim among those that keep the floors, and the front beside it."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from unslow.think.plan.goal import Goal
+from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, NEARLY, Point, Points
+from unslow.think.plan.llama_cpp.variants import Variant
+from unslow.think.plan.quality import is_equal_quality
+
+_SAME = 1.01
+"""A difference that nobody notices."""
+_LONGER = (2, 4)
+"""Times the context that was asked for, as far as the model was trained for it."""
+_SEARCHED_WHOLE = 2
+"""Types of cache of which the best settings are searched among all: those that cost no quality."""
+_NEIGHBOURS = 2
+"""So many quants that are coarser than the given one are looked at: finer ones are never faster."""
+
+
+class Chosen(NamedTuple):
+    """The points that were found, and the one to take."""
+
+    front: tuple[Point, ...]
+    best: Point | None
+    others: tuple[Point, ...]
+    """That were found and are not on the front, or fall below a floor."""
+
+
+def choose(points: Points) -> Chosen:
+    """Everything that serves the goal, and the best of it."""
+    goal = points.question.goal
+    every = [point for point in _every(points) if point]
+    if not any(_serves(point, goal, points) for point in every) and not points.unguarded:
+        points.unguarded = True
+        points.forget()
+        every = [point for point in _every(points) if point]
+    serving = [point for point in every if _serves(point, goal, points)]
+    best = _best(serving, goal)
+    front = _front(every)
+    if best and not any(point is best for point in front):
+        front = [*front, best]
+    front.sort(key=lambda point: (point.context, point.request_s))
+    shown = {id(point) for point in front}
+    return Chosen(tuple(front), best, tuple(point for point in every if id(point) not in shown))
+
+
+def _every(points: Points) -> Iterator[Point | None]:
+    """The given quant with every type of cache; longer contexts; and finer and coarser quants."""
+    asked = points.question
+    given, goal = asked.given, asked.goal
+    for number, kind in enumerate(asked.abilities.cache_types):
+        if number == _SEARCHED_WHOLE:
+            points.settle()
+        yield points.at(given, kind, kind, goal.context)
+    trained = given.blueprint.count("context_length", goal.context)
+    longer = [goal.context * times for times in _LONGER if goal.context * times <= trained]
+    kinds = asked.abilities.cache_types[:2]
+    for context in _contexts(goal, longer, trained):
+        for kind in kinds[-1:] if goal.aim == "speed" else kinds:
+            yield points.at(given, kind, kind, context)
+    for variant in _neighbours(asked.variants, given, all_of_them=goal.aim == "quality"):
+        for kind in kinds if goal.aim == "quality" else kinds[-1:]:
+            yield points.at(variant, kind, kind, goal.context)
+
+
+def _contexts(goal: Goal, longer: Sequence[int], trained: int) -> tuple[int, ...]:
+    """Longer ones: a few for a look, every doubling and the steps between where the context is the aim."""
+    if goal.aim != "context":
+        return tuple(longer)
+    found, step = [], goal.context
+    while step < trained:
+        found += [step * 5 // 4, step * 3 // 2, step * 7 // 4, step * 2]
+        step *= 2
+    return tuple(dict.fromkeys(min(context // 256 * 256, trained) for context in found))
+
+
+def _neighbours(variants: Sequence[Variant], given: Variant, *, all_of_them: bool) -> Sequence[Variant]:
+    others = [variant for variant in variants if not variant.given]
+    if all_of_them:
+        return others
+    at = variants.index(given)
+    return [v for v in others if 0 < variants.index(v) - at <= _NEIGHBOURS]
+
+
+def _serves(point: Point, goal: Goal, points: Points) -> bool:
+    """Whether it keeps every floor, and is something that the user has."""
+    quick = goal.least_tokens_per_s is None or point.found.price.decode_tokens_per_s >= goal.least_tokens_per_s
+    return point.context >= goal.context and quick and _is_good_enough(point, goal, points) and _is_at_hand(point)
+
+
+def _is_at_hand(point: Point) -> bool:
+    return point.variant.at_hand
+
+
+def _is_good_enough(point: Point, goal: Goal, points: Points) -> bool:
+    """By the floor that was given; else as good as the given file with its cache as it is by default."""
+    if goal.worst_perplexity_increase is not None:
+        return point.increase <= goal.worst_perplexity_increase
+    if point.variant.given:
+        return is_equal_quality(point.cost, points.cost(point.variant, DEFAULT_CACHE))
+    return point.increase <= (points.cost(points.question.given, DEFAULT_CACHE).perplexity_increase or 0.0)
+
+
+def _best(serving: Sequence[Point], goal: Goal) -> Point | None:
+    """The best by the aim; of those that are nearly as good, the finest and simplest."""
+    if not serving:
+        return None
+    if goal.aim == "context":
+        longest = max(point.context for point in serving)
+        serving = [point for point in serving if point.context == longest]
+    if goal.aim == "quality":
+        least = min(point.increase for point in serving)
+        serving = [point for point in serving if point.increase <= least]
+    quickest = min(point.request_s for point in serving)
+    alike = [point for point in serving if point.request_s <= NEARLY * quickest]
+    return min(alike, key=lambda point: (point.context, point.increase, _turned(point), point.request_s))
+
+
+def _turned(point: Point) -> int:
+    """How many settings differ from the defaults."""
+    settings, placing = point.found.settings, point.found.placing
+    return sum(
+        (
+            settings.key_type != DEFAULT_CACHE,
+            settings.micro_batch != DEFAULT_MICRO_BATCH,
+            not settings.cache_on_gpu,
+            bool(placing.whole),
+            bool(placing.apart),
+            bool(placing.pieces),
+        )
+    )
+
+
+def _front(points: Iterable[Point]) -> list[Point]:
+    """Those that no other beats in speed, context and quality at once; of equal ones the first."""
+    every = list({id(point): point for point in points}.values())
+    return [p for p in every if not any(_beats(other, p) for other in every if other is not p)]
+
+
+def _beats(one: Point, other: Point) -> bool:
+    """Whether it is as good in everything that counts, and better in something; what one lacks is no better."""
+    if _is_at_hand(other) and not _is_at_hand(one):
+        return False
+    quick = one.request_s <= _SAME * other.request_s
+    better = one.request_s * _SAME < other.request_s or one.context > other.context or one.increase < other.increase
+    return quick and one.context >= other.context and one.increase <= other.increase and better

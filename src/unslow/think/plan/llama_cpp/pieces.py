@@ -1,0 +1,115 @@
+"""A model in the pieces that can lie apart: the layers, and the feed-forward tensors inside each.
+
+Sums from the first layer on are kept, so that what a placement leaves to the host is a few additions.
+"""
+
+import re
+from functools import cached_property
+from itertools import accumulate
+from typing import NamedTuple
+
+from unslow.facts.blueprint import Blueprint, Tensor
+from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.think.speed.load import LayerLoad, ModelLoad, layer_load, model_load
+from unslow.think.speed.totals import Totals, layer_totals
+
+_MOVABLE = re.compile(r"ffn_(up|gate|down|gate_up)(_exps|_chexps)?\.weight$")
+"""Matrices of a feed-forward network, or of all its experts: large, without a cache, and read once for each token."""
+_ORDER = {"up": 0, "gate": 1, "gate_up": 1, "down": 2}
+
+
+class Piece(NamedTuple):
+    """A tensor that can lie on the host while its layer is on a GPU."""
+
+    name: str
+    """Without `blk.N.`."""
+    bytes: int
+    totals: Totals
+    of_experts: bool
+
+
+class Layer(NamedTuple):
+    """One layer: what stays together, and what can lie apart."""
+
+    rest: Totals
+    rest_bytes: int
+    pieces: tuple[Piece, ...]
+
+    @property
+    def piece_bytes(self) -> int:
+        """Of all that can lie apart."""
+        return sum(piece.bytes for piece in self.pieces)
+
+
+class Pieces:
+    """All layers of a model, with sums from the first on."""
+
+    def __init__(self, blueprint: Blueprint) -> None:
+        self.blueprint = blueprint
+        self.load: ModelLoad = model_load(blueprint)
+        hyper = Hyper(blueprint)
+        walked = blueprint.layer_tensors[: hyper.layers]
+        self.is_sparse = any(_is_of_experts(t) for tensors in walked for t in tensors)
+        """Whether any layer has experts: then only those lie apart, of which a token meets few."""
+        self.layers = tuple(self._layer(hyper, il, tensors) for il, tensors in enumerate(walked))
+        self.whole = layer_totals(self.load, self.load.layers, with_output=True)
+        self.parted: dict[tuple[int, ...], tuple[Totals, Totals]] = {}
+        """What placings leave to the host and to GPUs, as far as somebody asked."""
+
+    def _layer(self, hyper: Hyper, layer: int, tensors: list[Tensor]) -> Layer:
+        movable = [t for t in tensors if _MOVABLE.match(t.name) and _is_of_experts(t) == self.is_sparse]
+        movable.sort(key=lambda t: _ORDER.get(_MOVABLE.match(t.name)[1], 3))  # type: ignore[index]
+        rest = [t for t in tensors if t not in movable]
+        pieces = tuple(
+            Piece(t.name, t.bytes, self._totals(layer_load(hyper, layer, [t]), attends=False), _is_of_experts(t))
+            for t in movable
+        )
+        return Layer(self._totals(layer_load(hyper, layer, rest), attends=True), sum(t.bytes for t in rest), pieces)
+
+    def _totals(self, load: LayerLoad, *, attends: bool) -> Totals:
+        """Of a part of a layer; only one part has the cache, and counts as a layer."""
+        if not attends:
+            load = LayerLoad(
+                load.dense_bytes, load.dense_weights, load.expert_bytes, load.expert_weights, load.kinds,
+                load.expert_kinds,
+            )  # fmt: skip
+        return layer_totals(self.load, (load,), with_output=False)._replace(layers=float(attends), expert_layers=0.0)
+
+    @cached_property
+    def rests(self) -> tuple[Totals, ...]:
+        """What stays together of so many first layers."""
+        return tuple(accumulate((layer.rest for layer in self.layers), Totals.and_also, initial=self.nothing))
+
+    @cached_property
+    def parts(self) -> tuple[Totals, ...]:
+        """What can lie apart of so many first layers."""
+        each = (self._together(layer.pieces) for layer in self.layers)
+        return tuple(accumulate(each, Totals.and_also, initial=self.nothing))
+
+    @cached_property
+    def sparse_layers(self) -> tuple[int, ...]:
+        """How many of so many first layers have experts."""
+        return tuple(accumulate((_has_experts(layer) for layer in self.layers), initial=0))
+
+    @cached_property
+    def nothing(self) -> Totals:
+        """No part of it."""
+        return layer_totals(self.load, (), with_output=False)
+
+    def _together(self, pieces: tuple[Piece, ...]) -> Totals:
+        sums = self.nothing
+        for piece in pieces:
+            sums = sums.and_also(piece.totals)
+        return sums
+
+    def some(self, layer: int, count: int) -> Totals:
+        """The first pieces of a layer, so many."""
+        return self._together(self.layers[layer].pieces[:count])
+
+
+def _is_of_experts(tensor: Tensor) -> bool:
+    return "exps" in tensor.name
+
+
+def _has_experts(layer: Layer) -> bool:
+    return any(piece.of_experts for piece in layer.pieces)

@@ -1,0 +1,189 @@
+"""Where the layers and their pieces lie: a few numbers, and what they come to in bytes and in llama.cpp's words."""
+
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from unslow.think.memory.llama_cpp.cache import layer_caches
+from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.plan.llama_cpp.pieces import Pieces
+
+
+class Placing(NamedTuple):
+    """The first layers on the host as a whole, the next without their pieces, of one more some of its pieces."""
+
+    whole: int = 0
+    apart: int = 0
+    pieces: int = 0
+    """Of the layer after those: so many of its first pieces on the host."""
+
+    @property
+    def first_complete(self) -> int:
+        """The first layer that lies on a GPU with everything."""
+        return self.whole + self.apart + bool(self.pieces)
+
+    @property
+    def kind(self) -> "Kind":
+        """What sort of work the host gets: placings of one kind need the same buffers, or nearly."""
+        return min(self.whole, _SEVERAL), min(self.apart, 1), self.pieces
+
+
+Kind = tuple[int, int, int]
+_SEVERAL = 3
+"""Layers in a row whose weights a GPU borrows at once: with more, its buffers do not grow."""
+
+
+class Ledger:
+    """What each placing asks of GPUs at one length of context and type of cache: weights and cache, without buffers."""
+
+    def __init__(self, pieces: Pieces, settings: Settings) -> None:
+        self.pieces = pieces
+        caches = dict.fromkeys(range(len(pieces.layers)), 0)
+        for cache in layer_caches(Hyper(pieces.blueprint), settings):
+            if cache.layer in caches:
+                caches[cache.layer] += cache.bytes
+        self.cache_bytes = tuple(caches.values())
+        kept = self.cache_bytes if settings.cache_on_gpu else (0,) * len(self.cache_bytes)
+        self._rest = [layer.rest_bytes + cache for layer, cache in zip(pieces.layers, kept, strict=True)]
+        self._full = [rest + layer.piece_bytes for rest, layer in zip(self._rest, pieces.layers, strict=True)]
+        self._rest_sums = tuple(accumulate(self._rest, initial=0))
+        self._piece_sums = tuple(accumulate((layer.piece_bytes for layer in pieces.layers), initial=0))
+        self.output_bytes = int(pieces.load.output_bytes)
+
+    @property
+    def layers(self) -> int:
+        """How many there are."""
+        return len(self._rest)
+
+    @property
+    def all_bytes(self) -> int:
+        """With everything on GPUs."""
+        return self._rest_sums[-1] + self._piece_sums[-1] + self.output_bytes
+
+    def gpu_bytes(self, placing: Placing) -> int:
+        """What lies on GPUs."""
+        away = self._rest_sums[placing.whole] + self._piece_sums[placing.whole + placing.apart]
+        return self.all_bytes - away - self._some_bytes(placing)
+
+    def _some_bytes(self, placing: Placing) -> int:
+        if not placing.pieces:
+            return 0
+        return sum(piece.bytes for piece in self.pieces.layers[placing.whole + placing.apart].pieces[: placing.pieces])
+
+    def fewest_apart(self, least: Placing, room: float) -> Placing | None:
+        """The fewest pieces with the host that leave so much to GPUs, no fewer than these; None where all are too few.
+
+        The number of whole layers stays, and so does how many pieces the layer after the last gives up, if any.
+        """
+        placing = least
+        if self.gpu_bytes(placing) > room and least.apart:
+            lacking = self.gpu_bytes(placing) - room
+            start = self._piece_sums[placing.whole + placing.apart]
+            last = bisect_left(self._piece_sums, start + lacking, placing.whole + placing.apart)
+            placing = placing._replace(apart=min(last, self.layers) - placing.whole)
+            while placing.pieces and placing.whole + placing.apart < self.layers and self.gpu_bytes(placing) > room:
+                placing = placing._replace(apart=placing.apart + 1)
+        if placing.pieces and placing.whole + placing.apart >= self.layers:
+            return None
+        return placing if self.gpu_bytes(placing) <= room else None
+
+    def on_gpus(self, placing: Placing) -> list[int]:
+        """The bytes of each layer that lies on GPUs, in order, and at the end of the output."""
+        first = placing.whole + placing.apart
+        sizes = [*self._rest[placing.whole : first], *self._full[first:], self.output_bytes]
+        if placing.pieces:
+            sizes[placing.apart] -= self._some_bytes(placing)
+        return sizes
+
+
+def split_evenly(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
+    """How many of the layers, one after the other, each GPU takes, so that the least that any has left is the most.
+
+    None where they do not fit. The headroom is found by halving: with more of it, never more fits.
+    """
+    low, high = 0.0, max(rooms, default=0.0)
+    best = _filled(sizes, rooms)
+    if best is None:
+        return None
+    for _ in range(20):  # to a millionth of a card
+        middle = (low + high) / 2
+        counts = _filled(sizes, [room - middle for room in rooms])
+        low, high, best = (middle, high, counts) if counts else (low, middle, best)
+    return best
+
+
+def _filled(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
+    """Each GPU up to the brim, in their order; None where something is left over."""
+    counts = [0] * len(rooms)
+    device, left = 0, list(rooms)
+    for size in sizes:
+        while device < len(rooms) and left[device] < size:
+            device += 1
+        if device == len(rooms):
+            return None
+        left[device] -= size
+        counts[device] += 1
+    return tuple(counts)
+
+
+def held(ledger: Ledger, least: Placing, rooms: Sequence[float]) -> tuple[Placing, tuple[int, ...]] | None:
+    """The fewest pieces of a sort on the host so that each GPU can hold its layers."""
+    room = sum(max(0.0, r) for r in rooms)
+    while True:
+        placing = ledger.fewest_apart(least, room)
+        if placing is None:
+            return None
+        if len(rooms) == 1:
+            return placing, (ledger.layers + 1 - placing.whole,)
+        sizes = ledger.on_gpus(placing)
+        if _filled(sizes, rooms):
+            return placing, _by_room(sizes, rooms)
+        room = ledger.gpu_bytes(placing) - 1  # layers are whole: what all hold together, each may not
+
+
+def _by_room(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...]:
+    """About how many layers each GPU takes where all fill up alike: for a price, not for a layout."""
+    bounds = list(accumulate(max(0.0, room) for room in rooms))
+    counts, sum_, whole = [0] * len(rooms), 0.0, sum(sizes)
+    for size in sizes:
+        at = (sum_ + size / 2) / whole * bounds[-1]
+        counts[min(bisect_left(bounds, at), len(rooms) - 1)] += 1
+        sum_ += size
+    return tuple(counts)
+
+
+def placed(settings: Settings, placing: Placing, pieces: Pieces, split: Sequence[int]) -> Settings:
+    """The settings that place it so; the host is the backend after all GPUs."""
+    layers, host = len(pieces.layers), str(len(split))
+    experts = placing.whole + placing.apart if pieces.is_sparse and placing.apart else 0
+    return settings._replace(
+        gpu_layers=layers + 1 - placing.whole,
+        experts_on_cpu=experts,
+        overrides=tuple((pattern, host) for pattern in patterns(placing, pieces)),
+        split=tuple(map(float, split)) if len(split) > 1 else (),
+    )
+
+
+def patterns(placing: Placing, pieces: Pieces) -> tuple[str, ...]:
+    """Names of tensors that go to the host while their layers do not, beside experts that `--n-cpu-moe` counts."""
+    first, last = placing.whole, placing.whole + placing.apart
+    found = [] if pieces.is_sparse or not placing.apart else list(_of_layers(first, last, pieces))
+    if placing.pieces:
+        names = (re.escape(piece.name) for piece in pieces.layers[last].pieces[: placing.pieces])
+        found.append(rf"blk\.{last}\.({'|'.join(names)})")
+    return tuple(found)
+
+
+def _of_layers(first: int, last: int, pieces: Pieces) -> list[str]:
+    """One pattern for each run of layers that have pieces of the same names."""
+    runs: dict[tuple[str, ...], list[int]] = {}
+    for layer in range(first, last):
+        runs.setdefault(tuple(piece.name for piece in pieces.layers[layer].pieces), []).append(layer)
+    return [
+        rf"blk\.({'|'.join(map(str, layers))})\.({'|'.join(re.escape(name) for name in names)})"
+        for names, layers in runs.items()
+        if names
+    ]

@@ -1,0 +1,106 @@
+"""The answer for llama.cpp: the front, the recommendation, and why not the others."""
+
+import msgspec
+
+from unslow.facts.units import GIB
+from unslow.think.plan.llama_cpp.by_itself import valued
+from unslow.think.plan.llama_cpp.choose import Chosen, choose
+from unslow.think.plan.llama_cpp.options import Shown
+from unslow.think.plan.llama_cpp.placing import Placing
+from unslow.think.plan.llama_cpp.points import Current, Point, Points, Question
+from unslow.think.plan.llama_cpp.price import Price, Pricing
+from unslow.think.plan.llama_cpp.rejected import rejected
+from unslow.think.plan.planned import Planned
+from unslow.think.plan.report import ChangeShown, OptionShown, SearchedShown
+
+_MOST_SHOWN = 8
+
+
+def plan_llama_cpp(
+    question: Question, now: tuple[ChangeShown, ...], by_itself: int, hindered: float = 1.0
+) -> tuple[Planned, OptionShown | None]:
+    """The plan, and what is now; `by_itself` is how many threads llama.cpp takes where nobody says.
+
+    What runs takes `hindered` times as long as by itself: its threads are more than it has time of processors for.
+    """
+    points = Points(question)
+    chosen = choose(points)
+    before = _before(points, hindered)
+    shown = Shown(question, now, before.found if before else None, by_itself)
+    current = shown.option(before) if before else None
+    if current and not question.current:
+        current = _renamed(current)
+    counted = points.counted
+    searched = SearchedShown(combinations=counted.combinations, priced=counted.priced, laid_out=counted.laid_out)
+    if chosen.best is None:
+        reason, hint = _why_not(points, chosen)
+        options = tuple(shown.option(point) for point in chosen.front)
+        return Planned(options, None, (), searched, (), reason, hint), current
+    front = _shortened(chosen, chosen.best)
+    return Planned(
+        tuple(shown.option(point) for point in front),
+        next(n for n, point in enumerate(front) if point is chosen.best),
+        rejected(points, chosen.best, _left_out(chosen, front)),
+        searched,
+        _notes(points),
+    ), current
+
+
+def _before(points: Points, hindered: float) -> Point | None:
+    """What runs now; where nothing does, what llama.cpp would do by itself."""
+    question = points.question
+    current: Current | None = question.current
+    given = question.given
+    if current is None:
+        found = points.by_itself(question.goal.context)
+    else:
+        placing = Placing(current.whole, current.apart)
+        split = current.split(len(given.pieces.layers), len(question.hardware.rooms))
+        search = points.search(given)
+        found = valued(search, current.settings, placing, split)
+        if found:
+            now = Pricing(given.pieces, question.hardware._replace(pinned=current.pinned), question.goal.work)
+            price = now.price(current.settings, found.placing, split, current.threads)
+            price = Price(*(seconds * hindered for seconds in price))
+            found = found._replace(threads=current.threads, price=price)
+    if found is None:
+        return None
+    return points.point(given, found, found.settings.slot_context)
+
+
+def _renamed(option: OptionShown) -> OptionShown:
+    return msgspec.structs.replace(option, name=f"llama.cpp's own choice: {option.name}")
+
+
+def _shortened(chosen: Chosen, best: Point) -> list[Point]:
+    """A front that can be read: the best, and the others from the quickest on."""
+    others = [point for point in chosen.front if point is not best]
+    kept = sorted(others, key=lambda point: point.request_s)[: _MOST_SHOWN - 1]
+    return sorted([best, *kept], key=lambda point: (point.context, point.request_s))
+
+
+def _left_out(chosen: Chosen, front: list[Point]) -> tuple[Point, ...]:
+    """What was found and is not shown."""
+    shown = {id(point) for point in front}
+    return tuple(point for point in (*chosen.front, *chosen.others) if id(point) not in shown)
+
+
+def _notes(points: Points) -> tuple[str, ...]:
+    notes = []
+    if points.unguarded:
+        notes.append("nothing keeps every other work within this context as quick as it is now")
+    return tuple(notes)
+
+
+def _why_not(points: Points, chosen: Chosen) -> tuple[str, str]:
+    """Why there is no recommendation, and what would help."""
+    goal, question = points.question.goal, points.question
+    if not chosen.front and not chosen.others:
+        sizes = sum(room.usable_bytes for room in question.hardware.rooms)
+        host = question.hardware.host_room
+        there = f"{sizes / GIB:.1f} GiB on GPUs and {host.usable_bytes / GIB:.1f} GiB of the host" if host else "there"
+        return f"nothing fits in {there}", "take a smaller quant or model, or a shorter context; `unslow fit` has sizes"
+    quickest = max(p.found.price.decode_tokens_per_s for p in (*chosen.front, *chosen.others))
+    if goal.least_tokens_per_s and quickest < goal.least_tokens_per_s:
+        return f"nothing reaches {goal.least_tokens_per_s:g} tok/s: the most is {quickest:.3g}", "lower --least-speed"
+    return "nothing keeps the floor of quality", "raise --worst-perplexity, or take a finer file"

@@ -1,0 +1,182 @@
+"""What a request takes with given settings: the prompt, then every token of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from unslow.catalog.learned_speed import learned_speed
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.physics.crowding import crowding_s
+from unslow.think.physics.host_cache import CROSSINGS_PER_LAYER, copied_cache_s, prompt_copies_s
+from unslow.think.physics.interconnect import offload_terms
+from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
+from unslow.think.physics.terms import total
+from unslow.think.plan.goal import Work
+from unslow.think.plan.llama_cpp.hardware import Hardware
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.placing import Placing
+from unslow.think.speed.outcome import prompt_token_seconds, step_seconds
+from unslow.think.speed.question import Host, Question
+from unslow.think.speed.totals import Totals
+from unslow.think.speed.types import class_of_model
+
+if TYPE_CHECKING:
+    from unslow.think.physics.numbers import Number
+
+Split = tuple[int, ...]
+LENDS_FROM = 32
+"""A micro-batch of fewer tokens is computed where its weights lie (`op_offload_min_batch_size` in llama.cpp)."""
+
+
+class Price(NamedTuple):
+    """Seconds of the work, at the depth where it is done."""
+
+    step_s: float
+    """One token of every conversation."""
+    prompt_token_s: float
+    request_s: float
+
+    @property
+    def decode_tokens_per_s(self) -> float:
+        """Of one conversation."""
+        return 1 / self.step_s
+
+    @property
+    def prefill_tokens_per_s(self) -> float:
+        """Of a prompt."""
+        return 1 / self.prompt_token_s
+
+
+class Pricing:
+    """Prices of placings of one model on one machine, at one kind of work."""
+
+    def __init__(self, pieces: Pieces, hardware: Hardware, work: Work) -> None:
+        self.pieces, self.hardware, self.work = pieces, hardware, work
+        self._types = class_of_model(pieces.blueprint)
+
+    def price(self, settings: Settings, placing: Placing, split: Split, threads: int) -> Price:
+        """What the work takes; `split` is how many layers each GPU has."""
+        return self.prices(settings, [(placing, split)], threads)[0]
+
+    def prices(self, settings: Settings, placings: Sequence[tuple[Placing, Split]], threads: int) -> list[Price]:
+        """What the work takes with each of these placings, computed all at once."""
+        found: dict[int, Price] = {}
+        mixed = [n for n, (placing, split) in enumerate(placings) if placing.first_complete and any(split)]
+        for n, (_, split) in enumerate(placings):
+            if n not in mixed:
+                question = self._on_one_side(settings, any(split), split, threads)
+                away = self.pieces.nothing if any(split) else self.pieces.whole
+                found[n] = self._valued(settings, question, away, threads)[0]
+        if mixed:
+            some = [placings[n] for n in mixed]
+            question, away = self._on_both_sides(settings, some, threads)
+            values = self._valued(settings, question, away, threads, len(some))
+            found |= dict(zip(mixed, values, strict=True))
+        return [found[n] for n in range(len(placings))]
+
+    def _valued(self, settings: Settings, q: Question, away: Totals, threads: int, count: int = 1) -> list[Price]:
+        """Seconds of the work for one question, or for as many as its numbers are arrays of."""
+        work = self.work
+        steps = step_seconds(q._replace(depth=work.depth, tokens=float(work.users)))
+        steps = steps + self._beside_step(settings, away, threads)
+        each = float(min(work.prompt, settings.used_micro_batch))
+        tokens = self._prompt_token_s(q._replace(depth=float(work.kept)), settings, away, each)
+        pairs = zip(_each(steps, count), _each(tokens, count), strict=True)
+        return [Price(step, token, work.prompt * token + work.answer * step) for step, token in pairs]
+
+    def _on_one_side(self, settings: Settings, on_gpus: bool, split: Split, threads: int) -> Question:  # noqa: FBT001
+        """All of it on GPUs, or all of it with the host."""
+        hardware, pieces = self.hardware, self.pieces
+        sizes = cache_element_bytes(settings)
+        if not on_gpus:
+            chip = hardware.processors.chip(threads)
+            host = Host(pieces.whole, chip, hardware.host_setting._replace(types=self._types, beside_gpu=False))
+            return Question(None, chip, host.setting, element_bytes=sizes, host=host)
+        return self._question(settings, pieces.whole, [split])
+
+    def _on_both_sides(
+        self, settings: Settings, placings: Sequence[tuple[Placing, Split]], threads: int
+    ) -> tuple[Question, Totals]:
+        """A part of it on each side, of many placings; and what lies with the host."""
+        from unslow.think.speed.stacked import everyone, stacked  # noqa: PLC0415 (numpy takes long to load)
+
+        parts = [self._parts(placing) for placing, _ in placings]
+        index = everyone(len(parts))
+        away, held = (stacked([part[side] for part in parts], index) for side in (0, 1))
+        crossings = stacked([_crossings(placing) for placing, _ in placings], index)
+        setting = self.hardware.host_setting._replace(types=self._types, beside_gpu=True)
+        chip = self.hardware.processors.chip(threads)
+        setting = setting._replace(packed_cache=cache_element_bytes(settings) < F16_BYTES)
+        host = Host(away, chip, setting, crossings, self.hardware.lending_bytes_per_s)
+        return self._question(settings, held, [split for _, split in placings])._replace(host=host), away
+
+    def _question(self, settings: Settings, held: Totals, splits: Sequence[Split]) -> Question:
+        hardware, sizes = self.hardware, cache_element_bytes(settings)
+        if not settings.cache_on_gpu:
+            held = held._replace(full_cache=0.0, windowed_cache=0.0)
+        setting = hardware.setting._replace(
+            types=self._types, fused=settings.flash_attention is not False, packed_cache=sizes < F16_BYTES
+        )
+        chip, gpus = hardware.crew(splits)
+        return Question(held, chip, setting, hardware.year, element_bytes=sizes, gpus=gpus, peers=hardware.peers)
+
+    def _parts(self, placing: Placing) -> tuple[Totals, Totals]:
+        """What lies with the host, and what on GPUs; each is added up once."""
+        if placing not in self.pieces.parted:
+            pieces = self.pieces
+            away = pieces.rests[placing.whole].and_also(pieces.parts[placing.whole + placing.apart])
+            if placing.pieces:
+                away = away.and_also(pieces.some(placing.whole + placing.apart, placing.pieces))
+            sparse = float(pieces.sparse_layers[placing.first_complete])
+            held = pieces.whole.without(away)._replace(
+                layers=float(len(pieces.layers) - placing.whole), expert_layers=pieces.sparse_layers[-1] - sparse
+            )
+            away = away._replace(layers=float(placing.first_complete), expert_layers=sparse)
+            pieces.parted[placing] = (away, held)
+        return self.pieces.parted[placing]
+
+    def _beside_step(self, settings: Settings, away: Totals, threads: int) -> Number:
+        """Copies of a cache that lies on the host to the layers that do not, and threads that have no core."""
+        hardware, work = self.hardware, self.work
+        cores = hardware.processors.logical or hardware.processors.cores
+        crowd = away.layers * crowding_s(1.0, threads, cores)
+        if not hardware.rooms or settings.cache_on_gpu:
+            return crowd
+        kept = (self.pieces.whole.full_cache - away.full_cache) * cache_element_bytes(settings)
+        copies = kept * copied_cache_s(1.0, work.depth, hardware.link_bytes_per_s) * work.users
+        crossings = CROSSINGS_PER_LAYER * (self.pieces.whole.layers - away.layers)
+        return crowd + copies + total(offload_terms(crossings, hardware.setting.backend), learned_speed().factors)
+
+    def _prompt_token_s(self, question: Question, settings: Settings, away: Totals, each: float) -> Number:
+        """Of a prompt: GPUs compute it, with weights that the host lends them where enough tokens share a copy."""
+        tokens = float(self.work.prompt)
+        if question.host is not None and question.totals is not None and not self._is_lent(settings, each):
+            apart = (question._replace(host=None), question._replace(totals=None))
+            return prompt_token_seconds(apart[0], tokens, each) + prompt_token_seconds(apart[1], tokens, each)
+        seconds = prompt_token_seconds(question, tokens, each)
+        if question.totals is None:
+            return seconds
+        # attention is computed beside the weights of its layer, and the keys and values of the host's layers follow
+        cache = (away if settings.cache_on_gpu else self.pieces.whole).full_cache * cache_element_bytes(settings)
+        copies = prompt_copies_s(1.0, self.work.kept + tokens, each, self.hardware.link_bytes_per_s)
+        return seconds + cache * copies
+
+    @staticmethod
+    def _is_lent(settings: Settings, each: float) -> bool:
+        return settings.offload_ops and each >= LENDS_FROM
+
+
+def cache_element_bytes(settings: Settings) -> float:
+    """Of a key or a value, on average."""
+    return sum(element_bytes(kind.lower()) for kind in (settings.key_type, settings.value_type)) / 2
+
+
+def _crossings(placing: Placing) -> float:
+    """How often a step goes from one side to the other: once for whole layers, there and back for parts of one."""
+    return float(CROSSINGS_PER_LAYER * (placing.first_complete - placing.whole) + bool(placing.whole))
+
+
+def _each(values: Number, count: int) -> list[float]:
+    """One number for each, where all may share one."""
+    return [float(values)] * count if isinstance(values, int | float) else [float(value) for value in values]

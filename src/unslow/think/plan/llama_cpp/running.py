@@ -1,0 +1,222 @@
+"""What runs now, as the search takes it: settings, where the layers lie, and the knobs that somebody has turned."""
+
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from unslow.facts.knob import Knob, Setting
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, MissingFactError, Origin
+from unslow.think.adapt.bandwidth import own_cpus
+from unslow.think.adapt.cpu_limits import quota_of
+from unslow.think.adapt.overrides import bytes_of_layers_on_host, layers_without_experts
+from unslow.think.adapt.placement import cache_on_host, holds_weights_on_host, read_placement
+from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.vram import buffers_of
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.physics.crowding import throttling
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Current
+from unslow.think.plan.report import ChangeShown
+
+_USUAL_BATCH = 2048
+UNMAPPED = ("none", "mlock", "dio")
+"""Ways of loading that put weights with the host into memory of the GPU's own kind."""
+_COUNTED = ("--n-cpu-moe ", "--cpu-moe")
+"""How experts that are counted by layers stand among the overrides."""
+
+
+class Seen(NamedTuple):
+    """A case, its model, and how many threads its runtime takes where nobody says."""
+
+    case: Case
+    pieces: Pieces
+    by_itself: int
+    on_gpus: bool = True
+    """Whether it computes on GPUs at all."""
+
+    @property
+    def layers(self) -> int:
+        """Of the model, without the output."""
+        return len(self.pieces.layers)
+
+
+def context_of(case: Case) -> int:
+    """Tokens of one conversation; 0 where nothing tells."""
+    runtime = case.runtime
+    whole = runtime.context_length.value_or(0)
+    if _multiplies(case) and getattr(runtime.context_length, "origin", None) is Origin.ESTIMATED:
+        return int(runtime.context_per_slot.value_or(whole))
+    slots = 1 if runtime.kv_unified.value_or(default=False) else max(1, runtime.slots.value_or(1))
+    return int(runtime.context_per_slot.value_or(whole // slots))
+
+
+def slots_of(case: Case) -> int:
+    """Conversations that have a cache of their own: 1 where all share one, however many there may be."""
+    slots, one = max(1, case.runtime.slots.value_or(1)), context_of(case)
+    if _multiplies(case):
+        return slots
+    whole = case.runtime.context_length.value_or(one)
+    apart = not case.runtime.kv_unified.value_or(default=one >= whole)
+    return slots if apart and one < whole else 1
+
+
+def _multiplies(case: Case) -> bool:
+    """Whether every conversation has a cache of its own: Ollama takes the context of one, times their number."""
+    return case.runtime.name.value_or("") == "Ollama"
+
+
+def current_of(seen: Seen) -> Current:
+    """The settings and where everything lies."""
+    case = seen.case
+    threads = int(case.runtime.threads.value_or(seen.by_itself) or seen.by_itself)
+    if not seen.on_gpus:
+        return Current(settings_of(case), threads, whole=seen.layers)
+    whole = _whole(seen)
+    pinned = case.runtime.load_mode.value_or("") in UNMAPPED
+    return Current(settings_of(case), threads, whole, _apart(seen, whole), pinned)
+
+
+def hindered_by_threads(seen: Seen) -> float:
+    """By how much its threads slow it down where all is computed by processors whose time is limited; else 1."""
+    if seen.on_gpus:
+        return 1.0
+    threads = float(seen.case.runtime.threads.value_or(seen.by_itself) or seen.by_itself)
+    return float(throttling(threads, own_cpus(seen.case), quota_of(seen.case)[0].value_or(0.0)))
+
+
+def settings_of(case: Case) -> Settings:
+    """As the runtime has them now, with its defaults where nothing tells."""
+    runtime, slots = case.runtime, max(1, case.runtime.slots.value_or(1))
+    own = slots_of(case) == slots
+    told = 0 if _multiplies(case) else int(runtime.context_length.value_or(0))
+    return Settings(
+        context=told or context_of(case) * slots_of(case) or Settings().context,
+        batch=int(runtime.batch.value_or(_USUAL_BATCH)),
+        micro_batch=int(runtime.ubatch.value_or(DEFAULT_MICRO_BATCH)),
+        slots=slots,
+        unified=runtime.kv_unified.value_or(default=not own or slots == 1),
+        key_type=runtime.kv_type_k.value_or(DEFAULT_CACHE).upper(),
+        value_type=runtime.kv_type_v.value_or(DEFAULT_CACHE).upper(),
+        flash_attention=runtime.flash_attention.value_or(None),
+        outputs=slots,
+        cache_on_gpu=not cache_on_host(case),
+        offload_ops=runtime.op_offload.value_or(default=True),
+        full_windows=runtime.swa_full.value_or(default=False),
+    )
+
+
+def _whole(seen: Seen) -> int:
+    """Layers that lie with the host as a whole; the output is the last to go."""
+    runtime, everything = seen.case.runtime, seen.layers + 1
+    if isinstance(runtime.gpu_layers, Known) and isinstance(runtime.layers, Known):
+        share = runtime.gpu_layers.value / max(1, runtime.layers.value)
+        return min(seen.layers, round(everything * (1 - min(1.0, share))))
+    try:
+        placed = read_placement(seen.case, read_shape(seen.case))
+    except MissingFactError:
+        return 0
+    return min(seen.layers, max(0, round(seen.layers - placed.attending)))
+
+
+def _apart(seen: Seen, whole: int) -> int:
+    """Layers on GPUs whose movable matrices lie with the host: as set, else as counted, else as allocated."""
+    case = seen.case
+    overflowing = int(case.runtime.overflowing_layers.value_or(0))
+    if case.runtime.tensor_overrides.value_or([]):
+        counted = layers_without_experts(case, seen.layers) if seen.pieces.is_sparse else None
+        if counted is not None:
+            return max(0, min(seen.layers, round(counted)) - whole)
+        away = bytes_of_layers_on_host(case, whole)
+        return _layers_of(seen, whole, float(away or 0) - _bytes_of(seen, whole))
+    if overflowing:
+        return max(0, min(seen.layers, overflowing) - whole)
+    if not whole and holds_weights_on_host(case):
+        held = sum(b.bytes for b in buffers_of(case, "model", on_gpu=False))
+        return _layers_of(seen, whole, held - case.model.token_table_bytes.value_or(0))
+    return 0
+
+
+def _bytes_of(seen: Seen, whole: int) -> int:
+    return sum(layer.rest_bytes + layer.piece_bytes for layer in seen.pieces.layers[:whole])
+
+
+def _layers_of(seen: Seen, whole: int, lacking: float) -> int:
+    """Of how many layers the movable matrices are so many bytes."""
+    count = 0
+    for layer in seen.pieces.layers[whole:]:
+        if lacking < layer.piece_bytes / 2:
+            break
+        lacking, count = lacking - layer.piece_bytes, count + 1
+    return count
+
+
+def now_of(seen: Seen, told: Mapping[str, str], *, users_asked: bool = False) -> tuple[ChangeShown, ...]:
+    """What is set now, knob by knob; `told` is what somebody wrote on its command line, by the name of the setting."""
+    return tuple(ChangeShown(knob=knob.value, value=value) for knob, value in _turned(seen, told, users_asked))
+
+
+def _turned(seen: Seen, told: Mapping[str, str], users_asked: bool) -> Iterator[tuple[Knob, Setting]]:  # noqa: FBT001
+    case = seen.case
+    settings, runtime = settings_of(case), case.runtime
+    if _keeps_context(seen, told):
+        yield Knob.CONTEXT_LENGTH, settings.context
+    if settings.slots > 1 and ("slots" in told or slots_of(case) > 1) and (users_asked or slots_of(case) > 1):
+        yield Knob.PARALLEL, settings.slots
+    yield from _cache(settings, told)
+    if seen.on_gpus:
+        yield from _where(seen, told)
+    elif told.get("device", "") == "none":
+        yield Knob.DEVICE, "none"
+    if settings.micro_batch != DEFAULT_MICRO_BATCH:
+        yield Knob.BATCH, settings.micro_batch
+    if settings.batch != _USUAL_BATCH and "batch" in told:
+        yield Knob.LOGICAL_BATCH, settings.batch
+    threads = int(runtime.threads.value_or(0))
+    if threads and threads != seen.by_itself:
+        yield Knob.THREADS, threads
+
+
+def _keeps_context(seen: Seen, told: Mapping[str, str]) -> bool:
+    """Whether the context stays as it is with other settings: as told, or the longest; else its own fit chose it."""
+    trained = seen.pieces.blueprint.count("context_length")
+    is_llama_cpp = seen.case.runtime.name.value_or("").endswith("llama.cpp")
+    return "context" in told or not is_llama_cpp or settings_of(seen.case).context == trained
+
+
+def _cache(settings: Settings, told: Mapping[str, str]) -> Iterator[tuple[Knob, Setting]]:
+    packed = settings.value_type != DEFAULT_CACHE
+    if settings.key_type != DEFAULT_CACHE:
+        yield Knob.KV_CACHE_TYPE, settings.key_type.lower()
+    if settings.value_type != settings.key_type:
+        yield Knob.VALUE_CACHE_TYPE, settings.value_type.lower()
+    if packed or ("flash_attention" in told and settings.flash_attention is False):
+        yield Knob.FLASH_ATTENTION, settings.flash_attention is not False
+    if not settings.cache_on_gpu:
+        yield Knob.KV_OFFLOAD, False
+
+
+def _where(seen: Seen, told: Mapping[str, str]) -> Iterator[tuple[Knob, Setting]]:
+    runtime = seen.case.runtime
+    if runtime.fit.value_or(default=True) is False:
+        yield Knob.FIT, False
+    layers = runtime.gpu_layers_set.value_or(-1)
+    if 0 <= layers <= seen.layers:  # more is all of them, as without it
+        yield Knob.GPU_LAYERS, int(layers)
+    if runtime.load_mode.value_or("") in UNMAPPED:
+        yield Knob.LOAD_MODE, str(runtime.load_mode.value_or(""))
+    overrides = runtime.tensor_overrides.value_or([])
+    counted = [one for one in overrides if one.startswith(_COUNTED)]
+    if counted:
+        number = counted[-1].rpartition(" ")[2]
+        yield Knob.EXPERTS_ON_CPU, int(number) if number.isdecimal() else seen.layers
+    others = [one for one in overrides if one not in counted]
+    if others:
+        yield Knob.TENSOR_OVERRIDE, ",".join(others)
+    if "device" in told and told["device"] == "none":
+        yield Knob.DEVICE, "none"
+    if "split_mode" in told and told["split_mode"] != "layer":
+        yield Knob.SPLIT_MODE, told["split_mode"]
+    if "tensor_split" in told:
+        yield Knob.TENSOR_SPLIT, told["tensor_split"].replace("/", ",")
+    if "main_gpu" in told and told.get("split_mode", "") in ("none", "row"):
+        yield Knob.MAIN_GPU, runtime.main_gpu.value_or(0)

@@ -1,0 +1,135 @@
+"""The versioned answer of `unslow plan`: these fields are a promise to whoever reads the JSON."""
+
+from typing import Literal
+
+import msgspec
+
+from unslow.facts.knob import Setting
+from unslow.think.fit.report import MemoryShown
+from unslow.think.speed.report import RateShown
+
+SCHEMA = "unslow.plan/1"
+Aim = Literal["speed", "context", "quality"]
+"""What there shall be most of; the other two have floors."""
+Verdict = Literal["better", "already_best", "impossible", "cannot_tell"]
+"""better: there is something faster, longer or finer than what runs (or nothing runs yet). impossible: nothing fits."""
+
+
+class Shown(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the answer."""
+
+
+class GoalShown(Shown, frozen=True, kw_only=True):
+    """What was asked for, and the work that every plan is judged at."""
+
+    aim: Aim
+    context: int
+    """Tokens that one conversation must have room for."""
+    prompt_tokens: int
+    """New tokens that a request brings."""
+    kept_tokens: int
+    """Tokens that are in the cache already when it comes."""
+    answer_tokens: int
+    users: int
+    """Conversations at a time."""
+    least_tokens_per_s: float | None = None
+    """The floor of speed where the aim is another."""
+    worst_perplexity_increase: float | None = None
+    """The floor of quality, against the model's full precision, as a share: 0.01 is one percent."""
+
+
+class ChangeShown(Shown, frozen=True, kw_only=True):
+    """One setting and its value; `was` is what it is now, None where that is not known or not set."""
+
+    knob: str
+    value: Setting
+    was: Setting = None
+    why: str = ""
+
+
+class SpeedShown(Shown, frozen=True, kw_only=True):
+    """What the work takes, by prediction."""
+
+    decode_tokens_per_s: RateShown
+    """Of one conversation, in the middle of the answer."""
+    prefill_tokens_per_s: RateShown
+    request_s: RateShown
+    """From a request to the end of its answer."""
+
+
+class QualityShown(Shown, frozen=True, kw_only=True):
+    """What it costs in answers, by published measurements of models like it."""
+
+    perplexity_increase: float | None
+    """Against full precision, as a share; None where nobody published one."""
+    kl_divergence: float | None = None
+    words: str = ""
+    sources: tuple[str, ...] = ()
+
+
+class OptionShown(Shown, frozen=True, kw_only=True):
+    """A whole set of settings: what to change, what that gives, and what it costs."""
+
+    name: str
+    """A few words that tell it from the others."""
+    quant: str
+    context: int
+    """Of one conversation."""
+    changes: tuple[ChangeShown, ...]
+    """Against what runs now; where nothing runs, against the runtime's defaults."""
+    settings: tuple[ChangeShown, ...] = ()
+    """Every setting that decides it, changed or not: what a new start must be told."""
+    speed: SpeedShown | None
+    quality: QualityShown
+    devices: tuple[MemoryShown, ...] = ()
+    host: MemoryShown | None = None
+    costs: tuple[str, ...] = ()
+    """What it gives up against what runs now, in words."""
+    risk: str = ""
+    speedup: float | None = None
+    """Of a request, against what runs now."""
+    measured_tokens_per_s: float | None = None
+    """Of what runs now, as it was measured; None where nobody measured."""
+    commands: tuple[str, ...] = ()
+    """Lines to type, each with the label of its place (facts.placed)."""
+
+
+class RejectedShown(Shown, frozen=True, kw_only=True):
+    """Something that people try, and why it is not the recommendation."""
+
+    what: str
+    because: str
+
+
+class SearchedShown(Shown, frozen=True, kw_only=True):
+    """How the search went: combinations in all, how many were priced, how many had their memory laid out exactly."""
+
+    combinations: int
+    priced: int
+    laid_out: int
+    exact: bool = True
+    """Whether nothing better can be among those that were not looked at."""
+
+
+class PlanReport(Shown, frozen=True, kw_only=True):
+    """The whole answer."""
+
+    schema: str = SCHEMA
+    unslow_version: str
+    model: str
+    runtime: str
+    machine: str
+    goal: GoalShown
+    verdict: Verdict
+    reason: str = ""
+    """Where there is no recommendation: why."""
+    hint: str = ""
+    current: OptionShown | None = None
+    """What runs now; None where nothing does."""
+    recommended: int | None = None
+    """The number of an option, from 0."""
+    options: tuple[OptionShown, ...] = ()
+    """The front: each is better than every other in something."""
+    rejected: tuple[RejectedShown, ...] = ()
+    searched: SearchedShown | None = None
+    notes: tuple[str, ...] = ()

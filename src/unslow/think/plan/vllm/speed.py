@@ -1,0 +1,185 @@
+"""How long a request takes under a choice: its own prompt and answer, those of the others, and the wait for a place.
+
+Users ask again as soon as they have their answer. Then, with so many at once (`at_once`) in the cache, a round of all
+of them takes as long as their prompts one after another and the steps of one answer; who does not fit waits for the
+next round (Little's law: users / throughput).
+"""
+
+import math
+from functools import lru_cache
+from typing import NamedTuple
+
+from unslow.catalog.learned_speed import spread_of
+from unslow.facts.hf_shape import HfShape
+from unslow.think.physics.chip import Setting
+from unslow.think.physics.interconnect import LAYER, LINK, TENSOR
+from unslow.think.physics.interval import Interval
+from unslow.think.physics.kinds import BYTES, HALF
+from unslow.think.plan.hf_load import hf_load
+from unslow.think.plan.report import GoalShown
+from unslow.think.plan.vllm.question import Choice, Question
+from unslow.think.speed import outcome
+from unslow.think.speed.chips import gpu_chip, has_links, has_peers
+from unslow.think.speed.group import DEEP, DEEP_FROM, DENSE, MOE, SEVERAL
+from unslow.think.speed.question import USUAL_LINK
+from unslow.think.speed.question import Question as SpeedQuestion
+from unslow.think.speed.totals import Totals, totals
+from unslow.think.speed.trust import trust_in, widened
+
+BATCHED = "batched"
+"""The group that the spread of several conversations was learned in."""
+THIS_YEAR = 2026.8
+"""Of the newest builds that were measured."""
+MULTIPLIES_FP8 = frozenset({"ada", "hopper", "blackwell", "cdna3", "cdna4"})
+"""Chips whose matrix units take weights in FP8."""
+LINK_USED = 0.6
+"""Of what a link carries in one direction, for messages of a few MiB."""
+USUAL_BRIDGE = 112.5e9
+"""Of an NVLink bridge between two cards, both directions together, where the catalogue does not tell (RTX 3090)."""
+READS_FP8 = frozenset({"hopper", "blackwell"})
+"""Chips whose attention multiplies FP8 itself; others unpack every key and value first (vLLM's page on quantised
+caches: with FlashAttention 3 queries, keys and values are all in FP8)."""
+
+
+class Served(NamedTuple):
+    """What one conversation gets, and all together."""
+
+    decode: Interval
+    """Tokens per second of one conversation; prompts of the others are read between its tokens."""
+    prefill: Interval
+    request_s: Interval
+    at_once: int
+    """Conversations that are in the cache at the same time."""
+    keeps: bool
+    """Whether what was read before is still in the cache when the next question comes."""
+
+
+class Pace:
+    """The speed of a question's choices; what several of them share is computed once."""
+
+    def __init__(self, question: Question) -> None:
+        self.question = question
+        self.step = lru_cache(maxsize=None)(self._step)
+        self.prompt = lru_cache(maxsize=None)(self._prompt)
+        self._totals = lru_cache(maxsize=None)(self._new_totals)
+        self._chip = gpu_chip(question.device)
+
+    def served(self, choice: Choice, at_once: int, users: int, *, keeps: bool) -> Served:
+        """With so many users, of whom so many find a place at once."""
+        goal = self.question.goal
+        at_once = max(1, min(at_once, users))
+        step = self.step(_speed_part(choice), at_once)
+        read = goal.prompt_tokens + (0 if keeps else goal.kept_tokens)
+        start = goal.kept_tokens if keeps else 0
+        prompt = self.prompt(_speed_part(choice), read, start, min(choice.batched, read))
+        answer = goal.answer_tokens
+        both = list(zip(prompt, step, strict=True))
+        felt = (answer / (answer / each + (at_once - 1) * read / fast) for fast, each in both)
+        high, mid, low = (users * read / fast + users / at_once * answer / each for fast, each in both)
+        return Served(Interval(*felt), prompt, Interval(low, mid, high), at_once, keeps)
+
+    def _step(self, choice: Choice, at_once: int) -> Interval:
+        """Tokens per second of each conversation; stages of a pipeline work on different ones at the same time."""
+        goal = self.question.goal
+        depth = goal.kept_tokens + goal.prompt_tokens + goal.answer_tokens / 2
+        together = float(math.ceil(at_once / choice.pipeline))
+        q = self._ask(choice, depth)._replace(tokens=together)
+        found = outcome.decode(q, self._group(choice, depth))
+        rate = _spread(found.rate, self._setting(choice).backend) if together > 1 else found.rate
+        rate = widened(rate, trust_in(self.question.device, q.setting).wider, found.ceiling)
+        more = self._narrow(choice) + (together - 1) * self._sent_s(choice)
+        share = found.seconds / (found.seconds + more)
+        return Interval(*(end * share / together for end in rate))
+
+    def _exchange(self, choice: Choice, counted: float) -> float:
+        """Seconds of a prompt token for what cards tell each other, beyond what was counted for it.
+
+        The physics learned it over PCIe, where it grows with every card. Over links of their own each card sends to the
+        next one only, so that it grows no more.
+        """
+        return self._sent_s(choice) - counted if choice.tensor > 1 and self.linked else self._narrow(choice)
+
+    def _narrow(self, choice: Choice) -> float:
+        """Seconds that a token takes longer where the slots have few lanes."""
+        link = self.question.link_bytes_per_s
+        if choice.tensor == 1 or self.linked or not 0 < link < USUAL_LINK:
+            return 0.0
+        return _ring_bytes(self.question.shape, choice.tensor) * (1 / link - 1 / USUAL_LINK)
+
+    def _sent_s(self, choice: Choice) -> float:
+        """Seconds for what cards send each other for one token, beside others in the same step; none with one card."""
+        device, slot = self.question.device, self.question.link_bytes_per_s or USUAL_LINK
+        if self.linked:
+            each_way = (device.link_bytes_per_s or USUAL_BRIDGE) / 2 * LINK_USED
+        else:
+            each_way = min(slot, USUAL_LINK) / (1 if has_peers(device) else 2)  # through the host's memory: up and down
+        return _ring_bytes(self.question.shape, choice.tensor) / each_way
+
+    @property
+    def linked(self) -> bool:
+        """Whether the cards have links of their own."""
+        return self.question.linked or has_links(self.question.device)
+
+    def _prompt(self, choice: Choice, tokens: int, start: int, batch: int) -> Interval:
+        q = self._ask(choice, float(start))
+        if q.setting.types == BYTES and q.setting.family in MULTIPLIES_FP8:
+            q = q._replace(setting=q.setting._replace(types=HALF))  # nothing is unpacked: as fast as 16 bits at least
+        found = outcome.prefill(q, float(tokens), float(batch))
+        wide = widened(found.rate, trust_in(self.question.device, q.setting).wider, found.ceiling)
+        share = found.seconds / (found.seconds + self._exchange(choice, found.parts.get(LINK, 0.0)))
+        return Interval(*(end * share for end in wide))
+
+    def _ask(self, choice: Choice, depth: float) -> SpeedQuestion:
+        device, cards = self.question.device, choice.tensor if choice.tensor > 1 else choice.pipeline
+        split = TENSOR if choice.tensor > 1 else LAYER
+        return SpeedQuestion(
+            self._totals(choice.checkpoint), self._chip, self._setting(choice), THIS_YEAR, depth,
+            1.0 if choice.kv.startswith("fp8") else 2.0, gpus=float(cards), split=split,
+            peers=has_peers(device) or split == LAYER,
+        )  # fmt: skip
+
+    def _setting(self, choice: Choice) -> Setting:
+        device = self.question.device
+        return Setting(
+            backend="rocm" if device.vendor == "AMD" else "cuda",
+            family=device.family,
+            device=device.name,
+            types=self.question.checkpoints[choice.checkpoint].types,
+            runtime="vllm",
+            packed_cache=choice.kv.startswith("fp8") and device.family not in READS_FP8,
+            linked=self.linked,
+            graphs=not choice.eager,
+        )
+
+    def _new_totals(self, checkpoint: int) -> Totals:
+        of = self.question.checkpoints[checkpoint]
+        return totals(hf_load(self.question.shape, of.parts, of.types))
+
+    def _group(self, choice: Choice, depth: float) -> str:
+        if choice.cards > 1:
+            return SEVERAL
+        if 0 < self.question.shape.experts_used < self.question.shape.experts:
+            return MOE
+        return DEEP if depth >= DEEP_FROM else DENSE
+
+
+def _ring_bytes(shape: HfShape, cards: int) -> float:
+    """What a card sends for one token: after attention and after the feed-forward of every layer, all sum up."""
+    return 2 * shape.layers * shape.width * 2.0 * 2 * (cards - 1) / cards
+
+
+def fetching(served: Served, seconds: float, goal: GoalShown) -> Served:
+    """The same where every step waits so long for weights that come from the host."""
+    decode = Interval(*(1 / (1 / rate + seconds) for rate in served.decode))
+    return served._replace(decode=decode, request_s=served.request_s.shifted((goal.answer_tokens + 1) * seconds))
+
+
+def _speed_part(choice: Choice) -> Choice:
+    """The same for all choices that are as fast with as many conversations."""
+    return choice._replace(share=0.0, context=0, sequences=0, batched=0)
+
+
+def _spread(rate: Interval, backend: str) -> Interval:
+    """The interval of several conversations, which were measured apart."""
+    spread = spread_of(BATCHED, backend)
+    return Interval(min(rate.low, rate.mid * spread.low), rate.mid, max(rate.high, rate.mid * spread.high))

@@ -1,0 +1,113 @@
+"""What `unslow verify` is asked, and what a plan means for it."""
+
+from argparse import ArgumentParser
+
+import msgspec
+import pytest
+
+from unslow.app.verify.plans import both_lines, read_plan
+from unslow.app.verify.request import Request
+from unslow.cli import verify as command
+from unslow.facts.errors import UserError
+from unslow.facts.verified import Work
+from unslow.think.plan.report import GoalShown, OptionShown, PlanReport, QualityShown
+
+URLS = ("--before", "http://127.0.0.1:1", "--after", "http://127.0.0.1:2")
+
+
+def asked(*words: str) -> Request:
+    parser = ArgumentParser()
+    command.add_arguments(parser)
+    return Request.from_flags(vars(parser.parse_args(words)))
+
+
+def test_two_servers():
+    request = asked(*URLS, "--prompt", "900", "--no-answers")
+    assert (request.before, request.after, request.answers) == ("http://127.0.0.1:1", "http://127.0.0.1:2", False)
+    assert request.work(Work()) == Work(prompt_tokens=900)
+    assert asked("--before", "a", "b").after == "b"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "two servers are needed"),
+        (["--before", "http://127.0.0.1:1"], "two servers are needed"),
+        ([*URLS, "http://127.0.0.1:3"], "twice"),
+        ([*URLS, "--seconds", "0"], "--seconds 0 makes no sense"),
+        ([*URLS, "--allow", "-1"], "--allow -1 makes no sense"),
+        ([*URLS, "--answer", "2"], "--answer 2 makes no sense"),
+        ([*URLS, "--together"], "--together"),
+        ([*URLS, "--option", "1"], "--option is a number of a plan"),
+        (["--save", "a.json"], "which server"),
+        (["--save", "a.json", "--against", "b.json", "x"], "--save measures the first"),
+        (["--save", "a.json", "--before", "x", "y"], "one server at a time"),
+        (["--save", "no/such/folder/a.json", "x"], "--save"),
+    ],
+)
+def test_what_makes_no_sense_is_told(words, message):
+    with pytest.raises(UserError) as caught:
+        asked(*words)
+    assert message in caught.value.message
+    assert caught.value.hint
+
+
+def option(name: str, *commands: str) -> OptionShown:
+    quality = QualityShown(perplexity_increase=None)
+    return OptionShown(
+        name=name, quant="Q8_0", context=4096, changes=(), speed=None, quality=quality, speedup=1.4, commands=commands
+    )
+
+
+def plan_file(tmp_path, **others: object) -> str:
+    goal = GoalShown(
+        aim="speed", context=4096, prompt_tokens=300, kept_tokens=0, answer_tokens=64, users=1,
+        worst_perplexity_increase=0.01,
+    )  # fmt: skip
+    known = {
+        "current": option("now", "llama-server -m model.gguf"),
+        "options": (option("threads", "in a chat: /set", "-t 8", "llama-server -m model.gguf -t 8"), option("by hand")),
+        "recommended": 0, **others,
+    }  # fmt: skip
+    plan = PlanReport(
+        unslow_version="1", model="m", runtime="llama.cpp", machine="x", goal=goal, verdict="better", **known
+    )
+    path = tmp_path / "plan.json"
+    path.write_bytes(msgspec.json.encode(plan))
+    return str(path)
+
+
+def test_a_plan_names_both_lines_and_the_request(tmp_path):
+    planned = read_plan(plan_file(tmp_path), None)
+    assert both_lines(planned, "", "") == ("llama-server -m model.gguf", "llama-server -m model.gguf -t 8")
+    assert planned.work == Work(prompt_tokens=300, answer_tokens=64)
+    assert asked("--plan", "x").allowed(planned.floor) == 0.01
+    assert asked("--plan", "x", "--allow", "0.2").allowed(planned.floor) == 0.2
+
+
+def test_a_plan_without_a_line_asks_for_one(tmp_path):
+    planned = read_plan(plan_file(tmp_path, current=None), 2)
+    with pytest.raises(UserError, match="no command line of a server for --before"):
+        both_lines(planned, "", "")
+    assert both_lines(planned, "one", "other") == ("one", "other")
+
+
+def test_no_such_option(tmp_path):
+    with pytest.raises(UserError, match="no such option: it has 2"):
+        read_plan(plan_file(tmp_path), 3)
+    with pytest.raises(UserError, match="nothing fits"):
+        read_plan(plan_file(tmp_path, options=(), recommended=None, reason="nothing fits"), None)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"schema": "unslow.plan/1"}'])
+def test_what_is_no_plan_is_told(tmp_path, text):
+    path = tmp_path / "x.json"
+    path.write_text(text)
+    with pytest.raises(UserError) as caught:
+        read_plan(str(path), None)
+    assert "unslow plan --json" in caught.value.hint
+
+
+def test_no_plan_at_all(tmp_path):
+    with pytest.raises(UserError, match="No such file"):
+        read_plan(str(tmp_path / "none.json"), None)

@@ -1,0 +1,141 @@
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unslow.facts.knob import Change, Knob
+from unslow.facts.model import Model
+from unslow.facts.runtime import Runtime
+from unslow.facts.values import reported
+from unslow.look.at_hand import AtHand
+from unslow.look.runtimes.vllm import spell_all
+from unslow.look.runtimes.vllm.versions import SINCE, UNTIL
+from unslow.look.serving.vllm_flags import FLAGS, model_of, told
+
+NEW = reported("0.27.1", "x")
+SEEN = frozenset({"org/model-awq", "org/draft"})
+COMMAND = [
+    "/usr/bin/python3", "/usr/bin/vllm", "serve", "org/model", "--api-key", "secret-secret", "--max-model-len=8192",
+    "--enforce-eager", "--gpu_memory_utilization", "0.5", "--kv-cache-memory-bytes", "9", "--port", "9",
+]  # fmt: skip
+VALUES = {
+    Knob.MODEL_FILE: st.sampled_from(["/models/other", "org/model-awq"]),
+    Knob.MEMORY_SHARE: st.sampled_from([0.5, 0.85, 0.92]),
+    Knob.CONTEXT_LENGTH: st.integers(1, 10**6),
+    Knob.PARALLEL: st.integers(1, 4096),
+    Knob.BATCH: st.integers(1, 65536),
+    Knob.KV_CACHE_TYPE: st.sampled_from(["auto", "fp8", "fp8_e5m2", "bfloat16", "nvfp4"]),
+    Knob.GRAPHS: st.booleans(),
+    Knob.PROMPT_CACHE: st.booleans(),
+    Knob.WEIGHTS_TYPE: st.sampled_from(["auto", "bfloat16", "float16"]),
+    Knob.ATTENTION: st.sampled_from(["FLASH_ATTN", "TRITON_ATTN"]),
+    Knob.SPLIT_MODE: st.integers(1, 8),
+    Knob.SPECULATIVE: st.just("org/draft"),
+}
+FACTS = {
+    Knob.MEMORY_SHARE: "gpu_memory_fraction", Knob.CONTEXT_LENGTH: "context_set", Knob.PARALLEL: "max_sequences",
+    Knob.BATCH: "max_batched_tokens", Knob.KV_CACHE_TYPE: "kv_type_k", Knob.PROMPT_CACHE: "prompt_cache",
+    Knob.WEIGHTS_TYPE: "weights_type", Knob.ATTENTION: "attention", Knob.SPLIT_MODE: "tensor_parallel",
+    Knob.SPECULATIVE: "speculative",
+}  # fmt: skip
+
+
+@st.composite
+def plans(draw) -> list[Change]:
+    knobs = draw(st.lists(st.sampled_from(sorted(VALUES)), unique=True, min_size=1, max_size=len(VALUES)))
+    return [knob.to(draw(VALUES[knob])) for knob in knobs]
+
+
+def as_told(change: Change, argv: tuple[str, ...]) -> object:
+    given_settings = FLAGS.settings(argv, {})
+    runtime = told(given_settings, complete=True)
+    if change.knob is Knob.MODEL_FILE:
+        return model_of(argv, given_settings)
+    return (
+        not runtime.eager.value if change.knob is Knob.GRAPHS else getattr(runtime, FACTS[change.knob]).value_or("auto")
+    )
+
+
+@settings(max_examples=80)
+@given(plans(), st.sampled_from([[], COMMAND, ["python", "-m", "vllm.entrypoints.openai.api_server", "--model", "a"]]))
+def test_what_is_spelled_is_read_back(changes, command):
+    runtime = Runtime(command=reported(command, "x") if command else Runtime().command, version=NEW)
+    spelled = spell_all(changes, runtime, AtHand(Model(name=reported("org/model", "x")), listed=SEEN))
+    assert spelled.left_out == ()
+    assert [as_told(change, spelled.argv) for change in changes] == [change.value for change in changes]
+    assert not any("secret-secret" in line for line in spelled.lines)
+    if command is COMMAND:
+        assert spelled.argv[:3] == tuple(COMMAND[:3])
+        assert "secret-secret" in spelled.argv
+
+
+@settings(max_examples=40)
+@given(plans(), st.integers(1, 28), st.integers(0, 9))
+def test_no_version_gets_a_flag_that_it_lacks(changes, minor, patch):
+    runtime = Runtime(command=reported(COMMAND[:4], "x"), version=reported(f"0.{minor}.{patch}", "x"))
+    spelled = spell_all(changes, runtime, AtHand(listed=SEEN))
+    words = [*spelled.argv[4:], *spelled.environment]
+    assert all(SINCE.get(word, (0,)) <= (0, minor, patch) < UNTIL.get(word, (99,)) for word in words)
+
+
+def one(version: str, change: Change, **facts):
+    runtime = Runtime(command=reported(["vllm", "serve", "m"], "x"), version=reported(version, "x"), **facts)
+    return spell_all([change], runtime, AtHand(listed=SEEN))
+
+
+def test_older_versions_have_other_words():
+    assert one("0.12.0", Knob.ATTENTION.to("FLASHINFER")).environment == {"VLLM_ATTENTION_BACKEND": "FLASHINFER"}
+    assert one("0.15.1", Knob.FLASH_ATTENTION.to(False)).argv[3:] == ("--attention-backend", "TRITON_ATTN")
+    assert one("0.7.3", Knob.SPECULATIVE.to("org/draft")).argv[3:5] == ("--speculative-model", "org/draft")
+    config = one("0.9.0", Knob.SPECULATIVE.to("org/draft")).argv[-1]
+    assert json.loads(config) == {"model": "org/draft", "num_speculative_tokens": 3}
+
+
+@pytest.mark.parametrize(
+    ("version", "change", "why"),
+    [
+        ("0.2.7", Knob.KV_CACHE_TYPE.to("fp8"), "vLLM 0.2.7 has no cache of fp8"),
+        ("0.10.2", Knob.KV_CACHE_TYPE.to("bfloat16"), "vLLM 0.10.2 has no cache of bfloat16"),
+        ("0.27.1", Knob.KV_CACHE_TYPE.to("q4_0"), "vLLM has no cache of q4_0"),
+        ("0.27.1", Knob.VALUE_CACHE_TYPE.to("fp8"), "vLLM has one type for keys and values"),
+        ("0.6.0", Knob.PROMPT_CACHE.to(False), "vLLM 0.6.0 has no --no-enable-prefix-caching, which came with 0.6.5"),
+        (
+            "0.27.1",
+            Knob.MODEL_FILE.to("org/never-seen"),
+            "org/never-seen is no folder of this machine and no checkpoint",
+        ),
+        ("0.27.1", Knob.SPECULATIVE.to("org/never-seen"), "org/never-seen is no folder of this machine"),
+        ("0.27.1", Knob.QUANT.to("AWQ"), "no checkpoint of this model as AWQ was named"),
+        ("0.27.1", Knob.SPLIT_MODE.to("layer"), "over how many GPUs is not known"),
+        ("0.27.1", Knob.GPU_LAYERS.to(20), "vLLM computes no layers on the CPU beside a GPU"),
+        ("0.27.1", Knob.MEMORY_SHARE.to(2), "2 is no share"),
+        ("0.27.1", Knob.THREADS.to(4), "threads compute only where vLLM runs on the CPU"),
+        ("0.27.1", Knob.EXPERTS_ON_CPU.to(4), "vLLM has no setting for it"),
+    ],
+)
+def test_what_it_can_not_have_is_left_out(version, change, why):
+    ((left, said),) = one(version, change).left_out
+    assert left == change
+    assert said.startswith(why)
+
+
+def test_the_nearest_cache_a_quant_on_loading_and_two_names_of_one_switch():
+    assert one("0.27.1", Knob.KV_CACHE_TYPE.to("q8_0")).argv[3:] == ("--kv-cache-dtype", "fp8")
+    assert one("0.27.1", Knob.QUANT.to("fp8")).argv[3:] == ("--quantization", "fp8")
+    assert one("0.27.1", Knob.QUANT.to("fp8"), quantization=reported("awq", "x")).left_out
+    stages = one("0.27.1", Knob.SPLIT_MODE.to("layer"), tensor_parallel=reported(4, "x"))
+    assert stages.argv[3:] == ("--pipeline-parallel-size", "4")
+    assert one("0.27.1", Knob.DEVICE.to("CUDA1")).lines == ("CUDA_VISIBLE_DEVICES=1 vllm serve m",)
+    both = spell_all(
+        [Knob.GRAPHS.to(False), Knob.COMPILE.to(False)], Runtime(command=reported(["vllm", "serve", "m"], "x"))
+    )
+    assert both.argv == ("vllm", "serve", "m", "--enforce-eager")
+
+
+@pytest.mark.parametrize("at_hand", [AtHand(), AtHand(Model(name=reported("llama-3.1-8b", "our own name for it")))])
+def test_without_a_model_that_can_be_served_the_line_says_so(at_hand):
+    spelled = spell_all([Knob.PARALLEL.to(4)], Runtime(), at_hand)
+    assert spelled.argv == ()
+    assert spelled.lines == ("by hand: put the model after `vllm serve`: which one it is, is not known",
+                             "vllm serve --max-num-seqs 4")  # fmt: skip

@@ -1,0 +1,79 @@
+"""The answer of `unslow tune` as people and programs read it."""
+
+import json
+
+import msgspec
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.facts.verified import Work
+from unslow.show._tune import check_tune_format, render_tune
+from unslow.think.plan.report import SpeedShown
+from unslow.think.speed.report import RateShown
+from unslow.think.tune.report import TrialShown, TuneReport
+from unslow.think.verify.report import IntervalShown
+
+RATE = RateShown(low=1.0, mid=2.0, high=3.0)
+
+
+def trial(name: str, request_s: float | None, over: float | None = None, **others: object) -> TrialShown:
+    spread = IntervalShown(low=request_s * 0.9, mid=request_s, high=request_s * 1.1) if request_s else None
+    gain = IntervalShown(low=over * 0.9, mid=over, high=over * 1.1) if over else None
+    return TrialShown(
+        name=name, kind="neighbour", settings=(), command=f"llama-server -t {name}", rounds=3 if request_s else 0,
+        seconds=9.0, request_s=spread, over_default=gain, decode_tokens_per_s=20.0 if request_s else None, **others,
+    )  # fmt: skip
+
+
+REPORT = TuneReport(
+    unslow_version="0", model="a \x1b[31mmodel", work=Work(), context=2048, verdict="faster", because="it is",
+    winner=1, plan=2, over_default=IntervalShown(low=1.2, mid=1.5, high=1.8),
+    over_plan=IntervalShown(low=0.99, mid=1.1, high=1.2),
+    command="llama-server -t 8",
+    trials=(
+        trial("llama.cpp's own choice", 3.0),
+        trial("eight threads", 2.0, 1.5, predicted=SpeedShown(
+            decode_tokens_per_s=RATE, prefill_tokens_per_s=RATE, request_s=RATE)),
+        trial("no memory", None, dropped="out of memory", dropped_in_round=1),
+        trial("one round", 5.0, 0.6, dropped="takes 66.7% longer than the best in 1 round"),
+    ),
+    budget_s=60, spent_s=55, rounds=3, ended="the time is over", notes=("others were running",),
+)  # fmt: skip
+
+
+def test_the_winner_its_gains_and_its_line_are_shown():
+    text = render_tune(REPORT, "terminal", width=120, color=False)
+    assert text.startswith(" FASTER   it is")
+    assert "×1.500 the speed of llama.cpp's own choice (95 % sure: 1.200 to 1.800)" in text
+    assert "×1.100 the speed of the plan" in text
+    assert "a request takes 2 s; predicted were 2 s, 1 s to 3 s likely" in text
+    assert "\n  llama-server -t 8\n" in text
+    assert "\x1b" not in text
+    same = render_tune(msgspec.structs.replace(REPORT, plan=0), "terminal", width=120, color=False)
+    assert "the speed of the plan" not in same
+
+
+def test_trials_stand_from_the_fastest_on_and_the_dropped_with_the_reason():
+    text = render_tune(REPORT, "terminal", width=120, color=False)
+    places = [text.index(words) for words in ("eight threads  ", "llama.cpp's own choice  ", "one round  ")]
+    assert places == sorted(places)
+    assert "no memory: out of memory" in text
+    assert "! others were running" in text
+
+
+def test_programs_get_everything():
+    data = json.loads(render_tune(REPORT, "json", width=80, color=False))
+    assert (data["schema"], data["winner"], len(data["trials"])) == ("unslow.tune/1", 1, 4)
+
+
+def test_without_a_winner_there_is_no_line():
+    failed = TuneReport(unslow_version="0", model="m", work=Work(), context=1, verdict="failed", because="nothing ran",
+                        budget_s=1, spent_s=1, rounds=0)  # fmt: skip
+    text = render_tune(failed, "terminal", width=80, color=False)
+    assert text.startswith(" FAILED   nothing ran")
+    assert "SETTINGS" not in text
+
+
+def test_other_formats_are_refused():
+    with pytest.raises(UserError, match="markdown"):
+        check_tune_format("markdown")

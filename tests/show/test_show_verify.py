@@ -1,0 +1,71 @@
+"""A verified change as people see it."""
+
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.facts.verified import Sample, Side, Work
+from unslow.show._verify import check_verify_format, render_side, render_verify
+from unslow.think.plan.report import OptionShown, QualityShown, SpeedShown
+from unslow.think.speed.report import RateShown
+from unslow.think.verify.judge import Told, judged
+
+ANSWERS = tuple(f"Answer {n} is fine." for n in range(12))
+RATE = RateShown(low=18.0, mid=20.0, high=22.0)
+OPTION = OptionShown(
+    name="more threads", quant="Q4_K_M", context=4096, changes=(), quality=QualityShown(perplexity_increase=0.0),
+    speed=SpeedShown(decode_tokens_per_s=RATE, prefill_tokens_per_s=RATE, request_s=RATE), speedup=2.0,
+)  # fmt: skip
+
+
+def side(rate: float, threads: str, answers: tuple[str, ...] = ANSWERS, rounds: int = 6) -> Side:
+    samples = tuple(Sample(round=n, decode_tokens_per_s=rate, request_s=64 / rate) for n in range(rounds))
+    return Side(
+        what=f"llama-server -t {threads}\x1b[31m", samples=samples, answers=answers, again=answers,
+        settings={"runtime.threads": threads}, work=Work(kept_tokens=500),
+    )  # fmt: skip
+
+
+def shown(before: Side, after: Side, form: str = "terminal", **told: object) -> str:
+    return render_verify(judged(before, after, Told("1.0", **told)), form, width=110, color=False)
+
+
+def test_a_speed_up_and_what_was_promised():
+    text = shown(side(10.0, "1"), side(20.0, "2"), option=OPTION)
+    assert text.startswith(" FASTER ")
+    assert "128 tokens to read after 500 that the cache has, 128 to answer" in text
+    assert "10.0 tok/s" in text
+    assert "×2.000" in text
+    assert "the plan promised ×2.00 for a request, measured ×2.00: as promised; decode 20.0 tok/s" in text
+    assert "runtime.threads: 1 → 2" in text
+    assert "\x1b" not in text
+
+
+def test_broken_answers_come_first():
+    broken = side(30.0, "2", ("!" * 60,) * 12)
+    text = shown(side(10.0, "1"), broken)
+    assert text.startswith(" ANSWERS CHANGED ")
+    assert text.count("12 of 12 answers are empty") == 1
+    assert shown(side(10.0, "1"), broken, "markdown").startswith("### The change breaks its answers\n")
+
+
+def test_one_round_has_no_interval():
+    text = shown(side(10.0, "1", rounds=1), side(20.0, "2", rounds=1))
+    assert text.startswith(" CAN'T TELL ")
+    assert text.splitlines()[4].split()[-5:] == ["×2.000", "-", "1", "can't", "tell"]
+
+
+def test_markdown_is_a_table():
+    text = shown(side(10.0, "1"), side(20.0, "2"), "markdown", option=OPTION)
+    assert "| Decode | 10.0 tok/s | 20.0 tok/s | ×2.000 | 2.000 to 2.000 | 6 | faster |" in text
+    assert "- runtime.threads: 1 → 2" in text
+
+
+def test_what_was_kept_says_what_comes_next():
+    kept = side(10.0, "1")
+    assert "unslow verify --against before.json" in render_side(kept, "terminal", "before.json", width=100, color=False)
+    assert '"schema": "unslow.verify_side/1"' in render_side(kept, "json", "before.json", width=100, color=False)
+
+
+def test_no_such_format():
+    with pytest.raises(UserError, match="no format 'pdf'"):
+        check_verify_format("pdf")

@@ -1,0 +1,146 @@
+"""Whole plans: what is recommended keeps its floors, and says what it costs."""
+
+from itertools import pairwise
+
+import pytest
+from tests.think.plan.llama_cpp import planning
+
+from unslow.think.adapt.remembered import one_judgement
+from unslow.think.plan.goal import Goal, Work
+from unslow.think.plan.llama_cpp.hardware import Hardware
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.plan import plan_llama_cpp
+from unslow.think.plan.llama_cpp.points import Question
+from unslow.think.plan.llama_cpp.search import EVERYTHING, Abilities
+from unslow.think.plan.llama_cpp.variants import Variant
+from unslow.think.plan.planned import Planned
+from unslow.think.plan.report import OptionShown
+
+MODEL, PARAMETERS = "llama-3.1-8b", 8_030_000_000
+MARGIN_BYTES = 256 * 2**20
+
+
+def variant(quant: str, *, given: bool = False, at_hand: bool = False) -> Variant:
+    pieces = Pieces(planning.blueprint(MODEL, quant))
+    return Variant(quant, pieces, PARAMETERS, given=given, at_hand=given or at_hand)
+
+
+GIVEN = variant("Q4_K_M", given=True)
+FINER = variant("Q6_K", at_hand=True)
+COARSER = variant("Q3_K_M")
+
+
+def planned(
+    machine: Hardware, goal: Goal, variants: tuple[Variant, ...] = (GIVEN,), abilities: Abilities = EVERYTHING
+) -> tuple[Planned, OptionShown | None]:
+    with one_judgement():
+        return plan_llama_cpp(Question(variants, machine, goal, MARGIN_BYTES, 8, abilities), (), 8)
+
+
+def best(found: Planned) -> OptionShown:
+    assert found.recommended is not None, found.reason
+    return found.options[found.recommended]
+
+
+def knobs(option: OptionShown) -> dict[str, object]:
+    return {change.knob: change.value for change in option.settings}
+
+
+def test_what_fits_needs_no_setting_but_the_context() -> None:
+    found, now = planned(planning.hardware(24), Goal(8192, Work(512)))
+    assert knobs(best(found)) == {"context_length": 8192}
+    assert best(found).speedup == pytest.approx(1.0, abs=0.01)
+    assert now
+
+
+def test_a_cache_of_eight_bits_and_a_small_margin_beat_the_fit() -> None:
+    found, now = planned(planning.hardware(6), Goal(16384, Work(512)))
+    option = best(found)
+    assert knobs(option)["kv_cache_type"] == "q8_0"
+    assert knobs(option)["fit"] is False
+    assert option.speedup is not None
+    assert option.speedup > 1.5
+    assert min(device.free_bytes or 0 for device in option.devices) >= MARGIN_BYTES
+    assert now
+    assert now.name.startswith("llama.cpp's own choice")
+
+
+def test_the_cache_stays_on_the_gpu_though_a_short_prompt_would_be_faster() -> None:
+    found, _ = planned(planning.hardware(5), Goal(16384, Work(32, 0, 64)))
+    assert "kv_offload" not in knobs(best(found))
+    said = [r.because for r in found.rejected if "-nkvo" in r.what]
+    assert said
+    assert "tokens of depth" in said[0]
+
+
+def test_equal_quality_is_kept_unless_a_floor_allows_less() -> None:
+    strict, _ = planned(planning.hardware(5), Goal(16384, Work(512)), (FINER, GIVEN, COARSER))
+    loose, _ = planned(
+        planning.hardware(5), Goal(16384, Work(512), worst_perplexity_increase=0.5), (FINER, GIVEN, COARSER)
+    )
+    assert best(strict).quant == "Q4_K_M"
+    assert knobs(best(strict))["kv_cache_type"] == "q8_0"
+    assert best(loose).quant == "Q4_K_M"  # Q3_K_M is on no disk
+    assert knobs(best(loose))["kv_cache_type"] == "q4_0"
+    assert any(option.quant == "Q3_K_M" for option in strict.options)
+
+
+def test_the_most_context_at_a_floor_of_speed() -> None:
+    goal = Goal(4096, Work(512), "context", least_tokens_per_s=40)
+    small, _ = planned(planning.hardware(7), goal)
+    large, _ = planned(planning.hardware(12), goal)
+    assert best(large).context > best(small).context > 4096
+    speed = best(small).speed
+    assert speed
+    assert speed.decode_tokens_per_s.mid >= 40
+
+
+def test_the_best_quality_at_a_floor_of_speed() -> None:
+    goal = Goal(8192, Work(512), "quality", least_tokens_per_s=20)
+    found, _ = planned(planning.hardware(12), goal, (FINER, GIVEN))
+    assert best(found).quant == "Q6_K"
+    quick, _ = planned(planning.hardware(12), goal._replace(least_tokens_per_s=140), (FINER, GIVEN))
+    assert best(quick).quant == "Q4_K_M"
+
+
+def test_says_why_there_is_no_plan() -> None:
+    none, _ = planned(planning.hardware(1, host_gib=1), Goal(8192, Work(512)))
+    assert none.recommended is None
+    assert "nothing fits" in none.reason
+    slow, _ = planned(planning.hardware(4), Goal(8192, Work(512), least_tokens_per_s=1000))
+    assert slow.recommended is None
+    assert "the most is" in slow.reason
+    poor, _ = planned(planning.hardware(8), Goal(8192, Work(512), worst_perplexity_increase=0.0))
+    assert poor.recommended is None
+    assert "quality" in poor.reason
+
+
+def test_a_runtime_that_knows_layers_alone_gets_whole_layers() -> None:
+    only = Abilities(apart=False, cache_on_host=False, micro_batches=(512,))
+    found, _ = planned(planning.hardware(5), Goal(16384, Work(4096)), abilities=only)
+    assert not {"tensor_override", "experts_on_cpu", "kv_offload", "batch"} & set(knobs(best(found)))
+    assert 0 < int(str(knobs(best(found))["gpu_layers"])) < 33
+
+
+def test_several_gpus_share_the_layers() -> None:
+    found, _ = planned(planning.hardware(3.2, gpus=2), Goal(8192, Work(512)))
+    split = str(knobs(best(found))["tensor_split"]).split(",")
+    assert sum(map(int, split)) == 33
+    assert all(device.fits for device in best(found).devices)
+
+
+def test_without_a_gpu_the_processors_do_it() -> None:
+    machine = planning.hardware(4)._replace(rooms=(), chips=())
+    found, _ = planned(machine, Goal(4096, Work(512)))
+    assert "on the CPU" in best(found).name
+    assert any("fewer threads" in r.what for r in found.rejected)
+
+
+@pytest.mark.parametrize("prompt", [32, 4096])
+def test_more_memory_never_gives_a_slower_plan(prompt: int) -> None:
+    seconds = []
+    for gib in (3, 4, 6, 8):
+        speed = best(planned(planning.hardware(gib), Goal(16384, Work(prompt, 0, 64)))[0]).speed
+        assert speed
+        seconds.append(speed.request_s.mid)
+    assert all(later <= earlier * 1.03 for earlier, later in pairwise(seconds))

@@ -1,0 +1,97 @@
+"""Placings: what they leave to GPUs, and how llama.cpp is told."""
+
+import re
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as some
+from tests.think.plan.llama_cpp import planning
+
+from unslow.think.memory.llama_cpp.need import memory_of
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.placing import Ledger, Placing, held, patterns, placed, split_evenly
+
+DENSE = Pieces(planning.blueprint())
+SPARSE = Pieces(planning.blueprint("olmoe-1b-7b"))
+MIB = 2**20
+
+
+def ledger(pieces: Pieces) -> Ledger:
+    return Ledger(pieces, planning.settings())
+
+
+@pytest.mark.parametrize("pieces", [DENSE, SPARSE], ids=["dense", "sparse"])
+@pytest.mark.parametrize("placing", [Placing(), Placing(3), Placing(0, 4), Placing(0, 0, 2), Placing(2, 3, 1)])
+def test_bytes_are_those_of_the_exact_layout(pieces: Pieces, placing: Placing) -> None:
+    asked = placed(planning.settings(), placing, pieces, (1,))
+    need = memory_of(pieces.blueprint, asked, (1.0,)).needs[0]
+    assert ledger(pieces).gpu_bytes(placing) == pytest.approx(need.weights + need.cache, rel=0.002)
+
+
+@pytest.mark.parametrize("pieces", [DENSE, SPARSE], ids=["dense", "sparse"])
+def test_the_fewest_pieces_are_the_fewest(pieces: Pieces) -> None:
+    book = ledger(pieces)
+    room = 0.7 * book.all_bytes
+    for least in (Placing(2, 1), Placing(0, 1, 1), Placing(0, 0, 2)):
+        found = book.fewest_apart(least, room)
+        every = [
+            least._replace(apart=apart)
+            for apart in range(least.apart, book.layers - least.whole - bool(least.pieces) + 1)
+            if least.apart or apart == 0
+        ]
+        fitting = [placing for placing in every if book.gpu_bytes(placing) <= room]
+        assert found == min(fitting, key=lambda p: p.apart, default=None)
+
+
+def test_a_room_for_everything_takes_everything() -> None:
+    book = ledger(DENSE)
+    assert held(book, Placing(), [book.all_bytes]) == (Placing(), (31,))
+    assert held(book, Placing(), [book.all_bytes - 1]) is None
+
+
+@given(
+    some.lists(some.integers(1, 50), min_size=1, max_size=12),
+    some.lists(some.integers(20, 200), min_size=1, max_size=4),
+)
+@settings(max_examples=60)
+def test_an_even_split_leaves_the_most_where_there_is_least(sizes: list[int], rooms: list[int]) -> None:
+    counts = split_evenly(sizes, [float(room) for room in rooms])
+    best = max((_least_left(sizes, rooms, cut) for cut in _cuts(len(sizes), len(rooms))), default=-1.0)
+    if counts is None:
+        assert best < 0
+        return
+    assert sum(counts) == len(sizes)
+    used = [left for left in _lefts(sizes, rooms, counts) if left is not None]
+    assert min(used) >= 0
+    assert min(used) >= best - 1
+
+
+def _cuts(count: int, parts: int):  # type: ignore[no-untyped-def]
+    return (cut for cut in product(range(count + 1), repeat=parts) if sum(cut) == count)
+
+
+def _lefts(sizes, rooms, cut):  # type: ignore[no-untyped-def]
+    at = 0
+    for room, number in zip(rooms, cut, strict=True):
+        yield room - sum(sizes[at : at + number]) if number else None
+        at += number
+
+
+def _least_left(sizes, rooms, cut) -> float:  # type: ignore[no-untyped-def]
+    return min((left for left in _lefts(sizes, rooms, cut) if left is not None), default=-1.0)
+
+
+def test_patterns_name_the_pieces_and_nothing_else() -> None:
+    placing = Placing(2, 3, 1)
+    rules = [re.compile(pattern) for pattern in patterns(placing, DENSE)]
+    moved = {t.name for t in DENSE.blueprint.tensors if any(rule.search(t.name) for rule in rules)}
+    wanted = {f"blk.{n}.ffn_{part}.weight" for n in (2, 3, 4) for part in ("up", "gate", "down")}
+    assert moved == wanted | {"blk.5.ffn_up.weight"}
+
+
+def test_experts_are_counted_and_only_a_part_is_named() -> None:
+    placing = Placing(0, 5, 1)
+    asked = placed(planning.settings(), placing, SPARSE, (1,))
+    assert asked.experts_on_cpu == 5
+    assert [pattern for pattern, _ in asked.overrides] == [r"blk\.5\.(ffn_up_exps\.weight)"]

@@ -1,0 +1,63 @@
+"""The front of many points: nothing on it is dominated, nothing off it is missed."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from unslow.think.plan.frontier import MOST_SHOWN, Worth, binned, front, ranked, thinned
+from unslow.think.plan.report import GoalShown
+
+AMOUNTS = st.floats(0.1, 100.0)
+WORTHS = st.builds(
+    Worth, AMOUNTS, AMOUNTS, st.sampled_from([4.0, 8.0, 16.0]), st.sampled_from([8.0, 16.0]), AMOUNTS, AMOUNTS,
+    st.integers(-5, 0).map(float),
+)  # fmt: skip
+
+
+def goal(aim: str) -> GoalShown:
+    return GoalShown(aim=aim, context=10, prompt_tokens=1, kept_tokens=0, answer_tokens=1, users=1)  # type: ignore[arg-type]
+
+
+def same(worth: Worth) -> Worth:
+    return worth
+
+
+def no_effort(worth: Worth) -> tuple[float, ...]:
+    return (-worth.ease,)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(WORTHS, min_size=1, max_size=30))
+def test_the_front_dominates_all_and_none_of_itself(points: list[Worth]) -> None:
+    kept = [binned(p) for p in front(points, same, no_effort)]
+    for point in map(binned, points):
+        assert any(all(a >= b for a, b in zip(other, point, strict=True)) for other in kept)
+    for one in kept:
+        assert not any(o != one and all(a >= b for a, b in zip(o, one, strict=True)) for o in kept)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(WORTHS, min_size=1, max_size=30), st.sampled_from(["speed", "context", "quality"]))
+def test_the_best_of_all_is_the_best_of_the_front(points: list[Worth], aim: str) -> None:
+    best = max(ranked(goal(aim), p) for p in points)
+    assert max(ranked(goal(aim), p) for p in front(points, same, no_effort)) == best
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(WORTHS, min_size=1, max_size=30))
+def test_few_are_shown_with_the_chosen_and_the_fastest_among_them(points: list[Worth]) -> None:
+    kept = front(points, same, no_effort)
+    chosen = kept[-1]
+    few = thinned(kept, same, chosen)
+    assert chosen in few
+    assert len(few) <= MOST_SHOWN
+    assert max(binned(p).speed for p in few) == max(binned(p).speed for p in kept)
+
+
+def test_nothing_gives_nothing() -> None:
+    assert thinned([], same, None) == []
+    assert front([], same, no_effort) == []
+
+
+def test_a_percent_is_no_reason() -> None:
+    easy = Worth(1.0, 1.0, 16.0, 16.0, 1.0, 1.0, 0.0)
+    assert front([easy._replace(speed=1.004, ease=-3.0), easy], same, no_effort) == [easy]

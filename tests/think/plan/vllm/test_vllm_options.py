@@ -1,0 +1,218 @@
+"""The plan for vLLM as the report shows it: the front, what is recommended, what is refused and why."""
+
+import pytest
+from tests.think.plan.vllm.vllm_questions import LLAMA_8B, PLAIN, question
+
+from unslow.facts.units import GIB
+from unslow.think.memory.parts import Role
+from unslow.think.plan.report import OptionShown
+from unslow.think.plan.vllm.memory import Pool, freest
+from unslow.think.plan.vllm.plan import vllm_options
+from unslow.think.plan.vllm.question import Checkpoint, Question
+from unslow.think.plan.vllm.search import Search
+from unslow.think.plan.vllm.space import can_split, choices, splits, why_no_fp8
+
+HALVED = tuple(p if p.role in (Role.EMBEDDING, Role.OUTPUT) else p._replace(bytes=p.bytes // 2) for p in PLAIN.parts)
+AT_LOAD = Checkpoint("Llama 8B", "FP8", HALVED, "q8", "FP8 per tensor", packed_at_load=True)
+
+
+def recommended(asked: Question) -> OptionShown:
+    planned = vllm_options(asked).planned
+    assert planned.recommended is not None
+    return planned.options[planned.recommended]
+
+
+def knobs(option: OptionShown) -> dict[str, object]:
+    return {change.knob: change.value for change in option.changes}
+
+
+def test_the_recommended_one_is_on_the_front_and_says_every_setting() -> None:
+    planned = vllm_options(question(users=8)).planned
+    assert planned.recommended is not None
+    option = planned.options[planned.recommended]
+    assert option.speed
+    fastest = min(o.speed.request_s.mid for o in planned.options if o.speed)
+    assert option.speed.request_s.mid <= fastest * 1.011
+    settings = {change.knob for change in option.settings}
+    assert {"memory_share", "context_length", "parallel", "batch", "kv_cache_type", "graphs", "split_mode"} <= settings
+    assert {change.knob for change in option.changes} <= settings
+    assert all(device.fits for device in option.devices)
+    assert len({o.name for o in planned.options}) == len(planned.options)
+
+
+def test_nothing_is_changed_that_gains_nothing() -> None:
+    assert knobs(recommended(question(context=20_000))) == {"context_length": 20_000}  # its own 131,072 do not fit
+    assert knobs(recommended(question("H100 SXM"))) == {}
+
+
+def test_other_processes_lower_the_share() -> None:
+    option = recommended(question(others=4 * GIB, context=4096))
+    share = knobs(option)["memory_share"]
+    assert isinstance(share, float)
+    assert share < 0.83
+    card = 24 * GIB
+    assert share * card < card - 4 * GIB
+
+
+def test_eager_is_left_and_the_gain_is_said() -> None:
+    now = question("H100 SXM").default()._replace(eager=True, context=8192)
+    found = vllm_options(question("H100 SXM", current=now))
+    option = found.planned.options[found.planned.recommended or 0]
+    assert knobs(option)["graphs"] is True
+    assert option.speedup is not None
+    assert option.speedup > 2
+    assert found.current
+    assert not found.current.changes
+
+
+def test_its_own_count_of_the_cache_is_believed() -> None:
+    now = question().default()._replace(context=8192)
+    few = vllm_options(question(current=now, users=32, measured_pool=6000)).current
+    many = vllm_options(question(current=now, users=32, measured_pool=60_000)).current
+    assert few
+    assert many
+    assert few.speed
+    assert many.speed
+    assert few.speed.request_s.mid > 2 * many.speed.request_s.mid
+    assert "only 5 of 32" in few.costs[0]
+
+
+def test_weights_on_the_host_are_slow_now_and_are_taken_back() -> None:
+    now = question().default()._replace(context=8192)
+    found = vllm_options(question(current=now, offloaded_bytes=4 * GIB))
+    option = found.planned.options[found.planned.recommended or 0]
+    assert found.current
+    assert found.current.speed
+    assert found.current.speed.decode_tokens_per_s.mid < 3
+    assert knobs(option)["gpu_layers"] == -1
+    assert (option.speedup or 0) > 10
+
+
+@pytest.mark.parametrize(
+    ("device", "version", "why"),
+    [("RTX 3090", (0, 28), "no FP8"), ("RTX 4090", (0, 9), "newer ones"), ("RTX 4090", (0, 28), "")],
+)
+def test_a_cache_in_fp8_needs_a_chip_and_a_version(device: str, version: tuple[int, int], why: str) -> None:
+    asked = question(device, version=version)
+    assert why in why_no_fp8(asked)
+    assert bool(why) == bool(why_no_fp8(asked))
+    kinds = {choice.kv for choice in choices(asked, Pool(asked))}
+    assert kinds == ({"auto"} if why else {"auto", "fp8"})
+    refused = [r for r in vllm_options(asked).planned.rejected if "fp8" in r.what]
+    assert not why or why in refused[0].because
+
+
+def test_latents_in_fp8_need_kernels_for_them() -> None:
+    latent = question("RTX 4090")
+    latent = latent._replace(shape=type(LLAMA_8B)(**{**_fields(), "kv_rank": 512, "rope_length": 64}))
+    assert "latents" in why_no_fp8(latent)
+
+
+def _fields() -> dict[str, object]:
+    return {name: getattr(LLAMA_8B, name) for name in LLAMA_8B.__struct_fields__}
+
+
+def test_heads_must_be_shared_equally() -> None:
+    three = question("RTX 3090", 3)
+    assert (3, 1) in splits(three)
+    assert not can_split(three, 0, 3)
+    assert can_split(three, 0, 2)
+    said = [r.because for r in vllm_options(three).planned.rejected if r.what == "--tensor-parallel-size 3"]
+    assert "32 heads" in said[0]
+    running = three._replace(current=three.default()._replace(tensor=3))
+    assert can_split(running, 0, 3)  # what runs can be run
+    grouped = three._replace(checkpoints=(PLAIN._replace(align=4096),))
+    assert not can_split(grouped, 0, 2)
+
+
+def test_several_cards_share_the_work_of_a_token() -> None:
+    one, two = recommended(question("RTX 3090")), recommended(question("RTX 3090", 2))
+    assert one.speed
+    assert two.speed
+    assert two.speed.decode_tokens_per_s.mid > 1.3 * one.speed.decode_tokens_per_s.mid
+    assert knobs(two)["split_mode"] == 2
+    assert len(two.devices) == 2
+
+
+def test_slots_of_one_lane_cost_long_prompts() -> None:
+    wide, narrow = (Search(question("RTX 3090", 4, link_bytes_per_s=link)) for link in (12e9, 0.8e9))
+    choice = wide.question.default()._replace(tensor=4, context=8192)
+    assert wide.point(choice).served.prefill.mid > 1.5 * narrow.point(choice).served.prefill.mid
+    assert wide.point(choice).served.decode.mid > narrow.point(choice).served.decode.mid
+    pipeline = choice._replace(tensor=1, pipeline=4)
+    assert wide.point(pipeline).served == narrow.point(pipeline).served
+
+
+def test_links_of_their_own_carry_prompts() -> None:
+    bridged, alone = (Search(question("RTX 3090", 2, linked=linked)) for linked in (True, False))
+    choice = alone.question.default()._replace(tensor=2, context=8192)
+    assert bridged.point(choice).served.prefill.mid > 1.2 * alone.point(choice).served.prefill.mid
+
+
+def test_rounding_at_load_needs_room_for_the_plain_weights_first() -> None:
+    both = (PLAIN, AT_LOAD)
+    fits = question("RTX 4090", checkpoints=both)
+    planned = vllm_options(fits).planned
+    assert planned.options[planned.recommended or 0].quant == "BF16"
+    said = next(r.because for r in planned.rejected if r.what == "--quantization fp8")
+    assert said.startswith("faster")
+    allowed = vllm_options(question("RTX 4090", checkpoints=both, worst_perplexity_increase=0.02)).planned
+    option = allowed.options[allowed.recommended or 0]
+    assert knobs(option)["quant_kernel"] == "fp8"
+    assert "compare answers" in option.risk
+    small = vllm_options(question("RTX 3060", checkpoints=both)).planned
+    assert small.recommended is None  # 8.5 GB of weights would fit, the 16 of before do not
+    assert "15.0 GiB" in small.reason
+
+
+def test_the_freest_cards_are_taken() -> None:
+    asked = question("RTX 3090", 2, context=4096)
+    rooms = (asked.rooms[0]._replace(others_bytes=20 * GIB, name="held"), asked.rooms[1])
+    asked = asked._replace(rooms=rooms)
+    assert [room.name for room in freest(asked, 1)] == ["RTX 3090"]
+    option = recommended(asked)
+    assert knobs(option)["device"] == "1"
+    assert [device.name for device in option.devices] == ["RTX 3090"]
+
+
+def test_impossible_says_what_lacks() -> None:
+    planned = vllm_options(question("RTX 3060")).planned
+    assert planned.recommended is None
+    assert "do not fit" in planned.rejected[-1].because
+    slow = vllm_options(question(least_tokens_per_s=500.0, aim="context")).planned
+    assert slow.recommended is None
+    assert "tok/s" in slow.reason
+    assert slow.hint
+
+
+def test_what_people_try_is_answered() -> None:
+    planned = vllm_options(question("RTX 4090", 2, users=4)).planned
+    said = {r.what: r.because for r in planned.rejected}
+    assert said["--enforce-eager"].startswith("slower")
+    assert "PCIe" in said["--cpu-offload-gb"]
+    assert "frees nothing" in said["a shorter --max-model-len"]
+    assert "as fast" in said["--max-num-batched-tokens 4096"]
+    assert "slower" in said["--pipeline-parallel-size 2"]
+
+
+def test_fp8_weights_read_prompts_no_slower_where_the_chip_multiplies_them() -> None:
+    both = (PLAIN, AT_LOAD)
+    for device, is_quick in (("RTX 4090", True), ("RTX 3090", False)):
+        search = Search(question(device, checkpoints=both))
+        plain = search.question.default()._replace(context=8192)
+        prompts = [search.point(plain._replace(checkpoint=n)).served.prefill.mid for n in (0, 1)]
+        assert (prompts[1] >= prompts[0] * 0.99) is is_quick
+
+
+def test_what_runs_is_no_option_beside_itself() -> None:
+    now = question().default()._replace(context=8192, sequences=8)
+    found = vllm_options(question(current=now, users=30))
+    assert found.current
+    assert found.current.name not in {option.name for option in found.planned.options}
+    assert all(option.changes for option in found.planned.options)
+
+
+def test_whole_layers_on_each_of_three_cards_are_said_with_their_number() -> None:
+    option = recommended(question("RTX 3060", 3, others=3 * GIB, context=2048))
+    assert knobs(option)["split_mode"] == "layer 3"
+    assert len(option.devices) == 3

@@ -1,0 +1,141 @@
+"""The search for vLLM's settings against all of its space, and the rules that hold for any question."""
+
+import pytest
+from tests.think.plan.vllm.vllm_questions import question
+
+from unslow.facts.units import GIB
+from unslow.think.memory.vllm.plan import vllm_memory
+from unslow.think.plan.frontier import ranked
+from unslow.think.plan.vllm.question import Question
+from unslow.think.plan.vllm.recommend import admitted, best, cost, felt_rate
+from unslow.think.plan.vllm.search import Point, Search, shares_of
+from unslow.think.plan.vllm.space import choices
+
+TIGHT = {"others": 3 * GIB, "users": 24, "kept_tokens": 1500, "context": 16384}
+
+
+def every_point(asked: Question) -> list[Point]:
+    """All of the space, every share and every context that matters priced by itself."""
+    search, found = Search(asked), []
+    for choice in choices(asked, search.pool):
+        for share in shares_of(choice.share):
+            one = choice._replace(share=share)
+            for context in {choice.context, asked.now.context, search.pool.longest(one)}:
+                longer = one._replace(context=context)
+                if context >= choice.context and search.pool.serves(longer):
+                    found.append(search.point(longer))
+    return found
+
+
+@pytest.mark.parametrize("aim", ["speed", "context", "quality"])
+def test_nothing_in_the_whole_space_is_better(aim: str) -> None:
+    asked = question(**TIGHT, aim=aim, least_tokens_per_s=8.0)
+    by_search = best(asked, admitted(asked, Search(asked).all_points().points))
+    by_hand = best(asked, admitted(asked, every_point(asked)))
+    assert by_search
+    assert by_hand
+    assert ranked(asked.goal, by_search.worth) == ranked(asked.goal, by_hand.worth)
+
+
+def test_every_point_of_the_space_is_matched_by_one_that_was_searched() -> None:
+    asked = question(**TIGHT)
+    searched = Search(asked).all_points()
+    worths = {p.worth[:5] for p in searched.points}
+    every = every_point(asked)
+    for worth in {p.worth[:5] for p in every}:
+        assert any(all(a >= b for a, b in zip(other, worth, strict=True)) for other in worths)
+    assert searched.seen.priced < len(every) < 3 * searched.seen.combinations
+
+
+def test_the_room_is_the_worst_end_of_the_whole_sum() -> None:
+    asked = question("H100 SXM", 2, users=4)
+    search = Search(asked)
+    for choice in list(choices(asked, search.pool))[::17]:
+        if search.pool.blocks(choice) <= 0:
+            continue
+        parts = asked.checkpoints[choice.checkpoint].parts
+        whole = vllm_memory(asked.shape, parts, asked.settings(choice), asked.card_bytes)
+        stage = search.pool.stages(choice)
+        per_block = max(s.block_bytes for s in stage)
+        assert search.pool.blocks(choice) == pytest.approx(whole.available.low / per_block, rel=0.02, abs=1)
+        assert search.pool.blocks(choice) <= whole.kv_blocks
+
+
+def test_what_is_shown_is_the_whole_sum_and_within_the_card() -> None:
+    asked = question("H100 SXM", 2)
+    pool = Search(asked).pool
+    for choice in list(choices(asked, pool))[::13]:
+        whole = vllm_memory(asked.shape, asked.checkpoints[0].parts, asked.settings(choice), asked.card_bytes)
+        for shown, summed in zip(pool.held(choice), whole.devices, strict=True):
+            assert shown.weights_bytes == summed.weights_bytes
+            assert shown.kv_bytes == pytest.approx(summed.kv_bytes, rel=0.01, abs=2**25)
+    unlinked = question("RTX 4090", 2)
+    pool = Search(unlinked).pool
+    for choice in choices(unlinked, pool):
+        room = unlinked.rooms[0].usable_bytes
+        assert all(held.total.mid <= room for held in pool.held(choice))
+
+
+def fastest(asked: Question) -> Point | None:
+    points = admitted(asked, Search(asked).all_points().points)
+    return max(points, key=lambda p: p.worth.speed, default=None)
+
+
+def test_more_memory_never_gives_a_worse_plan() -> None:
+    speeds, contexts = [], []
+    for held in (6, 4, 2, 0):
+        points = admitted(a := question(others=held * GIB, users=24, context=4096), Search(a).all_points().points)
+        speeds.append(max((p.worth.speed for p in points), default=0.0))
+        contexts.append(max((p.worth.context for p in points), default=0.0))
+    assert speeds == sorted(speeds)
+    assert contexts == sorted(contexts)
+    assert speeds[0] < speeds[-1]
+
+
+def test_more_users_never_make_one_of_them_faster() -> None:
+    rates = []
+    for users in (1, 4, 16, 200):
+        point = fastest(asked := question(users=users))
+        assert point
+        rates.append((felt_rate(asked.goal, point), 1 / point.served.request_s.mid))
+    assert rates == sorted(rates, reverse=True)
+
+
+def test_who_finds_no_place_waits() -> None:
+    one = Search(question(users=16))
+    choice = next(c for c in choices(one.question, one.pool) if c.sequences == 4)
+    few, many = one.point(choice), one.point(choice._replace(sequences=16))
+    assert few.served.at_once == 4
+    assert few.served.decode.mid > many.served.decode.mid
+    assert few.served.request_s.mid > many.served.request_s.mid
+
+
+def test_what_was_said_before_is_read_again_where_the_cache_forgets_it() -> None:
+    asked = question(users=24, kept_tokens=6000)
+    search = Search(asked)
+    choice = next(c for c in choices(asked, search.pool) if c.sequences >= 24 and c.kv == "auto")
+    assert search.pool.holds(choice) < 24
+    forgets = search.pace.served(choice, 8, 24, keeps=False)
+    keeps = search.pace.served(choice, 8, 24, keeps=True)
+    assert not search.point(choice).served.keeps
+    assert forgets.request_s.mid > 1.3 * keeps.request_s.mid
+
+
+def test_a_cache_of_eight_bits_is_taken_only_where_it_is_needed_or_allowed() -> None:
+    asked = question("H100 SXM", users=64, prompt_tokens=6000)
+    points = Search(asked).all_points().points
+    plain = best(asked, admitted(asked, points))
+    allowed = question("H100 SXM", users=64, prompt_tokens=6000, worst_perplexity_increase=0.005)
+    packed = best(allowed, admitted(allowed, points))
+    assert plain
+    assert packed
+    assert plain.choice.kv == "auto"
+    assert packed.choice.kv == "fp8"
+    assert packed.worth.speed > 1.05 * plain.worth.speed
+    increase = cost(allowed, packed.choice).perplexity_increase
+    assert increase is not None
+    assert increase <= 0.005
+    needed = question(context=70_000)
+    chosen = best(needed, admitted(needed, Search(needed).all_points().points))
+    assert chosen
+    assert chosen.choice.kv == "fp8"
