@@ -25,7 +25,10 @@ _EPILOG = """examples:
   unslow check "70B Q4 at 72 tok/s on an RTX 4090"   is a claim possible
   unslow bench                   measure as people can compare it; sweeps, history, a gate for CI
   unslow calibrate               measure this machine's own rates, for sharper predictions
+  unslow plan                    the best settings for what runs here, or for a model: `unslow plan model.gguf`
   unslow apply plan.json         make the change that a plan recommends; `unslow undo` takes it back
+  unslow verify --plan plan.json prove it: before and after in turns, with the answers compared
+  unslow tune model.gguf         measure and search around the plan, for the last percents
 
 options of the diagnosis: unslow diagnose --help
 exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""

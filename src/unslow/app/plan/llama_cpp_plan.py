@@ -6,7 +6,7 @@ import msgspec
 
 from unslow import __version__
 from unslow.app.fit.models import Found, find_gguf_model
-from unslow.app.plan.files import variants_of
+from unslow.app.plan.files import CATALOGUE, variants_of
 from unslow.app.plan.machines import find_hardware, threads_by_itself
 from unslow.app.plan.request import PlanRequest
 from unslow.app.predict.places import Place
@@ -19,7 +19,8 @@ from unslow.think.adapt.remembered import one_judgement
 from unslow.think.plan.goal import Goal, Work
 from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
-from unslow.think.plan.llama_cpp.points import Question
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.points import Draft, Question
 from unslow.think.plan.llama_cpp.search import Abilities
 from unslow.think.plan.planned import Planned
 from unslow.think.plan.report import OptionShown, PlanReport, Verdict
@@ -114,7 +115,17 @@ def _question(
         margin_bytes=MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes,
         threads=request.threads or hardware.processors.cores,
         abilities=abilities,
+        draft=find_draft(system, request),
     )
+
+
+def find_draft(system: System | None, request: PlanRequest) -> Draft | None:
+    """The draft model that the user named; UserError where there is none of that name."""
+    if not request.draft or system is None:
+        return None
+    found = find_gguf_model(system, request.draft, None)
+    file = "" if found.source == CATALOGUE else found.source
+    return Draft(f"{found.name} {found.quant}", Pieces(found.blueprint), file)
 
 
 def report_of(request: PlanRequest, found: Found, goal: Goal, planned: Planned, machine: str) -> PlanReport:

@@ -6,7 +6,7 @@ import msgspec
 
 from unslow import __version__
 from unslow.app.plan.files import variants_of
-from unslow.app.plan.llama_cpp_plan import MARGIN_BYTES, abilities_of, goal_of, report_of, unknown_report
+from unslow.app.plan.llama_cpp_plan import MARGIN_BYTES, abilities_of, find_draft, goal_of, report_of, unknown_report
 from unslow.app.plan.machines import threads_by_itself
 from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.seen_model import seen_model
@@ -50,6 +50,7 @@ def plan_running(system: System | None, request: PlanRequest, case: Case, lackin
         margin_bytes=MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes,
         threads=request.threads or hardware.processors.cores,
         abilities=abilities_of(request.runtime, lacking),
+        draft=find_draft(system, request),
     )
     by_itself = threads_by_itself(case.machine) or question.threads
     seen = Seen(case, question.given.pieces, by_itself, on_gpus=bool(hardware.rooms))

@@ -10,7 +10,7 @@ from unslow.think.plan.goal import Goal, Work
 from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.plan import plan_llama_cpp
-from unslow.think.plan.llama_cpp.points import Question
+from unslow.think.plan.llama_cpp.points import Draft, Question
 from unslow.think.plan.llama_cpp.search import EVERYTHING, Abilities
 from unslow.think.plan.llama_cpp.variants import Variant
 from unslow.think.plan.planned import Planned
@@ -144,3 +144,26 @@ def test_more_memory_never_gives_a_slower_plan(prompt: int) -> None:
         assert speed
         seconds.append(speed.request_s.mid)
     assert all(later <= earlier * 1.03 for earlier, later in pairwise(seconds))
+
+
+def test_a_draft_is_shown_with_what_it_must_reach_and_never_recommended() -> None:
+    draft = Draft("small", Pieces(planning.blueprint("llama-3.2-1b")), "/models/small.gguf")
+    question = Question((GIVEN,), planning.hardware(24), Goal(8192, Work(512)), MARGIN_BYTES, 8, draft=draft)
+    with one_judgement():
+        found, _ = plan_llama_cpp(question, (), 8)
+    last = found.options[-1]
+    assert knobs(last)["speculative"] == "/models/small.gguf"
+    assert "right guesses" in last.risk
+    assert found.recommended != len(found.options) - 1
+    assert last.speed
+    assert last.speed.decode_tokens_per_s.mid > 0
+
+
+def test_one_gpu_that_holds_it_all_is_not_split() -> None:
+    found, _ = planned(planning.hardware(12, gpus=2), Goal(8192, Work(32, 0, 512)))
+    assert knobs(best(found)) == {"context_length": 8192, "split_mode": "none", "main_gpu": 0}
+    assert sum(1 for device in best(found).devices if device.total_bytes) == 1
+    assert any(
+        "rows of every matrix" in r.what
+        for r in planned(planning.hardware(4, gpus=2), Goal(8192, Work(512)))[0].rejected
+    )

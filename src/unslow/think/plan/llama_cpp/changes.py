@@ -88,9 +88,15 @@ def _cache(found: Found) -> Iterator[Turned]:
 
 def _where(variant: Variant, found: Found) -> Iterator[Turned]:
     """Where everything goes, exactly: llama.cpp's own fit would leave a larger margin and move whole layers."""
-    if not found.split or found.needs_no_fit:
+    if not found.split:
         return
     settings, pieces = found.settings, variant.pieces
+    used = [n for n, count in enumerate(found.split) if count]
+    if len(used) == 1 < len(found.split):
+        yield Turned(Knob.SPLIT_MODE, "none", "one GPU holds it all")
+        yield Turned(Knob.MAIN_GPU, used[0], "the one that does")
+    if found.needs_no_fit:
+        return
     yield Turned(Knob.FIT, value=False, why="where everything goes is said exactly")
     yield Turned(Knob.GPU_LAYERS, settings.gpu_layers, "layers on the GPU, the output counted as one")
     if settings.experts_on_cpu:
@@ -98,13 +104,8 @@ def _where(variant: Variant, found: Found) -> Iterator[Turned]:
     moved = patterns(found.placing, pieces)
     if moved:
         yield Turned(Knob.TENSOR_OVERRIDE, ",".join(f"{p}=CPU" for p in moved), "matrices that stay with the host")
-    if len(found.split) > 1:
-        used = [n for n, count in enumerate(found.split) if count]
-        if len(used) == 1:
-            yield Turned(Knob.SPLIT_MODE, "none", "one GPU holds it all")
-            yield Turned(Knob.MAIN_GPU, used[0], "the one that does")
-        else:
-            yield Turned(Knob.TENSOR_SPLIT, ",".join(map(str, found.split)), "layers of each GPU")
+    if len(used) > 1:
+        yield Turned(Knob.TENSOR_SPLIT, ",".join(map(str, found.split)), "layers of each GPU")
 
 
 def _why_micro_batch(size: int) -> str:

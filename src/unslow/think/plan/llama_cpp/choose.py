@@ -53,6 +53,8 @@ def _every(points: Points) -> Iterator[Point | None]:
         if number == _SEARCHED_WHOLE:
             points.settle()
         yield points.at(given, kind, kind, goal.context)
+    for kind in asked.abilities.cache_types[:_SEARCHED_WHOLE]:
+        yield points.alone(given, kind, kind, goal.context)
     trained = given.blueprint.count("context_length", goal.context)
     longer = [goal.context * times for times in _LONGER if goal.context * times <= trained]
     kinds = asked.abilities.cache_types[:2]

@@ -94,12 +94,19 @@ def name_of(point: Point) -> str:
     if not found.split or not any(found.split):
         words.append("on the CPU")
     elif not placing.first_complete:
-        words.append("all on the GPU" if len(found.split) == 1 else "all on GPUs")
+        words.append(_on_gpus(found))
     else:
         words.append(_with_host(point))
     if settings.micro_batch != DEFAULT_MICRO_BATCH:
         words.append(f"micro-batch {settings.micro_batch}")
     return ", ".join(words)
+
+
+def _on_gpus(found: Found) -> str:
+    if len(found.split) == 1:
+        return "all on the GPU"
+    used = sum(1 for count in found.split if count)
+    return "all on one GPU" if used == 1 else f"all on {used} GPUs"
 
 
 def _with_host(point: Point) -> str:

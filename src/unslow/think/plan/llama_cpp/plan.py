@@ -5,6 +5,7 @@ import msgspec
 from unslow.facts.units import GIB
 from unslow.think.plan.llama_cpp.by_itself import valued
 from unslow.think.plan.llama_cpp.choose import Chosen, choose
+from unslow.think.plan.llama_cpp.drafting import drafted_option
 from unslow.think.plan.llama_cpp.options import Shown
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.points import Current, Point, Points, Question
@@ -37,12 +38,13 @@ def plan_llama_cpp(
         options = tuple(shown.option(point) for point in chosen.front)
         return Planned(options, None, (), searched, (), reason, hint), current
     front = _shortened(chosen, chosen.best)
+    drafted, why_not = drafted_option(question, chosen.best, shown)
     return Planned(
-        tuple(shown.option(point) for point in front),
+        (*(shown.option(point) for point in front), *((drafted,) if drafted else ())),
         next(n for n, point in enumerate(front) if point is chosen.best),
         rejected(points, chosen.best, _left_out(chosen, front)),
         searched,
-        _notes(points),
+        (*_notes(points), *((why_not,) if why_not else ())),
     ), current
 
 

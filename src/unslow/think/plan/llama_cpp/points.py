@@ -3,10 +3,12 @@
 from functools import cached_property
 from typing import NamedTuple
 
+from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
 from unslow.think.plan.goal import Goal, Work
 from unslow.think.plan.llama_cpp.by_itself import fitted
 from unslow.think.plan.llama_cpp.hardware import Hardware
+from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.llama_cpp.search import Abilities, Counted, Found, Guard, Search
 from unslow.think.plan.llama_cpp.variants import Variant
@@ -23,6 +25,16 @@ GUARDED = 1.02
 """Other work may take so many times what it takes now: predictions of the same machine are no finer than that."""
 
 
+class Draft(NamedTuple):
+    """A small model that guesses ahead."""
+
+    name: str
+    pieces: Pieces
+    file: str = ""
+    tokens: int = 4
+    """That it guesses at a time."""
+
+
 class Question(NamedTuple):
     """What a plan is asked for."""
 
@@ -34,6 +46,7 @@ class Question(NamedTuple):
     threads: int
     abilities: Abilities = Abilities()
     current: "Current | None" = None
+    draft: Draft | None = None
 
     @property
     def given(self) -> Variant:
@@ -113,6 +126,29 @@ class Points:
             found = usual  # what is nearly as quick and needs one setting less
         return None if found is None else self.point(variant, found, context)
 
+    def alone(self, variant: Variant, key: str, value: str, context: int) -> Point | None:
+        """All of it on one of several GPUs; None where there is but one, or none has the room."""
+        hardware, base = self.question.hardware, self.base(context)._replace(key_type=key, value_type=value)
+        if len(hardware.rooms) == 1:
+            return None
+        tried = (self._on_one(variant, base, number) for number in range(len(hardware.rooms)))
+        found = min((each for each in tried if each), key=lambda each: each.price.request_s, default=None)
+        return None if found is None else self.point(variant, found, context)
+
+    def _on_one(self, variant: Variant, base: Settings, number: int) -> Found | None:
+        hardware = self.question.hardware
+        one = hardware._replace(rooms=hardware.rooms[number : number + 1], chips=hardware.chips[number : number + 1])
+        search = self._new_search(variant, self.question.goal.work, one)
+        search.allowed = lambda placing: not placing.first_complete
+        search.far_cache = False
+        found = search.best(base, (DEFAULT_MICRO_BATCH,))
+        if found is None:
+            return None
+        own, host = found.memory.needs
+        needs = [own if n == number else Need(0, 0, 0) for n in range(len(hardware.rooms))]
+        split = tuple(found.split[0] if n == number else 0 for n in range(len(hardware.rooms)))
+        return found._replace(split=split, memory=found.memory._replace(needs=[*needs, host]))
+
     def _quickest(self, search: Search, base: Settings, context: int) -> Found | None:
         """The cache goes to the host only where that gains much: conversations get deeper than they were thought to."""
         sizes = self._micro_batches(context)
@@ -152,9 +188,9 @@ class Points:
             self._searches[variant.quant] = self._new_search(variant, self.question.goal.work)
         return self._searches[variant.quant]
 
-    def _new_search(self, variant: Variant, work: Work) -> Search:
+    def _new_search(self, variant: Variant, work: Work, hardware: Hardware | None = None) -> Search:
         asked = self.question
-        pricing = Pricing(variant.pieces, asked.hardware, work)
+        pricing = Pricing(variant.pieces, hardware or asked.hardware, work)
         return Search(pricing, asked.margin_bytes, asked.threads, self.counted, asked.abilities)
 
     def base(self, context: int) -> Settings:

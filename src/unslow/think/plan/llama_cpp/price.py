@@ -9,7 +9,7 @@ from unslow.catalog.learned_speed import learned_speed
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.crowding import crowding_s
 from unslow.think.physics.host_cache import CROSSINGS_PER_LAYER, copied_cache_s, prompt_copies_s
-from unslow.think.physics.interconnect import offload_terms
+from unslow.think.physics.interconnect import LAYER, offload_terms
 from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
 from unslow.think.physics.terms import total
 from unslow.think.plan.goal import Work
@@ -51,8 +51,11 @@ class Price(NamedTuple):
 class Pricing:
     """Prices of placings of one model on one machine, at one kind of work."""
 
-    def __init__(self, pieces: Pieces, hardware: Hardware, work: Work) -> None:
+    def __init__(self, pieces: Pieces, hardware: Hardware, work: Work, checked: int = 1) -> None:
         self.pieces, self.hardware, self.work = pieces, hardware, work
+        self._checked = checked
+        self.split_mode = LAYER
+        """Tokens of each conversation in one step: more than one where guesses are checked."""
         self._types = class_of_model(pieces.blueprint)
 
     def price(self, settings: Settings, placing: Placing, split: Split, threads: int) -> Price:
@@ -78,7 +81,8 @@ class Pricing:
     def _valued(self, settings: Settings, q: Question, away: Totals, threads: int, count: int = 1) -> list[Price]:
         """Seconds of the work for one question, or for as many as its numbers are arrays of."""
         work = self.work
-        steps = step_seconds(q._replace(depth=work.depth, tokens=float(work.users)))
+        # tokens of one conversation share its keys and values
+        steps = step_seconds(q._replace(depth=work.depth / self._checked, tokens=float(work.users * self._checked)))
         steps = steps + self._beside_step(settings, away, threads)
         each = float(min(work.prompt, settings.used_micro_batch))
         tokens = self._prompt_token_s(q._replace(depth=float(work.kept)), settings, away, each)
@@ -119,7 +123,10 @@ class Pricing:
             types=self._types, fused=settings.flash_attention is not False, packed_cache=sizes < F16_BYTES
         )
         chip, gpus = hardware.crew(splits)
-        return Question(held, chip, setting, hardware.year, element_bytes=sizes, gpus=gpus, peers=hardware.peers)
+        return Question(
+            held, chip, setting, hardware.year, element_bytes=sizes, gpus=gpus, peers=hardware.peers,
+            split=self.split_mode,
+        )  # fmt: skip
 
     def _parts(self, placing: Placing) -> tuple[Totals, Totals]:
         """What lies with the host, and what on GPUs; each is added up once."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.physics.interconnect import ROW
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.points import DEFAULT_MICRO_BATCH, Point, Points
@@ -31,6 +32,8 @@ def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     if placing.whole and points.question.abilities.apart:
         what = "only experts" if best.variant.pieces.is_sparse else "only feed-forward matrices"
         yield from _instead(points, best, f"{what} with the host", lambda p: p.whole == 0)
+    if sum(1 for count in best.found.split if count) > 1 and not placing.first_complete:
+        yield from _cut(points, best)
     if placing.first_complete:
         yield from _fewer_threads(points, best)
         yield from _other_micro_batch(points, best)
@@ -69,6 +72,14 @@ def _at(points: Points, best: Point, work: Work, placing: Placing, *, cache_on_g
     return pricing.price(settings, placing, split if len(split) == 1 else best.found.split, best.found.threads)
 
 
+def _cut(points: Points, best: Point) -> Iterator[tuple[str, str]]:
+    """Every matrix on all GPUs: each works all the time, and all wait for all twice a layer."""
+    pricing = Pricing(best.variant.pieces, points.question.hardware, points.question.goal.work)
+    pricing.split_mode = ROW
+    price = pricing.price(_unplaced(best), best.found.placing, best.found.split, best.found.threads)
+    yield "rows of every matrix on each GPU (-sm row)", _against(best.found.price, price)
+
+
 def _fewer_threads(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     half = best.found.threads // 2
     if half < 1:
@@ -90,14 +101,16 @@ def _other_micro_batch(points: Points, best: Point) -> Iterator[tuple[str, str]]
 
 
 def _points(best: Point, others: tuple[Point, ...]) -> Iterator[tuple[str, str]]:
-    """Other quants and types of cache."""
+    """Other quants and types of cache with the same context; each once."""
+    said: set[str] = set()
     for point in others:
-        settings = point.found.settings
-        what = f"{point.variant.quant} with a cache of {settings.key_type.lower()}"
-        if point.context != best.context:
+        what = f"{point.variant.quant} with a cache of {point.found.settings.key_type.lower()}"
+        if point.context != best.context or what in said:
             continue
-        missing = "" if point.variant.at_hand else "; no such file is here"
-        yield what, f"{_against(best.found.price, point.found.price)}; {point.cost.words}{missing}"
+        said.add(what)
+        costs = point.cost.cache.words if point.variant.given else point.cost.weights.words
+        missing = "" if point.variant.at_hand else "no such file is here"
+        yield what, "; ".join(filter(None, (_against(best.found.price, point.found.price), costs, missing)))
 
 
 def _unplaced(point: Point) -> Settings:

@@ -1,0 +1,80 @@
+"""A draft model beside the plan: a small model guesses a few tokens, and the large one checks them in one step.
+
+What it gains hangs on how many guesses are right, which nobody knows before it was tried: so it is shown, with the
+share from which on it gains anything, and never recommended.
+"""
+
+import msgspec
+
+from unslow.facts.knob import Knob
+from unslow.think.memory.llama_cpp.need import memory_of
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.physics.speculative import accepted_tokens, break_even
+from unslow.think.plan.llama_cpp.hardware import Hardware
+from unslow.think.plan.llama_cpp.options import Shown, speed_of
+from unslow.think.plan.llama_cpp.placing import Placing
+from unslow.think.plan.llama_cpp.points import Draft, Point, Points, Question
+from unslow.think.plan.llama_cpp.price import Price, Pricing
+from unslow.think.plan.report import ChangeShown, OptionShown
+
+USUAL_ACCEPTANCE = 0.7
+"""Of a draft model of the same family on ordinary text."""
+
+
+def drafted_option(question: Question, best: Point, shown: Shown) -> tuple[OptionShown | None, str]:
+    """The same goal with the draft beside it; or a word on why there is no such plan."""
+    draft = question.draft
+    if draft is None:
+        return None, ""
+    points = Points(question._replace(hardware=_beside(question, draft)))
+    settings = best.found.settings
+    point = points.at(best.variant, settings.key_type, settings.value_type, best.context)
+    if point is None:
+        return None, f"with the draft model {draft.name} beside it, nothing fits"
+    price, needed = _price(question, draft, point)
+    option = shown.option(point._replace(found=point.found._replace(price=price)))
+    return _with_draft(option, question, draft, point, price, needed), ""
+
+
+def _beside(question: Question, draft: Draft) -> Hardware:
+    """The machine with the draft on its first GPU."""
+    hardware = question.hardware
+    if not hardware.rooms:
+        return hardware
+    asked = Settings(context=question.goal.context * question.goal.work.users, slots=question.goal.work.users)
+    bytes_ = memory_of(draft.pieces.blueprint, asked._replace(outputs=asked.slots), (1.0,)).needs[0].total
+    first, *others = hardware.rooms
+    return hardware._replace(rooms=(first._replace(others_bytes=first.others_bytes + bytes_), *others))
+
+
+def _price(question: Question, draft: Draft, point: Point) -> tuple[Price, float | None]:
+    """What a token takes at the usual share of right guesses, and the share from which on it gains."""
+    found, hardware, work = point.found, question.hardware, question.goal.work
+    check = Pricing(point.variant.pieces, hardware, work, checked=draft.tokens + 1)
+    check_s = check.price(found.settings, found.placing, found.split, found.threads).step_s
+    small = Pricing(draft.pieces, hardware, work)
+    layers = len(draft.pieces.layers)
+    place, split = (Placing(), (layers + 1, *(0,) * (len(found.split) - 1))) if found.split else (Placing(layers), ())
+    own = small.price(Settings(context=found.settings.context, flash_attention=True), place, split, found.threads)
+    step = (check_s + draft.tokens * own.step_s) / accepted_tokens(draft.tokens, USUAL_ACCEPTANCE)
+    prompt = found.price.prompt_token_s + own.prompt_token_s
+    price = Price(step, prompt, work.prompt * prompt + work.answer * step)
+    return price, break_even(draft.tokens, check_s, own.step_s, found.price.step_s)
+
+
+def _with_draft(
+    option: OptionShown, question: Question, draft: Draft, point: Point, price: Price, needed: float | None
+) -> OptionShown:
+    why = f"guesses {draft.tokens} tokens that are checked in one step"
+    change = ChangeShown(knob=Knob.SPECULATIVE.value, value=draft.file or draft.name, why=why)
+    gains = f"it gains from {needed:.0%} right guesses on" if needed is not None else "it can't gain here"
+    told = f"its speed is for {USUAL_ACCEPTANCE:.0%} right guesses, which is a guess itself"
+    risk = f"{told}; {gains}: `unslow tune --draft`"
+    return msgspec.structs.replace(
+        option,
+        name=f"{option.name}, draft {draft.name}",
+        speed=speed_of(question, point.found._replace(price=price)),
+        changes=(*option.changes, change),
+        settings=(*option.settings, change),
+        risk="; ".join(filter(None, (option.risk, risk))),
+    )
