@@ -208,7 +208,7 @@ class Points:
 
     def _micro_batches(self, context: int) -> tuple[int, ...]:
         """All that can matter: beyond the whole prompt, a larger one changes nothing but the memory it takes."""
-        longest = max(self.question.goal.work.prompt, min(LONG_PROMPT, context // 2))
+        longest = max(self.question.goal.work.prompt, DEFAULT_MICRO_BATCH)
         sizes = self.settled or self.question.abilities.micro_batches
         enough = next((size for size in sizes if size >= longest), sizes[-1])
         return tuple(size for size in sizes if size <= min(enough, context)) or sizes[:1]
