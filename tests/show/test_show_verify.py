@@ -1,5 +1,8 @@
 """A verified change as people see it."""
 
+import shlex
+
+import msgspec
 import pytest
 
 from unslow.facts.errors import UserError
@@ -69,3 +72,35 @@ def test_what_was_kept_says_what_comes_next():
 def test_no_such_format():
     with pytest.raises(UserError, match="no format 'pdf'"):
         check_verify_format("pdf")
+
+
+def figures(width: int) -> str:
+    report = judged(side(10_000.0, "1"), side(23_456.0, "2"), Told("1.0"))
+    return render_verify(report, "terminal", width=width, color=False)
+
+
+def test_nothing_is_cut_in_a_terminal_of_eighty():
+    wide, usual, narrow = figures(120), figures(80), figures(60)
+    assert "ROUNDS" in wide
+    for text in (wide, usual, narrow):
+        assert "…" not in text
+        assert all(word in text for word in ("10,000 tok/s", "23,456 tok/s", "×2.346", "faster", "Whole request"))
+    assert "2.346 to 2.346" in usual
+    assert max(map(len, usual.splitlines())) <= 80
+
+
+def test_the_narrowest_terminal_folds():
+    assert "…" not in figures(40)
+
+
+def test_the_line_that_comes_next_can_be_run():
+    kept = side(10.0, "1")
+    text = render_side(kept, "terminal", "my before.json", width=40, color=False)
+    assert shlex.split(text.splitlines()[-1])[:4] == ["unslow", "verify", "--against", "my before.json"]
+    assert len(shlex.split(text.splitlines()[-1])) == 5
+
+
+def test_a_server_that_fails_is_broken():
+    broken = msgspec.structs.replace(side(30.0, "2"), failures=("reset",) * 9)
+    assert shown(side(10.0, "1"), broken).startswith(" BROKEN   after: 9 of 15 requests failed (reset)")
+    assert shown(side(10.0, "1"), broken, "markdown").startswith("### The change breaks the server\n")

@@ -11,7 +11,8 @@ examples:
   unslow apply plan.json --file start.sh --yes
   unslow apply plan.json --option 2 --yes --restart
 
-exit status: 0 changed, or printed what to type; 1 declined; 2 could not run (then nothing was changed)
+exit status: 0 changed, or printed what to type; 1 declined; 2 could not run: nothing was changed, or
+with --restart only the restart failed, which is said, and the change stays
 """
 
 import argparse

@@ -11,8 +11,8 @@ examples:
   unslow plan http://127.0.0.1:8080 --prompt 4096
   unslow plan model.gguf --context 16384 --prompt 4096
   unslow plan llama-3.3-70b --device "RTX 4090" --ram 64GB
-  unslow plan qwen3-30b-a3b --device "RTX 3060" --goal context --least-speed 15
-  unslow plan deepseek-v3 --device "2x RTX 4090" --ram 256GB --json
+  unslow plan qwen3-30b-a3b --device "RTX 3060" --ram 64GB --goal context --least-speed 15
+  unslow plan deepseek-v3 --quant Q2_K --device "2x RTX 4090" --ram 256GB --json
 """
 
 import argparse

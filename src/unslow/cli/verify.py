@@ -12,7 +12,7 @@ examples:
   unslow verify --save before.json http://127.0.0.1:8080      (then change and restart it by hand)
   unslow verify --against before.json http://127.0.0.1:8080
 
-exit status: 0 faster or the same, 1 slower or the answers changed, 2 could not run, 3 cannot tell
+exit status: 0 faster or the same, 1 slower, broken or other answers, 2 could not run, 3 cannot tell speed or answers
 """
 
 import argparse
@@ -28,7 +28,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--before", metavar="URL|LINE", help="how it was: a server that runs, or the command that starts it")
     add("--after", metavar="URL|LINE", help="how it is now")
     add("--plan", metavar="FILE", help="what `unslow plan --json` wrote: its current command and that of an option")
-    add("--option", type=int, metavar="N", help="the option of the plan (default: the recommended one)")
+    add(
+        "--option",
+        type=int,
+        metavar="N",
+        help="the option of the plan, from 0 as in the JSON (default: the recommended)",
+    )
     add("--save", metavar="FILE", help="measure one server and keep it, to be held against it later")
     add("--against", metavar="FILE", help="measure one server and hold it against what was kept")
     add("--prompt", type=int, metavar="N", help="new tokens of a prompt (default: 128, or the plan's)")

@@ -10,7 +10,7 @@ from unslow.facts.machine import Facts
 from unslow.facts.masking_rules import keyless_text, masked_text
 from unslow.facts.snapshot import Snapshot
 
-__all__ = ["keyless", "masked", "masked_command", "masked_environment", "masked_text"]
+__all__ = ["keyless", "keyless_command", "masked", "masked_command", "masked_environment", "masked_text"]
 
 _SECRET_FLAG = re.compile(
     r"(?i)--?(?:hft|hordekey|(?:[a-z]+-){0,3}(?:api-?key|token|secret|[a-z]*passw(?:or)?d|passphrase)|(?:ssl-|api-)key-?file)"
@@ -23,6 +23,11 @@ _SECRET_NAMES = re.compile(r"(?i)(key|token|secret|passw|passphrase|auth|cookie|
 def masked_command(command: list[str]) -> list[str]:
     """The command line without the values of flags that carry secrets or prompts."""
     return _shown_command(command, masked_text, _PROMPT_FLAGS)
+
+
+def keyless_command(command: list[str]) -> list[str]:
+    """The command line without keys and passwords, for the eyes of whoever owns the machine."""
+    return _shown_command(command, keyless_text)
 
 
 def _shown_command(command: list[str], shown: Callable[[str], str], more: tuple[str, ...] = ()) -> list[str]:

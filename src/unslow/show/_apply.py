@@ -61,7 +61,7 @@ def _applied(report: ApplyReport) -> Iterator[RenderableType]:
     yield from _dim([f"left out: {what}" for what in report.left_out])
     yield from _then(report.then, done=report.restarted)
     if report.change:
-        yield _in(f"taken back by: unslow undo {report.change}   (kept in {report.journal})")
+        yield _in(f"taken back by: {report.undo}   (kept in {report.journal})")
 
 
 def _head(outcome: str, words: str) -> Text:

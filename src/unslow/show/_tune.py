@@ -23,6 +23,8 @@ _HEADS = {
     "cannot_tell": (" CAN'T TELL ", "bold black on yellow"),
     "failed": (" FAILED ", "bold white on red"),
 }
+_LEAST_NAME = 20
+"""Columns for the names of settings, at 80 in all."""
 _ENDLESS = 1e6
 _NONE = "·"
 
@@ -84,8 +86,9 @@ def _line(text: str) -> Padding:
 
 
 def _table(report: TuneReport) -> Table:
-    table = plain_table("SETTINGS", "REQUEST", "DECODE tok/s", "PREFILL", "×DEFAULT", "95 % INTERVAL", "ROUNDS")
+    table = plain_table("SETTINGS", "REQUEST", "TOK/S", "PREFILL", "×", "95 % INTERVAL", "N")
     table.columns[0].no_wrap, table.columns[0].overflow = False, "fold"
+    table.columns[0].min_width = _LEAST_NAME
     order = sorted(report.trials, key=_rank)
     best = report.trials[report.winner] if report.winner is not None else None
     for trial in order:

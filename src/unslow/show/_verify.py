@@ -1,8 +1,9 @@
 """The answer of `unslow verify`: the verdict first, then what it rests on, what the plan had said, what differs."""
 
-from collections.abc import Iterator
+import shlex
+from collections.abc import Iterator, Sequence
 
-from rich.console import RenderableType
+from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -24,7 +25,7 @@ from unslow.show._verify_words import (
     speedup,
     work_words,
 )
-from unslow.think.verify.report import VerifyReport
+from unslow.think.verify.report import FigureShown, VerifyReport
 
 FORMATS = ("terminal", "json", "markdown")
 _HEADS = {
@@ -32,10 +33,12 @@ _HEADS = {
     "same": (" SAME ", "bold black on green"),
     "slower": (" SLOWER ", "bold white on red"),
     "answers_changed": (" ANSWERS CHANGED ", "bold white on red"),
+    "broken": (" BROKEN ", "bold white on red"),
     "cannot_tell": (" CAN'T TELL ", "bold black on yellow"),
 }
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
 _NOTHING = "not set"
+_ANY_WIDTH = 10_000
 
 
 def check_verify_format(form: str) -> None:
@@ -51,7 +54,7 @@ def render_verify(report: VerifyReport, form: str, *, width: int, color: bool) -
     if form == "markdown":
         return verify_markdown(cleaned(report))
     console = TextConsole(width=width, color=color)
-    for part in _parts(cleaned(report)):
+    for part in _parts(cleaned(report), width):
         console.print(part)
     return console.text
 
@@ -63,17 +66,18 @@ def render_side(side: Side, form: str, path: str, *, width: int, color: bool) ->
     console = TextConsole(width=width, color=color)
     console.print(Text(safe(f"{side.what}: {len(side.samples)} rounds kept in {path}"), style="bold"))
     console.print(dim("change it and start it again, then:"))
-    console.print(dim(safe(f"unslow verify --against {path} {side.what}")))
+    line = f"  unslow verify --against {shlex.quote(path)} {shlex.quote(side.what)}"
+    console.print(Text(safe(line), style="dim"), soft_wrap=True)  # one line, however long: it is there to be copied
     return console.text
 
 
-def _parts(report: VerifyReport) -> Iterator[RenderableType]:
+def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
     word, style = _HEADS[report.verdict]
     yield Text(word, style=style).append(f"  {report.because}", "bold not reverse")
     yield dim(f"{WAYS[report.way]}: {work_words(report.work)}")
     yield ""
     if report.figures:
-        yield _figures(report)
+        yield _figures(report, width)
         yield ""
     said, *rest = answer_lines(report.answers)
     if report.verdict != "answers_changed":  # else it is the headline
@@ -91,13 +95,41 @@ def _line(text: str) -> Padding:
     return Padding(Text(text), (0, 0, 0, 2))
 
 
-def _figures(report: VerifyReport) -> Table:
-    table = plain_table("  FIGURE", "BEFORE", "AFTER", "SPEED-UP", "95 % INTERVAL", "ROUNDS", "VERDICT")
-    for one in report.figures:
-        before, after = (amount(one.metric, side.mid) for side in (one.before, one.after))
-        verdict = Text(WORDS[one.verdict], style=_STYLES[one.verdict])
-        row = (f"  {NAMES[one.metric]}", before, after, speedup(one), interval(one.speedup), str(one.rounds))
-        table.add_row(*row, verdict)
+def _figures(report: VerifyReport, width: int) -> Table:
+    """The widest table that fits: rather narrow gaps than fewer columns, rather fewer columns than half a figure."""
+    rows = [_row(one) for one in report.figures]
+    left_out: tuple[tuple[str, ...], ...] = ((), ("ROUNDS",), ("ROUNDS", "95 % INTERVAL"))
+    tables = [_table(rows, ()), *(_table(rows, names, gap=1) for names in left_out)]
+    fitting = (table for table in tables if Console(width=_ANY_WIDTH).measure(table).maximum <= width)
+    return next(fitting, None) or _folded(tables[-1])
+
+
+def _row(one: FigureShown) -> dict[str, RenderableType]:
+    before, after = (amount(one.metric, side.mid) for side in (one.before, one.after))
+    return {
+        "  FIGURE": f"  {NAMES[one.metric]}",
+        "BEFORE": before,
+        "AFTER": after,
+        "SPEED-UP": speedup(one),
+        "95 % INTERVAL": interval(one.speedup),
+        "ROUNDS": str(one.rounds),
+        "VERDICT": Text(WORDS[one.verdict], style=_STYLES[one.verdict]),
+    }
+
+
+def _table(rows: Sequence[dict[str, RenderableType]], left_out: Sequence[str], gap: int = 0) -> Table:
+    names = [name for name in rows[0] if name not in left_out]
+    table = plain_table(*names)
+    if gap:
+        table.padding = (0, gap, 0, 0)
+    for row in rows:
+        table.add_row(*(row[name] for name in names))
+    return table
+
+
+def _folded(table: Table) -> Table:
+    for column in table.columns:
+        column.no_wrap, column.overflow = False, "fold"
     return table
 
 

@@ -20,6 +20,7 @@ _HEADS = {
     "same": "The change makes no difference to its speed",
     "slower": "The change makes it slower",
     "answers_changed": "The change breaks its answers",
+    "broken": "The change breaks the server",
     "cannot_tell": "Whether the change helps can't be told",
 }
 _CODE = str.maketrans({"`": "'", "\n": " "})

@@ -43,6 +43,20 @@ def test_each_new_flag_has_a_line_where_flags_have_lines():
     assert after == "exec /opt/llama-server \\\n    -m x \\\n    -fa on >log 2>&1 &\nwait\n"
 
 
+def test_a_redirection_between_words_stays(tmp_path):
+    script = (
+        f"/opt/llama-server -m x 2>{tmp_path}/err -t 1 -c 4096 -ub 32 \\\n  --port 8080 >>{tmp_path}/out \\\n  -np 1\n"
+    )
+    old = ["/opt/llama-server", "-m", "x", "-t", "1", "-c", "4096", "-ub", "32", "--port", "8080", "-np", "1"]
+    new = ["/opt/llama-server", "-m", "x", "-c", "4096", "--port", "8080", "-ctk", "q8_0"]
+    after = edited_script(script, old, new)
+    assert run_with_echo(after.replace(f">>{tmp_path}/out", "")) == new
+    assert (tmp_path / "err").exists()
+    assert after == (
+        f"/opt/llama-server -m x 2>{tmp_path}/err -c 4096 \\\n  --port 8080 \\\n  -ctk q8_0 >>{tmp_path}/out\n"
+    )
+
+
 def test_variables_are_given_and_taken_away_before_the_program():
     after = edited_script("exec a -c 1\n", ["a", "-c", "1"], ["a", "-c", "2"], {"X": None, "Y": "b c"})
     assert after == "exec env -u X 'Y=b c' a -c 2\n"
@@ -61,6 +75,7 @@ def test_variables_are_given_and_taken_away_before_the_program():
         ("cat <<E\na -c 1\nE\n", "text of its own"),
         ('a -c "1\n', "no line"),
         ("a " * 40_000, "too long"),
+        ("a -c '1'>log", "without a blank"),
     ],
 )
 def test_what_is_not_certain_is_not_edited(script, why):

@@ -53,6 +53,8 @@ def test_a_plan_that_recommends_nothing_has_to_be_told_what_to_do():
         with pytest.raises(UserError, match=why):
             chosen_option(report, None)
     assert chosen_option(best, "1").name == "short"
+    of_a_file = msgspec.structs.replace(best, current=option("llama.cpp's own choice: x"))
+    assert chosen_option(of_a_file, None).name == "KV q8_0"
 
 
 def test_changes_are_knobs_that_this_version_knows():
@@ -69,3 +71,5 @@ def test_where_nothing_ran_every_setting_counts_not_only_what_differs_from_defau
     assert len(changes_of(PLAN, whole)) == 2
     running = msgspec.structs.replace(PLAN, current=option("now"))
     assert len(changes_of(running, whole)) == 1
+    of_a_file = msgspec.structs.replace(PLAN, current=option("llama.cpp's own choice: x"))
+    assert len(changes_of(of_a_file, whole)) == 2

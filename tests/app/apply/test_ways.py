@@ -87,6 +87,13 @@ def test_the_script_whose_shell_is_the_parent(tmp_path):
     assert way.then[0].startswith("by hand: stop the server")
 
 
+def test_a_script_that_is_gone_or_was_never_a_file_is_left_to_the_user(tmp_path):
+    for script, why in ((f"{tmp_path}/gone.sh", "no such file"), ("/dev/fd/3", "no file of its own")):
+        way = way_of(system_with(f"bash {script}", "0::/session.scope"), TOLD, None)
+        assert (way.how, way.edits) == ("by_hand", ())
+        assert why in way.because
+
+
 def test_the_compose_file_of_a_container(tmp_path):
     compose = tmp_path / "compose.yml"
     compose.write_text('services:\n  llama:\n    command: ["-m", "x.gguf", "-c", "32768"]\n')

@@ -1,5 +1,7 @@
 """Every option as lines to type; what the version at hand lacks is searched for without."""
 
+import msgspec
+
 from unslow.app.plan.commands import Speller, left_out, with_commands
 from unslow.app.plan.llama_cpp_plan import abilities_of, decides
 from unslow.facts.knob import Knob
@@ -70,3 +72,16 @@ def test_without_a_setting_less_is_searched() -> None:
     assert abilities_of("llama.cpp") == abilities_of("llama.cpp", [Knob.THREADS])
     assert decides(Knob.KV_OFFLOAD)
     assert not decides(Knob.THREADS)
+
+
+def test_what_is_now_has_its_line_too() -> None:
+    fresh = Speller(Runtime(), FILE, fresh=True, name="llama.cpp")
+    now = option(context_length=4096, gpu_layers=20, fit=False)
+    shown = with_commands(msgspec.structs.replace(report(now), current=now), fresh).current
+    assert shown
+    assert "-c 4096" in shown.commands[-1]
+    assert "-ngl" not in shown.commands[-1]
+    runs = Runtime(name=reported("llama.cpp", "test"), command=reported(["llama-server", "-m", "a b.gguf"], "test"))
+    seen = with_commands(msgspec.structs.replace(report(now), current=now), Speller(runs, FILE, fresh=False)).current
+    assert seen
+    assert seen.commands == ("llama-server -m 'a b.gguf'",)

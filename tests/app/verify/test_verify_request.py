@@ -38,7 +38,7 @@ def test_two_servers():
         ([*URLS, "--allow", "-1"], "--allow -1 makes no sense"),
         ([*URLS, "--answer", "2"], "--answer 2 makes no sense"),
         ([*URLS, "--together"], "--together"),
-        ([*URLS, "--option", "1"], "--option is a number of a plan"),
+        ([*URLS, "--option", "0"], "--option is a number of a plan"),
         (["--save", "a.json"], "which server"),
         (["--save", "a.json", "--against", "b.json", "x"], "--save measures the first"),
         (["--save", "a.json", "--before", "x", "y"], "one server at a time"),
@@ -86,7 +86,7 @@ def test_a_plan_names_both_lines_and_the_request(tmp_path):
 
 
 def test_a_plan_without_a_line_asks_for_one(tmp_path):
-    planned = read_plan(plan_file(tmp_path, current=None), 2)
+    planned = read_plan(plan_file(tmp_path, current=None), 1)
     with pytest.raises(UserError, match="no command line of a server for --before"):
         both_lines(planned, "", "")
     assert both_lines(planned, "one", "other") == ("one", "other")
@@ -94,7 +94,7 @@ def test_a_plan_without_a_line_asks_for_one(tmp_path):
 
 def test_no_such_option(tmp_path):
     with pytest.raises(UserError, match="no such option: it has 2"):
-        read_plan(plan_file(tmp_path), 3)
+        read_plan(plan_file(tmp_path), 2)
     with pytest.raises(UserError, match="nothing fits"):
         read_plan(plan_file(tmp_path, options=(), recommended=None, reason="nothing fits"), None)
 

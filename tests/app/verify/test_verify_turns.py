@@ -107,7 +107,26 @@ def test_one_that_dies_ends_it_and_what_was_measured_counts():
     assert why == "3 requests in a row failed at http://127.0.0.1:2"
     assert len(both[1].samples) > FEWEST_ROUNDS
     assert set(both[1].failures) == {"gone"}
-    assert report_of(both).figures[0].rounds == len(both[1].samples)
+    sides = (party.side(WORK) for party in both)
+    report = judged(*sides, Told(__version__, ended=why))
+    assert report.figures[0].rounds == len(both[1].samples)
+    assert (report.figures[0].verdict, report.verdict) == ("faster", "broken")
+
+
+def test_one_that_dies_at_the_questions():
+    both = parties(server(SLOW), server(FAST))
+    both[1].system.fails = lambda _now: LookError("gone") if both[0].answers else None
+    report = turned(both)
+    assert both[1].failures == ["gone", "gone"]
+    assert (report.figures[0].verdict, report.verdict) == ("faster", "broken")
+
+
+def test_a_question_that_fails_once_is_asked_again():
+    both, accidents = parties(server(SLOW), server(FAST)), [LookError("reset")]
+    both[1].system.fails = lambda _now: accidents.pop() if both[0].answers and accidents else None
+    report = turned(both)
+    assert (both[1].failures, report.verdict) == (["reset"], "faster")
+    assert len(both[1].answers) == len(both[0].answers)
 
 
 def test_one_that_does_not_answer_at_all():

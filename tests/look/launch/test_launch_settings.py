@@ -79,3 +79,10 @@ def test_a_setting_that_a_program_lacks():
 def test_a_program_that_is_not_known():
     with pytest.raises(UserError, match="no server that can be started"):
         with_settings(["./run.sh", "--threads", "3"], {"threads": 2})
+
+
+def test_a_program_that_is_not_known_keeps_its_key():
+    with pytest.raises(UserError) as caught:
+        with_settings(["mysrv", "-m", "x", "--api-key", "opensesame", "--port=1"], {"threads": 2})
+    assert "opensesame" not in caught.value.message
+    assert "mysrv -m x --api-key masked --port=1" in caught.value.message

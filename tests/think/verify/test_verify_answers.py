@@ -151,3 +151,11 @@ def test_garbage_is_caught():
 
 def test_no_answers_tell_nothing():
     assert judged_answers(side(()), side(())).verdict == "cannot_tell"
+
+
+def test_a_like_beginning_and_nothing_after_it_is_neither():
+    other = tuple(f"Answer to it: and then something else entirely comes after {n} or so." for n in range(12))
+    found = judged_answers(side(), side(other))
+    assert found.verdict == "cannot_tell"
+    assert found.begin_alike == 1.0
+    assert "of their words, 100% where the old one is asked twice" in found.because

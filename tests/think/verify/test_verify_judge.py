@@ -103,8 +103,9 @@ def test_the_option_and_the_request_of_a_plan():
     )  # fmt: skip
     assert work_of(goal) == Work(prompt_tokens=900, kept_tokens=100, answer_tokens=50)
     assert chosen_option(plan, None) is plan.options[1]
-    assert chosen_option(plan, 1) is plan.options[0]
-    assert chosen_option(plan, 3) is None
+    assert chosen_option(plan, 0) is plan.options[0]
+    assert chosen_option(plan, 1) is plan.options[1]
+    assert chosen_option(plan, 2) is None
 
 
 def test_measured_apart_a_small_gain_is_not_told():

@@ -19,6 +19,8 @@ def edited_script(
 ) -> str:
     """The script with the new command line; NotUnderstoodError where the old one is not in it exactly once."""
     words = _command(text, old)
+    if any(text[word.end : word.end + 1] in ("<", ">") for word in words):
+        raise NotUnderstoodError("a redirection without a blank before it, which would take a number for its own")
     after = rewritten(text, old, new, spaced(text, words, shlex.quote))
     if environment:
         after = after[: words[0].start] + _with(environment) + after[words[0].start :]

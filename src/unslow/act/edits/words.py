@@ -6,6 +6,9 @@ from difflib import SequenceMatcher
 from itertools import pairwise
 from typing import NamedTuple
 
+_BLANKS = re.compile(r"(?:\s|\\\n)*\Z")
+"""Blanks up to the end of a text, continued lines among them."""
+
 
 class NotUnderstoodError(Exception):
     """A text that can't be edited with certainty; the message says what is not understood."""
@@ -78,14 +81,28 @@ def rewritten(text: str, old: Sequence[str], new: Sequence[str], shape: Shape) -
 def spaced(text: str, words: Sequence[Word], quote: Callable[[str], str]) -> Shape:
     """Words with blanks between them: a new flag comes after the same blanks as the others, a value after one."""
     gaps = [text[a.end : b.start] for a, b in pairwise(words)]
-    broken = [gap for gap in gaps if "\n" in gap]
+    broken = [gap for gap in gaps if "\n" in gap and _BLANKS.match(gap)]
     gap = broken[-1] if broken else " "
 
     def inserted(word: str, number: int) -> str:
         apart = gap if word.startswith("-") else " "
         return f"{apart}{quote(word)}" if number >= 0 else f"{quote(word)} "
 
-    return in_a_row(words, inserted)
+    def cut(first: int, last: int) -> list[tuple[int, int]]:
+        """The words and the blanks before each: what else lies between them, such as a redirection, stays."""
+        if not first and not all(map(_BLANKS.match, gaps[:last])):
+            raise NotUnderstoodError("a redirection between its first words")
+        if not first:
+            return whole.cut(first, last)
+        return [(words[n].start - _blanks_at_end(gaps[n - 1]), words[n].end) for n in range(first, last)]
+
+    whole = in_a_row(words, inserted)
+    return whole._replace(cut=cut)
+
+
+def _blanks_at_end(gap: str) -> int:
+    found = _BLANKS.search(gap)
+    return len(found[0]) if found else 0
 
 
 def in_a_row(words: Sequence[Word], inserted: Callable[[str, int], str]) -> Shape:

@@ -2,7 +2,7 @@
 
 import difflib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from unslow.act.files import Edit
 from unslow.look.keys import SHOWN, hushed
@@ -10,11 +10,16 @@ from unslow.look.llama_server.arguments import spelled_flags
 from unslow.look.llama_server.flags import FLAGS, SECRET
 from unslow.think.change.report import FileShown
 
-_ASSIGNED = re.compile(
-    r"(?i)(\b[A-Z0-9_]*(?:KEY|TOKEN|SECRET|PASSW)[A-Z0-9_]*\s*[=:]\s*)(\"[^\"]*\"|'[^']*'|[^\s\"']+)"
-)
-_FLAGS = "|".join(re.escape(word) for name in SECRET for word in FLAGS[name].spellings)
-_FLAGGED = re.compile(rf"((?:{_FLAGS})\\?[\"']?(?:=|[\s\"',\\+-]+))([^\s\"',\]=]+)")
+_NAME = r"(?![A-Z0-9_]{0,99}_FILE\s*[=:])[A-Z0-9_]{0,99}(?:KEY|TOKEN|SECRET|PASSW)[A-Z0-9_]{0,99}"
+"""Of a variable that holds a key, and not the name of a file with one."""
+_FLAGS = "|".join(re.escape(word).replace(r"\-", "[-_]") for name in SECRET for word in FLAGS[name].spellings)
+"""llama.cpp takes underscores for dashes."""
+_BARE = r"(?:\\[^\n]|[^\s\"'\\,\]]|,(?=[^\s\"'\]]))"
+_WORD = rf"(\"(?:[^\"\\\n]|\\.)*\"?{_BARE}*|'[^'\n]*'?{_BARE}*|{_BARE}+)"
+"""A word as a shell or a list has it: quoted, or up to a blank."""
+_QUOTED = re.compile(rf"(?i)(?<=([\"']))((?:{_FLAGS}|\b{_NAME})=)([^\n]*?)(?=\1)")
+_ASSIGNED = re.compile(rf"(?i)(\b{_NAME}\s*[=:]\s*){_WORD}")
+_FLAGGED = re.compile(rf"(?<![\w-])((?:{_FLAGS})(?![\w-])\\?[\"']?(?:=|[\s,\\+-]+)){_WORD}")
 """A flag and its key, also where each stands on a line of its own."""
 _NO_END = "\\ No newline at end of file\n"
 
@@ -38,9 +43,19 @@ def shown_diff(before: bytes | None, after: bytes | None, path: str, keys: Seque
     old, new = (_lines(data) for data in (before, after))
     names = ("/dev/null" if before is None else path, "/dev/null" if after is None else path)
     text = "".join(difflib.unified_diff(old, new, *names))
+    found = [key for lines in (old, new) for key in _written_keys("".join(lines))]
+    text = _QUOTED.sub(rf"\g<2>{SHOWN}", text)
     for secret in (_ASSIGNED, _FLAGGED):
         text = secret.sub(rf"\g<1>{SHOWN}", text)
-    return hushed(text, *keys).rstrip("\n")
+    return hushed(text, *keys, *found).rstrip("\n")
+
+
+def _written_keys(text: str) -> Iterator[str]:
+    """The keys after flags of a whole text: of a diff, the flag itself may be left out."""
+    for match in _FLAGGED.finditer(text):
+        word = match[2].strip("\"'\\")
+        if not word.startswith("$"):
+            yield from (word, *word.split(","))
 
 
 def _lines(data: bytes | None) -> list[str]:

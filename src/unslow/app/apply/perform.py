@@ -47,9 +47,11 @@ def performed(
     with journals.locked():
         mended = tuple(changes.recover())
         done = changes.apply(ready.planned, system.now(), __version__)
+    where = ["--journal", str(journals.folder)] if journal else []
     return msgspec.structs.replace(
-        ready.report, outcome="changed", change=done.id, journal=journals.place(done.id), mended=mended
-    )
+        ready.report, outcome="changed", change=done.id, journal=journals.place(done.id), mended=mended,
+        undo=shlex.join(["unslow", "undo", done.id, *where]),
+    )  # fmt: skip
 
 
 def restarted(then: Sequence[str]) -> None:

@@ -11,6 +11,7 @@ from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
 from unslow.look.system import System
 from unslow.think.plan.report import SCHEMA, OptionShown, PlanReport
+from unslow.think.tune.candidates import OWN_CHOICE
 
 LARGEST_BYTES = 8 * 1024**2
 _HINT = "write one with `unslow plan --json > plan.json`"
@@ -65,11 +66,16 @@ def chosen_option(plan: PlanReport, wanted: str | None) -> OptionShown:
 
 def _recommended(plan: PlanReport) -> OptionShown:
     number = plan.recommended
-    if plan.verdict == "already_best":
+    if plan.verdict == "already_best" and (is_of_running(plan) or plan.current is None):
         raise UserError("nothing is better than what runs, by the plan", "to take another option, name it: --option N")
     if number is None or not 0 <= number < len(plan.options):
         raise UserError(f"the plan recommends nothing: {plan.reason or plan.verdict}", "name an option: --option N")
     return plan.options[number]
+
+
+def is_of_running(plan: PlanReport) -> bool:
+    """Whether its changes are against what ran; without that, a plan compares with llama.cpp's own choice."""
+    return plan.current is not None and not plan.current.name.startswith(OWN_CHOICE)
 
 
 def changes_of(plan: PlanReport, option: OptionShown) -> list[Change]:
@@ -77,7 +83,7 @@ def changes_of(plan: PlanReport, option: OptionShown) -> list[Change]:
 
     A plan that was made while nothing ran differs from the defaults, not from what runs: then every setting counts.
     """
-    shown = option.changes if plan.current else option.settings or option.changes
+    shown = option.changes if is_of_running(plan) else option.settings or option.changes
     known = {knob.value for knob in Knob}
     if strange := [change.knob for change in shown if change.knob not in known]:
         raise UserError(f"the plan changes {', '.join(strange)}, which this version does not know", _HINT)

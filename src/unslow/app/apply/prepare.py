@@ -10,8 +10,9 @@ from unslow.act.edits.words import NotUnderstoodError
 from unslow.act.files import Edit
 from unslow.app.apply.derived import derived, lines_left, service_edit
 from unslow.app.apply.diffs import shown_edit
-from unslow.app.apply.plan_file import changes_of, chosen_option, read_plan
+from unslow.app.apply.plan_file import changes_of, chosen_option, is_of_running, read_plan
 from unslow.app.apply.subject import running
+from unslow.app.apply.taken_away import with_taken_away
 from unslow.app.apply.ways import Told, Way, way_of
 from unslow.app.spell_plan import spelled_plan
 from unslow.facts.snapshot import Subject
@@ -56,7 +57,10 @@ def prepared(system: System, request: ApplyRequest) -> Prepared:
         )
         return _by_hand(plan, option, spelled, _NOT_RUNNING.format(runtime=plan.runtime))
     subject = _with_own_words(system, subject)
-    spelled = spelled_plan(changes_of(plan, option), subject.runtime, subject.model, system=system)
+    changes = changes_of(plan, option)
+    if not is_of_running(plan):
+        changes = with_taken_away(changes, subject.runtime)
+    spelled = spelled_plan(changes, subject.runtime, subject.model, system=system)
     if spelled.left_out:
         change, why = spelled.left_out[0]
         return _by_hand(plan, option, spelled, f"{change.knob} can't be had here ({why}), and the rest is another plan")

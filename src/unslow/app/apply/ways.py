@@ -22,6 +22,8 @@ from unslow.think.change.report import How
 
 SYSTEM_UNITS = "/etc/systemd/system"
 _COMPOSE = (".yml", ".yaml")
+_NO_FILES = ("/dev/", "/proc/")
+"""Where names mean something else in another process."""
 _SHELLS = ("/sh", "/bash", "/dash", "/zsh")
 
 
@@ -70,8 +72,8 @@ def _of_file(system: System, told: Told, file: str) -> Way:
     if file.endswith((".service", ".conf")):
         raise UserError(f"{file} is a unit, which is never edited", "leave --file out: a drop-in is written beside it")
     if file.endswith(_COMPOSE):
-        return _of_compose(told, file, _service(system, told, file))
-    return _of_script(told, file)
+        return _of_compose(told, file, _service(system, told, file), named=True)
+    return _of_script(told, file, named=True)
 
 
 def _of_surroundings(system: System, told: Told) -> Way:
@@ -92,7 +94,7 @@ def _service(system: System, told: Told, file: str) -> str:
         return read_composed(system, told.pid).service
     except LookError:
         pass
-    text = _text(file)[1]
+    text = _text(file, named=True)[1]
     fitting = [name for name in services(text) if _is_edited(text, name, told)]
     if len(fitting) != 1:
         raise NotUnderstoodError(f"{len(fitting)} services of {file} have the command that runs")
@@ -107,8 +109,8 @@ def _is_edited(text: str, name: str, told: Told) -> bool:
     return True
 
 
-def _of_compose(told: Told, file: str, service: str) -> Way:
-    real, text = _text(file)
+def _of_compose(told: Told, file: str, service: str, *, named: bool = False) -> Way:
+    real, text = _text(file, named=named)
     if told.environment:
         raise NotUnderstoodError(f"variables change too, and of {file} only the command is edited")
     try:
@@ -119,8 +121,8 @@ def _of_compose(told: Told, file: str, service: str) -> Way:
     return Way("compose", (edit,), (shlex.join(["docker", "compose", "-f", real, "up", "-d", service]),))
 
 
-def _of_script(told: Told, file: str, then: tuple[str, ...] = ()) -> Way:
-    real, text = _text(file)
+def _of_script(told: Told, file: str, then: tuple[str, ...] = (), *, named: bool = False) -> Way:
+    real, text = _text(file, named=named)
     try:
         after = edited_script(text, told.old, told.new, told.environment)
     except NotUnderstoodError as error:
@@ -129,14 +131,27 @@ def _of_script(told: Told, file: str, then: tuple[str, ...] = ()) -> Way:
     return Way("script", (Edit(real, text.encode(), after.encode()),), again)
 
 
-def _text(file: str) -> tuple[str, str]:
-    real, data = read_for_edit(file)
-    if data is None:
-        raise UserError(f"{file}: no such file", "nothing was changed")
+def _text(file: str, *, named: bool) -> tuple[str, str]:
+    """The text of a file; what is wrong with it is the user's to mend only where the user named it."""
+    if not named and file.startswith(_NO_FILES):
+        raise NotUnderstoodError(f"what started it reads {file}, which is no file of its own")
+    try:
+        real, data = _there(file)
+    except UserError as error:
+        if named:
+            raise
+        raise NotUnderstoodError(str(error)) from error
     try:
         return real, data.decode()
     except UnicodeDecodeError as error:
         raise NotUnderstoodError(f"{file} is no text in UTF-8") from error
+
+
+def _there(file: str) -> tuple[str, bytes]:
+    real, data = read_for_edit(file)
+    if data is None:
+        raise UserError(f"{file}: no such file", "nothing was changed")
+    return real, data
 
 
 def _of_unit(system: System, told: Told, unit: Unit) -> Way:

@@ -1,5 +1,6 @@
 """Every option of a plan as lines to type, in the words of the runtime and the version at hand."""
 
+import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -15,6 +16,9 @@ from unslow.facts.values import Known
 from unslow.look.paths import is_absolute
 from unslow.look.system import System
 from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
+
+_PLAIN = (Knob.CONTEXT_LENGTH, Knob.PARALLEL)
+"""What anybody tells a runtime who leaves the rest to it."""
 
 
 class Speller(NamedTuple):
@@ -62,7 +66,22 @@ def _is_missing(change: ChangeShown) -> bool:
 def with_commands(report: PlanReport, speller: Speller) -> PlanReport:
     """The report with lines for every option; what the version at hand lacks is said beside its risk."""
     options = tuple(_with_lines(option, speller) for option in report.options)
-    return msgspec.structs.replace(report, options=options)
+    current = report.current
+    if current and not current.commands:
+        current = msgspec.structs.replace(current, commands=tuple(_as_it_is(current, speller)))
+    return msgspec.structs.replace(report, options=options, current=current)
+
+
+def _as_it_is(current: OptionShown, speller: Speller) -> Sequence[str]:
+    """The line that started what runs; where nothing does, the one that leaves all but the context to the runtime."""
+    command = speller.runtime.command.value_or([])
+    if command:
+        return (shlex.join(command),)  # keys are hidden in facts
+    if not speller.fresh:
+        return ()
+    plain = tuple(change for change in current.settings if change.knob in _PLAIN)
+    spelled = speller.spelled(msgspec.structs.replace(current, settings=plain, changes=plain))
+    return spelled.lines if spelled else ()
 
 
 def _with_lines(option: OptionShown, speller: Speller) -> OptionShown:

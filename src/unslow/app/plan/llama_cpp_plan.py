@@ -32,13 +32,14 @@ USUAL_CONTEXT, USUAL_PROMPT = 8192, 512
 ABILITIES = {
     "llama.cpp": Abilities(),
     "ollama": Abilities(apart=False, cache_on_host=False),
-    "lm_studio": Abilities(apart=False, micro_batches=(512,)),
+    "lm_studio": Abilities(apart=False, micro_batches=(512,), unmapped=False),
 }
 """Ollama knows layers, a batch and a type of cache for all models; LM Studio a share of layers, and its place."""
 _LACKING: dict[Knob, Abilities] = {
     Knob.TENSOR_OVERRIDE: Abilities(apart=False),
     Knob.EXPERTS_ON_CPU: Abilities(apart=False),
     Knob.KV_OFFLOAD: Abilities(cache_on_host=False),
+    Knob.LOAD_MODE: Abilities(unmapped=False),
     Knob.KV_CACHE_TYPE: Abilities(cache_types=("F16",)),
     Knob.VALUE_CACHE_TYPE: Abilities(cache_types=("F16",)),
     Knob.FLASH_ATTENTION: Abilities(cache_types=("F16",)),
@@ -59,6 +60,7 @@ def abilities_of(runtime: str, lacking: Collection[Knob] = ()) -> Abilities:
             apart=able.apart and less.apart,
             partly=able.partly and less.partly,
             cache_on_host=able.cache_on_host and less.cache_on_host,
+            unmapped=able.unmapped and less.unmapped,
             micro_batches=tuple(size for size in able.micro_batches if size in less.micro_batches),
             cache_types=tuple(kind for kind in able.cache_types if kind in less.cache_types),
         )

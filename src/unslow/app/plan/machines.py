@@ -32,12 +32,16 @@ def find_hardware(system: System, request: PlanRequest, plan: Blueprint) -> tupl
     backend = backend_of(place.device, asked)
     setting = setting_of(plan, place, asked, backend)
     chip = gpu_chip(place.device)
+    if backend != "cpu" and not place.rooms:
+        return Unknown(
+            f"how much memory the {place.device.name} has was not said", "name its size: M1 Pro 16GB, or --ram"
+        )
     rooms = () if backend == "cpu" else place.rooms
     return Hardware(
         rooms=rooms,
         chips=(chip,) * len(rooms),
         setting=setting,
-        processors=processors_of(place),
+        processors=processors_of(place, measured=request.ram_bandwidth is None),
         host_setting=setting._replace(backend="cpu", family=setting.family if backend == "cpu" else "", device=""),
         host_room=place.host_room,
         link_bytes_per_s=_link(place.machine),
@@ -47,17 +51,17 @@ def find_hardware(system: System, request: PlanRequest, plan: Blueprint) -> tupl
     ), place
 
 
-def processors_of(place: Place) -> Processors:
-    """The cores that may be used, and what they read."""
+def processors_of(place: Place, *, measured: bool = True) -> Processors:
+    """The cores that may be used, and what they read: as measured here, unless the user says how fast that is."""
     threads = int(float(place.host.threads))
     core = float(place.host.flops_per_s) / max(1.0, float(place.host.threads))
     if place.machine is None:
         return Processors(threads, float(place.host.bytes_per_s), core_flops_per_s=core)
-    cpu, memory = place.machine.cpu, place.machine.memory
+    cpu, memory, given = place.machine.cpu, place.machine.memory, float(place.host.bytes_per_s)
     return Processors(
         cores=usual_threads(cpu),
-        bytes_per_s=memory.read_bytes_per_s.value_or(float(place.host.bytes_per_s)),
-        one_core_bytes_per_s=memory.read_one_core_bytes_per_s.value_or(0.0),
+        bytes_per_s=memory.read_bytes_per_s.value_or(given) if measured else given,
+        one_core_bytes_per_s=memory.read_one_core_bytes_per_s.value_or(0.0) if measured else 0.0,
         core_flops_per_s=core_flops_of(cpu),
         logical=cpu.allowed_cpus.value_or(cpu.logical_cpus.value_or(0)),
     )

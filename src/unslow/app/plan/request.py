@@ -1,5 +1,6 @@
 """What a user asks of `unslow plan`, checked."""
 
+import math
 import re
 from typing import Any, NamedTuple, Self
 
@@ -81,8 +82,10 @@ class PlanRequest(NamedTuple):
             raise UserError(f"there is no runtime {self.runtime!r}", f"try one of {', '.join(RUNTIMES)}")
         if self.aim not in AIMS:
             raise UserError(f"--goal {self.aim!r} is not known", f"try one of {', '.join(AIMS)}")
-        if self.least_tokens_per_s is not None and self.least_tokens_per_s <= 0:
+        if self.least_tokens_per_s is not None and not 0 < self.least_tokens_per_s < math.inf:
             raise UserError("--least-speed is a number of tokens per second above 0", "such as --least-speed 10")
+        if self.ram_bytes == 0:
+            raise UserError("--ram 0: every model needs some of the host's memory", "such as --ram 32GB")
         if self.aim != "speed" and self.least_tokens_per_s is None:
             raise UserError(f"--goal {self.aim} needs a speed that it must not fall below", "add --least-speed 10")
         return self

@@ -45,7 +45,9 @@ def _sized(case: Case, gpu: Gpu) -> Gpu:
     known = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
     if not isinstance(gpu.vram_total_bytes, Known) and known and known.capacity_bytes and not known.unified:
         gpu = msgspec.structs.replace(gpu, vram_total_bytes=estimated(known.capacity_bytes, known.source))
-    if not isinstance(gpu.vram_free_bytes, Known) and device and isinstance(device.free_bytes, Known):
+    failed = case.runtime.state.value_or("") == "failed"  # what was measured since may be its own, before it ended
+    wanted = failed or not isinstance(gpu.vram_free_bytes, Known)
+    if wanted and device and isinstance(device.free_bytes, Known):
         gpu = msgspec.structs.replace(gpu, vram_free_bytes=device.free_bytes)
     return gpu
 

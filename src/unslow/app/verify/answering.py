@@ -19,6 +19,8 @@ MOST_PLACES, FEWEST_PLACES = 200, 48
 """Of the text whose probabilities are asked for: two hundred tell a percent of perplexity."""
 LONGEST_S = 120.0
 """For the probabilities of one server, should it be slower than it was."""
+_TRIES = 2
+"""Of a question: one failure may be an accident."""
 _PARTS = 5
 """The first is asked everything twice and the second once, and both for probabilities."""
 _PLACE_STEPS = 1.5
@@ -61,12 +63,21 @@ def _answers(bencher: Bencher, party: Party, tokens: int) -> tuple[str, ...]:
     found = []
     for opening in openings():
         question = Question(opening, tokens, bencher.slot, greedy=True, silence_s=bencher.silence_s)
+        text = _answer(bencher, party, question)
+        if text is None:
+            return ()
+        found.append(text)
+    return tuple(found)
+
+
+def _answer(bencher: Bencher, party: Party, question: Question) -> str | None:
+    """The answer; None where there is none, however often it is asked."""
+    for _ in range(_TRIES):
         try:
-            found.append(ask(bencher.system, bencher.target, question).text)
+            return ask(bencher.system, bencher.target, question).text
         except AskError as error:
             party.failures.append(error.why)
-            return ()
-    return tuple(found)
+    return None
 
 
 def _score(bencher: Bencher, party: Party, places: int) -> None:

@@ -98,8 +98,9 @@ def _told(request: Request, planned: Planned | None, place: Place, way: Way, end
         way=way,
         allowed=request.allowed(planned.floor if planned else None),
         option=planned.option if planned else None,
-        notes=(end.why,) if end.why else (),
         interrupted=end.interrupted,
+        ended=end.why,
+        answers=request.answers,
     )
 
 

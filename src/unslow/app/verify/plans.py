@@ -34,7 +34,9 @@ def read_plan(path: str, number: int | None) -> Planned:
     option = chosen_option(plan, number)
     if option is None:
         there = f"it has {len(plan.options)}" if plan.options else plan.reason or "it has none"
-        raise UserError(f"{path}: the plan has no such option: {there}", "give --option a number from 1 on")
+        raise UserError(
+            f"{path}: the plan has no such option: {there}", "give --option a number from 0 on, as in the JSON"
+        )
     before = starting_line(plan.current) if plan.current else ""
     return Planned(
         before, starting_line(option), work_of(plan.goal), option, plan.goal.worst_perplexity_increase or None

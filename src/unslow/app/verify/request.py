@@ -17,7 +17,7 @@ _WITHIN = {
     "answer": (8, 32_768),
     "seconds": (1, 86_400),
     "allow": (0, 10),
-    "option": (1, 10_000),
+    "option": (0, 10_000),
 }
 _FORMS = "such as `unslow verify --before URL --after URL`; `unslow verify --help` has the other forms"
 
@@ -76,7 +76,7 @@ class Request(NamedTuple):
 def _checked(request: Request) -> Request:
     if request.save and request.against:
         raise UserError("--save measures the first, --against the second", "give them one after the other")
-    if request.option and not request.plan:
+    if request.option is not None and not request.plan:
         raise UserError("--option is a number of a plan", "name the plan too: --plan plan.json")
     alone = request.save or request.against
     if alone and (request.before or request.plan or request.together):

@@ -4,6 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from unslow.facts.errors import UserError
+from unslow.facts.masking import keyless_command
 from unslow.look.command_line import taken_out
 from unslow.look.launch.programs import PROGRAMS, Program, found_program
 
@@ -45,7 +46,8 @@ def program_of(command: Sequence[str]) -> tuple[Program, int]:
     if found is None:
         known = ", ".join(program.name for program in PROGRAMS)
         hint = f"give the line that starts the server itself; known are the servers of {known}"
-        raise UserError(f"no server that can be started is in the command {' '.join(command)[:200]!r}", hint)
+        line = " ".join(keyless_command(list(command)))[:200]
+        raise UserError(f"no server that can be started is in the command {line!r}", hint)
     return found
 
 

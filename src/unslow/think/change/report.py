@@ -57,6 +57,8 @@ class ApplyReport(Shown, frozen=True, kw_only=True):
     """What was stopped in the middle before, and what became of it."""
     change: str = ""
     """The id to undo it with."""
+    undo: str = ""
+    """The line that takes it back, to type."""
     journal: str = ""
 
 

@@ -17,6 +17,9 @@ RARE = 0.01
 FAR_BELOW = 0.5
 """Of the agreement of the old server with itself: a coarser quant keeps far more of its first words."""
 
+MAY_BE_ANOTHER = 0.25
+"""Of the words that the old server keeps with itself: from here down it may be another model that begins alike."""
+
 
 class Agreement(NamedTuple):
     """Of so many pairs: those that begin alike, and the mean share of their words before they part."""
@@ -51,6 +54,11 @@ def is_far_below(found: Agreement, usual: Agreement) -> bool:
     if found.begin_alike / found.pairs >= FAR_BELOW * usual.begin_alike / usual.pairs:
         return False
     return rarer_alike(found, usual) < RARE
+
+
+def parts_early(found: Agreement, usual: Agreement) -> bool:
+    """Whether answers go their own way so early that a like beginning says little."""
+    return found.together < MAY_BE_ANOTHER * usual.together
 
 
 def rarer_alike(found: Agreement, usual: Agreement) -> float:

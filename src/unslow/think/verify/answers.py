@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from unslow.facts.verified import Side
-from unslow.think.verify.agreement import Agreement, agreement_of, is_far_below
+from unslow.think.verify.agreement import Agreement, agreement_of, is_far_below, parts_early
 from unslow.think.verify.garbage import garbage_among, has_more_garbage
 from unslow.think.verify.perplexity import Expected, expected_of, reads_alike
 from unslow.think.verify.report import AnswersShown, IntervalShown, Kept, PerplexityShown
@@ -54,6 +54,9 @@ def _verdict(seen: _Seen) -> tuple[Kept, str]:
         return "cannot_tell", f"{_told(seen.expected)}: a rise of {seen.allowed:.0%} is neither seen nor excluded"
     if seen.found and seen.usual:
         alike = f"{seen.found.begin_alike} of {seen.found.pairs} answers begin as before"
+        if parts_early(seen.found, seen.usual):
+            parted = f"they stay together for only {seen.found.together:.0%} of their words"
+            return "cannot_tell", f"{alike}, but {parted}, {seen.usual.together:.0%} where the old one is asked twice"
         return "kept", f"{alike}, {seen.usual.begin_alike} of {seen.usual.pairs} where the old one is asked twice"
     return "cannot_tell", "too few answers of both to hold them against each other"
 

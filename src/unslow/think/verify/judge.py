@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+import msgspec
+
 from unslow.facts.verified import REQUEST, Side
 from unslow.think.plan.report import OptionShown
 from unslow.think.verify.answers import ALLOWED, judged_answers
@@ -18,6 +20,7 @@ from unslow.think.verify.report import (
     Way,
     WorkShown,
 )
+from unslow.think.verify.trouble import Trouble, trouble_of
 
 _MOST_FAILURES = 5
 _OF_THE_START = ("runtime.pid", "runtime.url")
@@ -33,12 +36,17 @@ class Told(NamedTuple):
     option: OptionShown | None = None
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    ended: str = ""
+    """Why it ended before its time, where a server was the reason."""
+    answers: bool = True
+    """Whether they were to be compared."""
 
 
 def judged(before: Side, after: Side, told: Told) -> VerifyReport:
     """The report on two sides."""
-    figures, answers = figures_of(before, after, told.way), judged_answers(before, after, told.allowed)
-    verdict, because = _verdict(figures, answers, after)
+    figures, answers = figures_of(before, after, told.way), _answers(before, after, told)
+    trouble = trouble_of(before, after, told.ended, apart=told.way == "apart")
+    verdict, because = _verdict(figures, answers, trouble, after)
     return VerifyReport(
         unslow_version=told.unslow_version,
         machine=told.machine,
@@ -62,18 +70,37 @@ def judged(before: Side, after: Side, told: Told) -> VerifyReport:
 
 
 def status_of(report: VerifyReport) -> int:
-    """The exit status: 0 faster or the same, 1 slower or other answers, 3 it can't be told."""
-    return {"faster": 0, "same": 0, "slower": 1, "answers_changed": 1, "cannot_tell": 3}[report.verdict]
+    """The exit status: 0 faster or the same and answers as before, 1 slower, broken or other answers, 3 can't tell."""
+    if report.verdict in ("faster", "same"):
+        return 3 if _is_open(report.answers) else 0
+    return 3 if report.verdict == "cannot_tell" else 1
 
 
-def _verdict(figures: tuple[FigureShown, ...], answers: AnswersShown, after: Side) -> tuple[Verdict, str]:
+def _is_open(answers: AnswersShown) -> bool:
+    """Whether answers were to be compared, and could not be."""
+    return answers.wanted and answers.verdict == "cannot_tell"
+
+
+def _answers(before: Side, after: Side, told: Told) -> AnswersShown:
+    answers = judged_answers(before, after, told.allowed)
+    if told.answers:
+        return answers
+    return msgspec.structs.replace(answers, wanted=False, because="they were not to be compared")
+
+
+def _verdict(
+    figures: tuple[FigureShown, ...], answers: AnswersShown, trouble: Trouble | None, after: Side
+) -> tuple[Verdict, str]:
     if answers.verdict == "changed":
         return "answers_changed", answers.because
+    if trouble:
+        return trouble
     request = next((figure for figure in figures if figure.metric == REQUEST), None)
     if request is None:
         why = f": {after.failures[-1]}" if after.failures else ""
         return "cannot_tell", f"no round was answered by both{why}"
-    return request.verdict, f"a whole request: {request.because}"
+    still = "; whether it still answers as before can't be told" if _is_open(answers) else ""
+    return request.verdict, f"a whole request: {request.because}{still}"
 
 
 def _side(side: Side) -> SideShown:
@@ -101,6 +128,8 @@ def _notes(before: Side, after: Side, told: Told) -> tuple[str, ...]:
     notes += [f"{name}: no perplexity: {side.not_scored}" for name, side in _named(before, after) if side.not_scored]
     if told.way == "apart":
         notes.append(_drift_words(before, after))
+    if told.ended:
+        notes.append(f"it ended before its time: {told.ended}")
     if told.interrupted:
         notes.append("stopped before its time: what was measured until then counts")
     return tuple(notes)

@@ -42,6 +42,6 @@ def work_of(goal: GoalShown) -> Work:
 
 
 def chosen_option(plan: PlanReport, number: int | None) -> OptionShown | None:
-    """The option of that number, from 1; without one, what the plan recommends. None where there is none."""
-    index = plan.recommended if number is None else number - 1
+    """The option of that number, from 0 as in the JSON, else what the plan recommends; None where there is none."""
+    index = plan.recommended if number is None else number
     return plan.options[index] if index is not None and 0 <= index < len(plan.options) else None

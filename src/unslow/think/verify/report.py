@@ -8,8 +8,8 @@ from unslow.facts.bench import Change
 from unslow.think.speed.report import RateShown
 
 SCHEMA = "unslow.verify/1"
-Verdict = Literal["faster", "slower", "same", "cannot_tell", "answers_changed"]
-"""answers_changed comes first: a speed-up that broke the model is none."""
+Verdict = Literal["faster", "slower", "same", "cannot_tell", "answers_changed", "broken"]
+"""answers_changed comes first: a speed-up that broke the model is none. broken: requests failed, and only after it."""
 Way = Literal["in_turns", "one_after_the_other", "apart"]
 """in_turns: both ran. one_after_the_other: each was started for every round. apart: measured at different times."""
 Kept = Literal["kept", "changed", "cannot_tell"]
@@ -103,6 +103,8 @@ class AnswersShown(Shown, frozen=True, kw_only=True):
 
     verdict: Kept
     because: str
+    wanted: bool = True
+    """Whether answers were to be compared at all."""
     questions: int = 0
     begin_alike: float | None = None
     """The share of answers that begin with the same word as before."""

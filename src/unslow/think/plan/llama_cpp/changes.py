@@ -59,7 +59,7 @@ def _turned(variant: Variant, found: Found, usual: Usual) -> Iterator[Turned]:
     settings = found.settings
     if not variant.given:
         yield Turned(Knob.MODEL_FILE, variant.file or variant.quant, f"the same model as {variant.quant}")
-    yield Turned(Knob.CONTEXT_LENGTH, settings.context, "as asked for")
+    yield Turned(Knob.CONTEXT_LENGTH, settings.context, "tokens of all conversations")
     if settings.slots > 1:
         yield Turned(Knob.PARALLEL, settings.slots, "conversations at a time")
     yield from _cache(found)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, NEARLY, Point, Points
+from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.llama_cpp.variants import Variant
 from unslow.think.plan.quality import is_equal_quality
 
@@ -87,15 +88,24 @@ def _neighbours(variants: Sequence[Variant], given: Variant, *, all_of_them: boo
 
 def _serves(point: Point, goal: Goal, points: Points) -> bool:
     """Whether it keeps every floor, and is something that the user has."""
-    quick = goal.least_tokens_per_s is None or point.found.price.decode_tokens_per_s >= goal.least_tokens_per_s
-    return point.context >= goal.context and quick and _is_good_enough(point, goal, points) and _is_at_hand(point)
+    quick = goal.least_tokens_per_s is None or _slowest(point, points) >= goal.least_tokens_per_s
+    return point.context >= goal.context and quick and is_good_enough(point, goal, points) and _is_at_hand(point)
+
+
+def _slowest(point: Point, points: Points) -> float:
+    """Tokens per second at the user's work; where the context is the aim, of a conversation that fills it."""
+    if points.question.goal.aim != "context":
+        return point.found.price.decode_tokens_per_s
+    found = point.found
+    full = Pricing(point.variant.pieces, points.question.hardware, points.other_work(point.context)[1])
+    return full.price(found.settings, found.placing, found.split, found.threads).decode_tokens_per_s
 
 
 def _is_at_hand(point: Point) -> bool:
     return point.variant.at_hand
 
 
-def _is_good_enough(point: Point, goal: Goal, points: Points) -> bool:
+def is_good_enough(point: Point, goal: Goal, points: Points) -> bool:
     """By the floor that was given; else as good as the given file with its cache as it is by default."""
     if goal.worst_perplexity_increase is not None:
         return point.increase <= goal.worst_perplexity_increase

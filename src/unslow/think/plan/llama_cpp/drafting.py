@@ -32,7 +32,8 @@ def drafted_option(question: Question, best: Point, shown: Shown) -> tuple[Optio
     if point is None:
         return None, f"with the draft model {draft.name} beside it, nothing fits"
     price, needed = _price(question, draft, point)
-    option = shown.option(point._replace(found=point.found._replace(price=price)))
+    beside = Shown(points.question, shown.now, shown.before, shown.usual.threads)
+    option = beside.option(point._replace(found=point.found._replace(price=price)))
     return _with_draft(option, question, draft, point, price, needed), ""
 
 
@@ -66,7 +67,7 @@ def _with_draft(
     option: OptionShown, question: Question, draft: Draft, point: Point, price: Price, needed: float | None
 ) -> OptionShown:
     why = f"guesses {draft.tokens} tokens that are checked in one step"
-    change = ChangeShown(knob=Knob.SPECULATIVE.value, value=draft.file or draft.name, why=why)
+    change = (ChangeShown(knob=Knob.SPECULATIVE.value, value=draft.file, why=why),) if draft.file else ()
     gains = f"it gains from {needed:.0%} right guesses on" if needed is not None else "it can't gain here"
     told = f"its speed is for {USUAL_ACCEPTANCE:.0%} right guesses, which is a guess itself"
     risk = f"{told}; {gains}: `unslow tune --draft`"
@@ -74,7 +75,7 @@ def _with_draft(
         option,
         name=f"{option.name}, draft {draft.name}",
         speed=speed_of(question, point.found._replace(price=price)),
-        changes=(*option.changes, change),
-        settings=(*option.settings, change),
+        changes=(*option.changes, *change),
+        settings=(*option.settings, *change),
         risk="; ".join(filter(None, (option.risk, risk))),
     )

@@ -4,7 +4,7 @@ import msgspec
 
 from unslow.facts.units import GIB
 from unslow.think.plan.llama_cpp.by_itself import valued
-from unslow.think.plan.llama_cpp.choose import Chosen, choose
+from unslow.think.plan.llama_cpp.choose import Chosen, choose, is_good_enough
 from unslow.think.plan.llama_cpp.drafting import drafted_option
 from unslow.think.plan.llama_cpp.options import Shown
 from unslow.think.plan.llama_cpp.placing import Placing
@@ -24,6 +24,8 @@ def plan_llama_cpp(
 
     What runs takes `hindered` times as long as by itself: its threads are more than it has time of processors for.
     """
+    if not question.abilities.unmapped:
+        question = question._replace(hardware=question.hardware._replace(pinned=False))
     points = Points(question)
     chosen = choose(points)
     before = _before(points, hindered)
@@ -32,10 +34,14 @@ def plan_llama_cpp(
     if current and not question.current:
         current = _renamed(current)
     counted = points.counted
-    searched = SearchedShown(combinations=counted.combinations, priced=counted.priced, laid_out=counted.laid_out)
+    exact = _is_exact(chosen, question)
+    searched = SearchedShown(
+        combinations=counted.combinations, priced=counted.priced, laid_out=counted.laid_out, exact=exact
+    )
     if chosen.best is None:
         reason, hint = _why_not(points, chosen)
-        options = tuple(shown.option(point) for point in chosen.front)
+        few = sorted(chosen.front, key=lambda point: point.request_s)[:_MOST_SHOWN]
+        options = tuple(shown.option(point) for point in few)
         return Planned(options, None, (), searched, (), reason, hint), current
     front = _shortened(chosen, chosen.best)
     drafted, why_not = drafted_option(question, chosen.best, shown)
@@ -46,6 +52,12 @@ def plan_llama_cpp(
         searched,
         (*_notes(points), *((why_not,) if why_not else ())),
     ), current
+
+
+def _is_exact(chosen: Chosen, question: Question) -> bool:
+    """Whether the recommendation is among those for which all micro-batches and placings were weighed."""
+    best = chosen.best
+    return best is None or (best.variant.given and best.context == question.goal.context)
 
 
 def _before(points: Points, hindered: float) -> Point | None:
@@ -102,7 +114,14 @@ def _why_not(points: Points, chosen: Chosen) -> tuple[str, str]:
         host = question.hardware.host_room
         there = f"{sizes / GIB:.1f} GiB on GPUs and {host.usable_bytes / GIB:.1f} GiB of the host" if host else "there"
         return f"nothing fits in {there}", "take a smaller quant or model, or a shorter context; `unslow fit` has sizes"
-    quickest = max(p.found.price.decode_tokens_per_s for p in (*chosen.front, *chosen.others))
-    if goal.least_tokens_per_s and quickest < goal.least_tokens_per_s:
-        return f"nothing reaches {goal.least_tokens_per_s:g} tok/s: the most is {quickest:.3g}", "lower --least-speed"
+    every = [p for p in (*chosen.front, *chosen.others) if p.variant.at_hand]
+    if not any(p.variant.given for p in every):
+        finest = min((*chosen.front, *chosen.others), key=lambda p: p.increase).variant.quant
+        return f"{question.given.quant} does not fit with this context", f"{finest} does, at a cost: --quant {finest}"
+    good = [p for p in every if is_good_enough(p, goal, points)]
+    quickest = max((p.found.price.decode_tokens_per_s for p in good), default=0.0)
+    if good and goal.least_tokens_per_s:
+        told = f"nothing of this quality keeps {goal.least_tokens_per_s:g} tok/s"
+        where = " with a full context" if goal.aim == "context" else ""
+        return f"{told}{where}: the most is {quickest:.3g} at the work that was named", "lower --least-speed"
     return "nothing keeps the floor of quality", "raise --worst-perplexity, or take a finer file"

@@ -125,5 +125,5 @@ def _against(best: Price, other: Price) -> str:
     if ratio > _ALIKE:
         return f"{ratio:.2f} times as long for the same request ({speeds})"
     if ratio < 1 / _ALIKE:
-        return f"quicker by {1 / ratio:.2f} times ({speeds})"
+        return f"the same request {1 / ratio:.2f} times as quick, answers at {speeds}"
     return f"no difference to speak of ({speeds})"

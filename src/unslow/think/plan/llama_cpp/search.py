@@ -54,6 +54,8 @@ class Abilities(NamedTuple):
     partly: bool = True
     """Some of the matrices of a layer, and not only all of them."""
     cache_on_host: bool = True
+    unmapped: bool = True
+    """Whether it can be told to load a file into memory, and not to map it."""
     micro_batches: tuple[int, ...] = MICRO_BATCHES
     cache_types: tuple[str, ...] = ("F16", "Q8_0", "Q4_0")
 

@@ -1,0 +1,61 @@
+"""A server that fails is not faster, and answers that nobody compared are not the same."""
+
+import msgspec
+import pytest
+
+from unslow.facts.verified import Sample, Side
+from unslow.think.verify.judge import Told, judged, status_of
+
+ANSWERS = tuple(f"Answer {n} is fine." for n in range(12))
+TOLD = Told("1.0")
+
+
+def side(rate: float, failed: int = 0, rounds: int = 7, answers: tuple[str, ...] = ANSWERS) -> Side:
+    samples = tuple(Sample(round=n, request_s=(1 + n % 3 / 500) / rate) for n in range(rounds))
+    return Side(what="x", samples=samples, failures=("reset",) * failed, answers=answers, again=answers)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "status"),
+    [(0, 8, "broken", 1), (8, 0, "cannot_tell", 3), (8, 8, "cannot_tell", 3), (2, 2, "faster", 0)],
+)
+def test_too_many_failures_are_no_speed_up(before, after, verdict, status):
+    report = judged(side(10.0, before), side(20.0, after), TOLD)
+    assert (report.verdict, status_of(report)) == (verdict, status)
+    assert ("8 of 15 requests failed (reset)" in report.because) == (verdict != "faster")
+
+
+def test_a_few_failures_of_many_requests_are_an_accident():
+    assert judged(side(10.0), side(20.0, 4, rounds=100), TOLD).verdict == "faster"
+    assert judged(side(10.0), side(20.0, 6, rounds=100), TOLD).verdict == "broken"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [(0, 1, "broken"), (1, 2, "broken"), (2, 1, "cannot_tell"), (1, 1, "cannot_tell"), (0, 0, "cannot_tell")],
+)
+def test_an_early_end_is_laid_to_whoever_failed(before, after, verdict):
+    report = judged(side(10.0, before), side(20.0, after), TOLD._replace(ended="x did not answer"))
+    assert report.verdict == verdict
+    assert status_of(report) != 0
+    assert report.notes[-1] == "it ended before its time: x did not answer"
+
+
+def test_measured_apart_only_the_second_can_end_early():
+    told = TOLD._replace(way="apart", ended="3 requests in a row failed")
+    assert judged(side(10.0, 2), side(20.0), told).verdict == "broken"
+
+
+def test_answers_that_were_wanted_and_not_had_are_no_success():
+    report = judged(side(10.0), side(20.0, answers=()), TOLD)
+    assert (report.verdict, status_of(report)) == ("faster", 3)
+    assert report.because.endswith("whether it still answers as before can't be told")
+    alone = judged(side(10.0), side(20.0, answers=()), TOLD._replace(answers=False))
+    assert (alone.verdict, status_of(alone), alone.answers.wanted) == ("faster", 0, False)
+    assert status_of(judged(side(20.0), side(10.0, answers=()), TOLD)) == 1
+
+
+def test_one_that_dies_at_the_questions_is_broken():
+    dead = msgspec.structs.replace(side(20.0, 2, answers=()), compared_tokens=12)
+    assert judged(side(10.0), dead, TOLD).verdict == "broken"
+    assert judged(dead, side(30.0), TOLD).verdict == "cannot_tell"
