@@ -22,10 +22,15 @@ TRACED = ("app", "facts", "think")
 and being traced takes as long as running them."""
 
 
+UNTRACED = {("app", name) for name in ("apply", "plan", "tune", "verify")}
+"""Of the traced folders, those that run for long what has tests of its own in another."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of no traced folder are not traced."""
     for item in items:
-        if item.path.relative_to(HERE).parts[0] not in TRACED:
+        parts = item.path.relative_to(HERE).parts
+        if parts[0] not in TRACED or parts[:2] in UNTRACED:
             item.add_marker(pytest.mark.no_cover)
 
 
