@@ -102,6 +102,7 @@ def _row(line: dict[str, str]) -> Row:
         offload_ops=line["op_offload"] == "1",
         full_windows=line["swa_full"] == "1",
         overrides=((line["override"], host),) if line["override"] else (),
+        fuses=line.get("fuses") == "1",
     )
     places = [f"dev{n}" if len(free) > 1 else "dev" for n in range(len(free))]
     truth = tuple(

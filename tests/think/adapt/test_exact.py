@@ -2,12 +2,12 @@
 
 import msgspec
 import pytest
-from cases import gpu_case, r, with_tensors
+from cases import gpu_case, r, with_facts, with_tensors
 
 from unslow.facts.blueprint import Tensor
 from unslow.facts.tensor_table import Table, packed
 from unslow.think.adapt.demand import fitting_placement, read_demand
-from unslow.think.adapt.exact import exact_layers, exact_needs
+from unslow.think.adapt.exact import exact_layers, exact_needs, fuses_of, rotates_of
 from unslow.think.adapt.shape import read_shape
 
 GIB, MIB = 2**30, 2**20
@@ -61,3 +61,15 @@ def test_hostile_descriptions_are_not_believed(table: Table, metadata: dict[str,
     model = msgspec.structs.replace(case.model, tensors=r(table), metadata=r(metadata))
     needs = exact_needs(msgspec.structs.replace(case, model=model), 8192)
     assert needs is None or all(n.total >= 0 for n in needs)
+
+
+@pytest.mark.parametrize(
+    ("version", "fuses"), [("b10586", False), ("b10900-0c1e570", True), ("b0-unknown", None), ("0.12.3", None)]
+)
+def test_only_builds_that_are_known_tell_what_they_keep(version: str, *, fuses: bool | None) -> None:
+    assert fuses_of(with_facts(gpu_case(), {"runtime.version": version})) is fuses
+
+
+@pytest.mark.parametrize(("version", "rotates"), [("b8623", False), ("b8624", True), ("b10900", True), ("", False)])
+def test_only_builds_that_are_known_rotate_the_cache(version: str, *, rotates: bool) -> None:
+    assert rotates_of(with_facts(gpu_case(), {"runtime.version": version})) is rotates

@@ -6,12 +6,16 @@ from unslow.facts.snapshot import Case
 from unslow.facts.tensor_table import Table, unpacked
 from unslow.facts.values import Known
 from unslow.think.adapt.remembered import remembered
+from unslow.think.adapt.versions import NEWEST, build_number
 from unslow.think.adapt.vram import gpus_used
+from unslow.think.memory.llama_cpp.fused import UNFUSED_UNTIL
 from unslow.think.memory.llama_cpp.need import Need, memory_of
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.search import largest
 
 _RUNTIME = "llama.cpp"
+ROTATES_FROM = 8624
+"""The build from which on quantised keys and values are rotated (docs/explanation/quality.md)."""
 
 
 def exact_needs(case: Case, context: float, gpu_layers: int = -1) -> list[Need] | None:
@@ -62,7 +66,20 @@ def _settings(case: Case) -> Settings:
         value_type=runtime.kv_type_v.value_or("f16").upper(),
         flash_attention=runtime.flash_attention.value_or(None),
         outputs=slots,
+        fuses=fuses_of(case) or False,
     )
+
+
+def fuses_of(case: Case) -> bool | None:
+    """Whether its build keeps what fused kernels read; None where the build is not known."""
+    build = build_number(case.runtime.version.value_or(""))
+    return None if build == NEWEST else build > UNFUSED_UNTIL
+
+
+def rotates_of(case: Case) -> bool:
+    """Whether its build is known to rotate quantised keys and values before they are stored."""
+    build = build_number(case.runtime.version.value_or(""))
+    return build != NEWEST and build >= ROTATES_FROM
 
 
 def plan_of(case: Case) -> Blueprint | None:

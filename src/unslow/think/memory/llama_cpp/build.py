@@ -47,6 +47,7 @@ class Build:
         self.tokens = settings.tokens if tokens is None else tokens
         self.sequence_tokens = self.tokens // settings.slots
         """The tokens of each sequence, which all have equally many."""
+        self._tensors = hyper.blueprint.by_name
         self._weights: dict[tuple[str, int], Node] = {}
         self._inputs: dict[str, Node] = {}
         self.positions = self.graph.input("I32", self.tokens * hyper.positions, name="positions")
@@ -56,13 +57,13 @@ class Build:
 
     def has(self, name: str) -> bool:
         """Whether the model has such a tensor."""
-        return name in self.hyper.blueprint.by_name
+        return name in self._tensors
 
     def weight(self, name: str, place: int | None = None) -> Node:
         """A tensor of the model, where it lies or at a given place."""
         home = self.places.tensor(name) if place is None else place
         if (name, home) not in self._weights:
-            tensor = self.hyper.blueprint.by_name.get(name)
+            tensor = self._tensors.get(name)
             if tensor is None:
                 architecture = self.hyper.blueprint.architecture
                 raise UnknownLayoutError(f"layers of the architecture {architecture!r} are not known: no {name}")

@@ -6,6 +6,7 @@ larger. A model of eighty layers costs what one of ten costs.
 
 from collections.abc import Hashable, Sequence
 
+from unslow.think.adapt.remembered import remembered
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.rope import turns
@@ -18,7 +19,8 @@ _CYCLE = 6
 
 def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
     """The layers to build, in order; the first and the last are always there."""
-    return folded([_kind(hyper, places, layer) for layer in range(hyper.layers)])
+    alike = remembered(hyper, "layers alike", lambda: _alike(hyper))
+    return folded([_kind(hyper, places, layer, alike[layer]) for layer in range(hyper.layers)])
 
 
 def folded(kinds: Sequence[Hashable]) -> list[int]:
@@ -47,7 +49,24 @@ def _repetition(kinds: Sequence[Hashable], start: int) -> tuple[int, int]:
     return best
 
 
-def _kind(hyper: Hyper, places: Places, layer: int) -> Hashable:
+def _alike(hyper: Hyper) -> list[int]:
+    """For each layer, the first one that has such tensors and habits."""
+    first: dict[Hashable, int] = {}
+    return [first.setdefault(_own_kind(hyper, layer), layer) for layer in range(hyper.layers)]
+
+
+def _own_kind(hyper: Hyper, layer: int) -> Hashable:
+    """All that tells a layer from another one, wherever both lie."""
+    tensors = hyper.blueprint.layer_tensors[layer] if layer < len(hyper.blueprint.layer_tensors) else []
+    numbers = (hyper.heads[layer], hyper.kv_heads[layer], hyper.experts_used[layer], hyper.compression(layer))
+    habits = (
+        hyper.windowed[layer], hyper.recurrent[layer], hyper.keeps_keys(layer), turns(hyper, layer),
+        hyper.clamps("exp", layer), hyper.clamps("shexp", layer), layer < hyper.blueprint.count("n_deepstack_layers"),
+    )  # fmt: skip
+    return tuple((t.name, t.shape) for t in tensors), numbers, habits
+
+
+def _kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
     """All that tells a layer from another one; one that can't be left out is like no other.
 
     Weights on the host are copied to a GPU for long prompts, and copies of many sizes leave gaps that never settle; an
@@ -57,9 +76,4 @@ def _kind(hyper: Hyper, places: Places, layer: int) -> Hashable:
     homes = {places.tensor(f"blk.{layer}.{t.name}") for t in tensors}
     if not tensors or hyper.has_indexer(layer) or (places.host in homes and places.host > 0):
         return layer
-    numbers = (hyper.heads[layer], hyper.kv_heads[layer], hyper.experts_used[layer], hyper.compression(layer))
-    habits = (
-        hyper.windowed[layer], hyper.recurrent[layer], hyper.keeps_keys(layer), turns(hyper, layer),
-        hyper.clamps("exp", layer), hyper.clamps("shexp", layer), layer < hyper.blueprint.count("n_deepstack_layers"),
-    )  # fmt: skip
-    return tuple((t.name, t.shape) for t in tensors), tuple(sorted(homes)), numbers, habits, places.layer(layer)
+    return alike, tuple(sorted(homes)), places.layer(layer)

@@ -102,8 +102,8 @@ class Graph:
         return Node(op, x.kind, x.shape, (x,))
 
     def clamp(self, x: Node) -> Node:
-        """Kept within limits, in place."""
-        return Node("clamp", x.kind, x.shape, (x,), strides=x.strides, view_of=x)
+        """Kept within limits."""
+        return self.unary(x, "clamp")
 
     def scale(self, x: Node) -> Node:
         """Times a number."""

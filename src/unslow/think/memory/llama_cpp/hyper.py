@@ -4,6 +4,7 @@ from functools import cached_property
 
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.errors import UserError
+from unslow.think.adapt.remembered import remembered
 from unslow.think.memory.llama_cpp.traits import Traits
 
 MOST_LAYERS = 512
@@ -19,6 +20,11 @@ _STATE_TENSORS = ("ssm_conv1d", "ssm_conv1d_q", "shortconv.conv", "time_mix_key"
 """A layer that has one of them keeps a state."""
 
 
+def hyper_of(blueprint: Blueprint) -> "Hyper":
+    """The numbers of a model, read once in a judgement."""
+    return remembered(blueprint, "hyper", lambda: Hyper(blueprint))
+
+
 class Hyper(Traits):
     """The numbers behind a compute graph."""
 
@@ -26,6 +32,7 @@ class Hyper(Traits):
         super().__init__(blueprint)
         self._loops = max(1, blueprint.count("num_loops", 1))
         self._blocks = blueprint.count("block_count")
+        self._lengths: dict[tuple[str, bool], int] = {}
         self.all_layers = self._blocks * self._loops
         if not 0 < self.all_layers <= MOST_LAYERS:
             raise UserError(
@@ -81,6 +88,11 @@ class Hyper(Traits):
         return table.shape[-1] if table and table.shape else self.blueprint.vocabulary
 
     @cached_property
+    def rope_pattern(self) -> list[int]:
+        """For each layer, whether the file lets it turn by positions."""
+        return self.blueprint.per_layer("attention.rope_pattern", self.all_layers, default=1)
+
+    @cached_property
     def windowed(self) -> list[bool]:
         """For each layer, whether it sees only the last tokens."""
         if not self.window:
@@ -115,25 +127,32 @@ class Hyper(Traits):
         return self._head_length("value", layer)
 
     def _head_length(self, what: str, layer: int) -> int:
-        heads = self.heads[0] if self.heads else 0
-        full = self.blueprint.count(f"attention.{what}_length", self.width // heads if heads else 0)
-        return self.blueprint.count(f"attention.{what}_length_swa", full) if self.windowed[layer] else full
+        kind = what, self.windowed[layer]
+        if kind not in self._lengths:
+            heads = self.heads[0] if self.heads else 0
+            full = self.blueprint.count(f"attention.{what}_length", self.width // heads if heads else 0)
+            self._lengths[kind] = self.blueprint.count(f"attention.{what}_length_swa", full) if kind[1] else full
+        return self._lengths[kind]
 
-    @property
+    @cached_property
     def is_latent(self) -> bool:
         """Whether keys and values are kept as one compressed row (multi-head latent attention)."""
         return self.blueprint.count("attention.key_length_mla") > 0
 
-    @property
+    @cached_property
     def is_compressed(self) -> bool:
         """Whether older tokens are kept as compressed rows (DeepSeek 4)."""
         return self.blueprint.count("attention.compress_ratios") > 0
 
     def compression(self, layer: int) -> int:
         """How many tokens make up a compressed row of a layer; 0 where it sees the last tokens alone."""
-        return self.blueprint.per_layer("attention.compress_ratios", self.all_layers)[layer]
+        return self._compressions[layer]
 
-    @property
+    @cached_property
+    def _compressions(self) -> list[int]:
+        return self.blueprint.per_layer("attention.compress_ratios", self.all_layers)
+
+    @cached_property
     def index_length(self) -> int:
         """The length of the keys by which sparse attention picks its tokens; 0 without it."""
         return self.blueprint.count("attention.indexer.key_length")

@@ -6,13 +6,14 @@ from typing import NamedTuple
 from unslow.catalog.quants import quants
 from unslow.facts.blueprint import Blueprint, Tensor
 from unslow.facts.units import padded
+from unslow.think.adapt.remembered import remembered
 from unslow.think.memory.llama_cpp.allocator import buffer_sizes
 from unslow.think.memory.llama_cpp.backends import Backend, cpu_backend, cuda_backend
 from unslow.think.memory.llama_cpp.build import Build, Kernels
 from unslow.think.memory.llama_cpp.cache import layer_caches
 from unslow.think.memory.llama_cpp.estimate import estimated_compute
 from unslow.think.memory.llama_cpp.graph import UnknownLayoutError
-from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.think.memory.llama_cpp.hyper import Hyper, hyper_of
 from unslow.think.memory.llama_cpp.kernels import heeded, usable_kernels
 from unslow.think.memory.llama_cpp.model_graph import build_graph
 from unslow.think.memory.llama_cpp.node import Node, four
@@ -61,7 +62,7 @@ def memory_needs(blueprint: Blueprint, settings: Settings, shares: Sequence[floa
 
 def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float]) -> Memory:
     """The needs of the devices and of the host; UserError where the numbers of the model can't be."""
-    hyper = Hyper(blueprint)
+    hyper = hyper_of(blueprint)
     settings = heeded(hyper, settings)
     places = Places(hyper, settings, settings.split or shares)
     backends = backends_of(len(shares))
@@ -85,10 +86,17 @@ def backends_of(devices: int) -> list[Backend]:
 def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backend]) -> list[int]:
     """The weights of each backend; what several of them read lies on each."""
     sums = [0] * len(backends)
-    for tensor in blueprint.tensors:
-        for home in places.copies(tensor.name):
-            sums[home] += _stored_bytes(tensor, backends[home])
+    sizes = remembered(blueprint, "stored", lambda: [_sizes(tensor) for tensor in blueprint.tensors])
+    for name, on_gpu, on_host in sizes:
+        for home in places.copies(name):
+            sums[home] += on_host if backends[home].is_cpu else on_gpu
     return sums
+
+
+def _sizes(tensor: Tensor) -> tuple[str, int, int]:
+    """A tensor's name, and what it takes on a GPU and on the host."""
+    gpu, host = backends_of(1)
+    return tensor.name, _stored_bytes(tensor, gpu), _stored_bytes(tensor, host)
 
 
 def _stored_bytes(tensor: Tensor, backend: Backend) -> int:
@@ -110,7 +118,8 @@ def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequ
 def compute_bytes(build: Build, backends: Sequence[Backend]) -> list[int]:
     """The compute buffers of each backend."""
     build_graph(build)
-    rules = Rules(build.settings.offload_ops, _IN_FLIGHT if _is_pipelined(build, len(backends) - 1) else 1)
+    in_flight = _IN_FLIGHT if _is_pipelined(build, len(backends) - 1) else 1
+    rules = Rules(build.settings.offload_ops, in_flight, build.settings.fuses)
     schedule = scheduled(build.graph.nodes, build.graph.leaves, backends, rules)
     return buffer_sizes(schedule.nodes, schedule.leaves, backends)
 

@@ -13,7 +13,7 @@ Shape = tuple[int, int, int, int]
 VIEW_OPS = frozenset({"view", "reshape", "permute", "transpose"})
 _IN_PLACE_OPS = frozenset(
     {"fill", "scale", "add", "add_id", "sub", "mul", "div", "sqr", "sqrt", "log", "unary", "rope", "rms_norm",
-     "soft_max"}
+     "clamp", "soft_max"}
 )  # fmt: skip
 
 

@@ -13,7 +13,7 @@ def turned(build: Build, layer: int, x: Node) -> Node:
 def turns(hyper: Hyper, layer: int) -> bool:
     """Whether a layer turns queries and keys; some know no places, or learn them otherwise."""
     habits, blueprint = hyper.habits, hyper.blueprint
-    by_layer = blueprint.per_layer("attention.rope_pattern", layer + 1, default=1)[layer]
+    by_layer = hyper.rope_pattern[layer]
     skipped = habits.rope_skips > 0 and (layer + 1) % habits.rope_skips == 0
     other_model = habits.rope_model_layers not in (0, hyper.all_layers)
     if not by_layer or skipped or other_model:

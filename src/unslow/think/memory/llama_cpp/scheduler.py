@@ -6,14 +6,18 @@ copies are tensors too, and weights that a GPU borrows from the host for a long 
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.backends import Backend, wants_offload
+from unslow.think.memory.llama_cpp.fused import kept
 from unslow.think.memory.llama_cpp.node import VIEW_OPS, Node
 
 _NOWHERE = -1
 _MOST_INPUTS = 30
 """Copies that a split begins with at most."""
+_MOST_SOURCES = 10
+"""Of a node."""
 _NO_CHOICE = frozenset({"rope", "flash_attn"})  # their weights are too small to decide where they run
 
 
@@ -32,6 +36,8 @@ class Rules(NamedTuple):
     """Whether GPUs borrow weights from the host for long prompts."""
     in_flight: int = 1
     """Batches that several GPUs work on at once: each has its own inputs and copies."""
+    fuses: bool = True
+    """Whether GPUs keep what their fused kernels read."""
 
 
 def scheduled(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], rules: Rules) -> Schedule:
@@ -44,6 +50,18 @@ def scheduled(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[
 def assign(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], rules: Rules) -> None:
     """Give every node and leaf its backend."""
     _Scheduler(backends, rules).assign(nodes, leaves)
+
+
+class _Split(NamedTuple):
+    """Nodes that one backend computes in a row, and what is copied to it first."""
+
+    inputs: list[Node]
+    nodes: list[Node]
+
+    @property
+    def backend(self) -> int:
+        """That of any node but views, which may have another."""
+        return next((node.backend for node in self.nodes if node.op not in VIEW_OPS), _NOWHERE)
 
 
 class _Scheduler:
@@ -117,21 +135,39 @@ class _Scheduler:
     def split(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> Schedule:
         """Cut the graph where the backend changes, and before each borrowed weight; copy what lies elsewhere."""
         copies: dict[tuple[int, int], Node] = {}
-        done: list[Node] = []
-        pending: list[Node] = []
-        inputs: list[Node] = []
-        splits, current = 1, _NOWHERE
+        splits = [_Split([], [])]
+        current = _NOWHERE
         for node in nodes:
             if node.op not in VIEW_OPS:
-                if current not in (_NOWHERE, node.backend) or self._needs_split(node, inputs, copies):
-                    done += inputs + pending
-                    pending, inputs = [], []
-                    splits += 1
+                if current not in (_NOWHERE, node.backend) or self._needs_split(node, splits[-1].inputs, copies):
+                    splits.append(_Split([], []))
                 current = node.backend
-                self._redirect(node, copies, inputs)
-            pending.append(node)
+                self._redirect(node, copies, splits[-1].inputs)
+            splits[-1].nodes.append(node)
         twins = [twin for group in self._twins.values() for twin in group]
-        return Schedule(done + inputs + pending, [*twins, *leaves], splits)
+        return Schedule(self._in_order(splits), [*twins, *leaves], len(splits))
+
+    def _in_order(self, splits: list["_Split"]) -> list[Node]:
+        """All splits one after the other: their copies, their nodes, and what keeps operands of fused kernels."""
+        keepers = self._keepers(splits) if self._rules.fuses else {}
+        done: list[Node] = []
+        for split in splits:
+            done += split.inputs
+            for node in split.nodes:
+                done.append(node)
+                done += keepers.get(id(node), ())
+        return done
+
+    def _keepers(self, splits: list["_Split"]) -> dict[int, list[Node]]:
+        """By node after which they come."""
+        found: dict[int, list[Node]] = {}
+        for split, after in pairwise([*splits, None]):
+            if split is None or not split.nodes or split.backend == self._cpu:
+                continue
+            for until, nodes in kept(split.nodes, after.nodes[0] if after and after.nodes else None):
+                parts = [nodes[n : n + _MOST_SOURCES] for n in range(0, len(nodes), _MOST_SOURCES)]
+                found.setdefault(id(until), []).extend(_keeper(part, split.backend) for part in parts)
+        return found
 
     def _needs_split(self, node: Node, inputs: list[Node], copies: dict[tuple[int, int], Node]) -> bool:
         """Whether a split with copies ends here: so that borrowed weights share memory, or at a limit."""
@@ -178,6 +214,12 @@ def _copy(source: Node, backend: int) -> Node:
 
 def _dependency(original: Node) -> Node:
     """A node that only keeps the original until it is copied."""
-    node = Node("none", original.kind, original.shape, (original,), strides=original.strides, view_of=original)
-    node.backend = original.backend
+    return _keeper([original], original.backend)
+
+
+def _keeper(nodes: Sequence[Node], backend: int) -> Node:
+    """A node that does nothing: what it reads stays until here."""
+    first = nodes[0]
+    node = Node("none", first.kind, first.shape, tuple(nodes), strides=first.strides, view_of=first)
+    node.backend = backend
     return node

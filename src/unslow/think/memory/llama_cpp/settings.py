@@ -37,11 +37,19 @@ class Settings(NamedTuple):
     """Patterns of tensor names, and the device that matching ones go to (`-ot`)."""
     split: tuple[float, ...] = ()
     """The shares of several GPUs; by their free memory where empty."""
+    fuses: bool = False
+    """Whether CUDA keeps what its fused kernels read, as builds after b10586 do (see fused.py)."""
 
     @property
     def transposes_values(self) -> bool:
         """Whether values lie transposed in the cache: where flash attention is forbidden, not where it only fails."""
         return self.flash_attention is False
+
+    @property
+    def cache_types(self) -> str:
+        """The type of keys and values in small letters; both where they differ, the keys' first."""
+        key, value = self.key_type.lower(), self.value_type.lower()
+        return key if key == value else f"{key}/{value}"
 
     @property
     def slot_context(self) -> int:
