@@ -5,6 +5,7 @@ from typing import Any
 from lab.h200_speed.models import named
 
 from unslow.catalog.devices import find_device
+from unslow.facts.blueprint import Blueprint
 from unslow.think.physics.chip import Chip, Setting
 from unslow.think.physics.kv_cache import element_bytes
 from unslow.think.speed.ask import on_gpu, placed_on_host
@@ -24,12 +25,18 @@ HOST_FAMILY = "h200 host"
 """The processor beside it is learned on its own, as a calibration of that machine would."""
 LINK_BYTES_PER_S = 7.5e9
 """From ordinary memory, in which a mapped file lies: 6.4 and 8.2 GB/s (runs `link`)."""
+PINNED_BYTES_PER_S = 50e9
+"""From memory that it can copy from directly, about (PCIe 5 x16)."""
 _ALL = 99
 
 
 def question(model: str, said: dict[str, Any]) -> Question:
     """The question of one test: `model` is STEM@QUANT, `said` the settings of a run, each one number."""
-    plan = named(model.replace("@BF16", "@F16")).blueprint
+    return question_of(named(model.replace("@BF16", "@F16")).blueprint, said)
+
+
+def question_of(plan: Blueprint, said: dict[str, Any]) -> Question:
+    """The same of a model by its tensors."""
     load, setting = model_load(plan), _setting(said, class_of_model(plan))
     per_element, tokens = element_bytes(said.get("kv", "f16")), float(said.get("sequences") or 1)
     whole = Question(None, _h200(), setting, YEAR, _depth(said), per_element, tokens)
@@ -40,7 +47,8 @@ def question(model: str, said: dict[str, Any]) -> Question:
     layers = None if said.get("gpu_layers", _ALL) >= _ALL else said["gpu_layers"]
     moe = min(said.get("cpu_moe", 0), len(load.layers))
     host = placed_on_host(load, layers, moe, chip, setting._replace(server=True), HOST_FAMILY)
-    host = host._replace(link_bytes_per_s=LINK_BYTES_PER_S) if host else None
+    link = PINNED_BYTES_PER_S if said.get("pinned") else LINK_BYTES_PER_S
+    host = host._replace(link_bytes_per_s=link) if host else None
     return whole._replace(totals=on_gpu(load, layers, moe), host=host)
 
 

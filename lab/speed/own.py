@@ -6,13 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from lab.h200_speed.questions import DEVICE, question
+from lab.h200_speed.questions import DEVICE, question, question_of
+from lab.plan_gpu.cases import LONG, MOE, shape_of
+from lab.plan_gpu.sheet import read_rows
 from lab.speed.table import DATA, Measured
 
-from unslow.think.speed.group import CPU, DEEP, DEEP_FROM, DENSE, MOE, PARTIAL, PREFILL
+from unslow.think.blueprints.made_up import made_up
+from unslow.think.speed import group
+from unslow.think.speed.group import CPU, DEEP, DEEP_FROM, DENSE, PARTIAL, PREFILL
 from unslow.think.speed.question import Question, prompt_terms, step_terms
 
 FILES = ("h200_speed_learning.jsonl", "h200_speed_learning_more.jsonl", "h200_speed_measured.jsonl")
+SWEEPS = "plan_gpu.jsonl"
+_SIMPLE = frozenset({"-ncmoe", "-fa", "-ctk", "-ctv", "-ub", "-b", "-lm"})
 BATCHED = "batched"
 """A group of our own: nobody published enough of it to judge by."""
 WEIGHT = 0.4
@@ -21,7 +27,25 @@ WEIGHT = 0.4
 
 def own_rows(folder: Path = DATA) -> list[Measured]:
     """Every figure of the learning set that the terms can explain."""
-    return [m for name in FILES for m in _rows(folder / name)]
+    return [*(m for name in FILES for m in _rows(folder / name)), *_swept(folder / SWEEPS)]
+
+
+def _swept(path: Path) -> Iterator[Measured]:
+    """Long prompts of the mixture of experts with some of them on the host, at all micro-batches."""
+    plan = made_up(*shape_of(MOE))
+    for row in read_rows(path):
+        words = row.get("arguments", ()) if row.get("sweep") == "moe" else ()
+        if not set(words) >= {"-lm", "none"} or not set(words[::2]) <= _SIMPLE:
+            continue
+        told = dict(zip(words[::2], words[1::2], strict=False))
+        for heard in row["requests"]:
+            if heard["prompt"] == LONG:
+                said = {
+                    "kind": "prefill", "prompt": heard["prompt_n"], "cpu_moe": int(told["-ncmoe"]), "pinned": True,
+                    "micro_batch": int(told.get("-ub", 512)), "kv": told.get("-ctk", "f16"),
+                    "tok_s": heard["prompt_per_second"],
+                }  # fmt: skip
+                yield measured_row(question_of(plan, said), said, {"run": row["arm"]})
 
 
 def _rows(path: Path) -> Iterator[Measured]:
@@ -64,7 +88,7 @@ def group_of_run(q: Question, said: dict[str, Any]) -> str:
     if (said.get("sequences") or 1) > 1:
         return BATCHED
     if q.totals.experts > 1:
-        return MOE
+        return group.MOE
     return DEEP if float(q.depth) >= DEEP_FROM else DENSE
 
 

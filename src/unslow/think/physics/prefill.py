@@ -68,7 +68,8 @@ def _product_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors
     dense, experts = 2 * prompt.token_weights / prompt.parts, 2 * prompt.token_expert_weights / prompt.parts
     used = (*deviating("prompt", setting), *types)
     yield Term(COMPUTE, dense / chip.matrix_flops_per_s, used)
-    yield Term(COMPUTE, experts / chip.matrix_flops_per_s, (*used, Factor(f"prompt experts/{setting.backend}")))
+    sparse = (Factor(f"prompt experts/{setting.backend}"), *own("prompt experts", setting))
+    yield Term(COMPUTE, experts / chip.matrix_flops_per_s, (*used, *sparse))
     if _is_known(chip.watts):
         energy = (*deviating("energy", setting), *types)
         yield Term(COMPUTE, (dense + experts) * PICO / chip.watts, energy)
