@@ -7,7 +7,7 @@ import pytest
 
 from unslow.catalog.device import Device
 from unslow.catalog.device_names import find_written
-from unslow.catalog.devices import all_devices, all_gpus
+from unslow.catalog.devices import all_devices, all_gpus, named
 from unslow.facts.units import GB, MIB
 
 HARDWARE = Path(__file__).parents[2] / "lab" / "data" / "hardware.csv"
@@ -101,3 +101,8 @@ def test_chips_made_for_inference_have_published_results() -> None:
 
 def test_only_a_chip_without_memory_has_no_bandwidth() -> None:
     assert [d.name for d in all_devices() if not d.memory_bytes_per_s] == ["Taalas HC1"]
+
+
+def test_names_read_without_the_rest_are_those_of_the_whole_file() -> None:
+    short = [names for _, names in named()]
+    assert short == [(d.name, *d.also) for d in all_devices() if d.kind != "cpu"]

@@ -2,35 +2,53 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from typing import NamedTuple
 
-from unslow.catalog import entries, subfolders
+from unslow.catalog import entries, entry, subfolders, texts
 from unslow.catalog.device import Device, Result
 from unslow.catalog.device_words import FORMS, MODELS, Written, in_brackets, parse_alternatives, parse_device_name
 from unslow.facts.units import GIB, MIB
 
-__all__ = ["Device", "Result", "all_devices", "all_gpus", "find_device"]
+__all__ = ["Device", "Result", "all_devices", "all_gpus", "find_device", "named"]
 
 _NEAR_SIZE = 1.12  # drivers report a little less than the label
 _REMARK = re.compile(r"\([^()]*\)")
 _SIZE = re.compile(r"([\d.]+)\s*([gm])")
+_NAME, _KIND = (re.compile(rf'^{key} = "([^"\\]*)"$', re.MULTILINE) for key in ("name", "kind"))
+_ALSO = re.compile(r"^also = \[([^\[\]\\#']*)\]$", re.MULTILINE)
+_QUOTED = re.compile(r'"([^"]*)"')
 
 
 class _Known(NamedTuple):
     """One name of a device, cut into words, with its form apart."""
 
-    device: Device
+    file: tuple[str, str]
     words: frozenset[str]
     models: frozenset[str]
     forms: frozenset[str]
+
+    @property
+    def device(self) -> Device:
+        """The device, read when a name is near it: there are hundreds."""
+        return _device(*self.file)
 
 
 @cache
 def all_devices() -> tuple[Device, ...]:
     """Every device of the catalogue."""
     return tuple(device for vendor in subfolders("devices") for _, device in entries(vendor, Device))
+
+
+@cache
+def _device(folder: str, stem: str) -> Device:
+    return entry(_texts(folder)[stem], Device, f"{folder}/{stem}.toml")
+
+
+@cache
+def _texts(folder: str) -> dict[str, str]:
+    return texts(folder)
 
 
 @cache
@@ -141,10 +159,31 @@ def _sizes_of(device: Device) -> tuple[int, ...]:
 @cache
 def _index() -> dict[str, list[_Known]]:
     """Every name by its rarest word."""
-    names = [(d, parse_device_name(text).words) for d in all_devices() if d.kind != "cpu" for text in (d.name, *d.also)]
+    names = [(file, parse_device_name(text).words) for file, every in named() for text in every]
     often = Counter(word for _, words in names for word in words)
     index: dict[str, list[_Known]] = {}
-    for device, words in names:
+    for file, words in names:
         rarest = min(words - FORMS, key=lambda word: (often[word], word))
-        index.setdefault(rarest, []).append(_Known(device, words - FORMS, words & MODELS, words & FORMS))
+        index.setdefault(rarest, []).append(_Known(file, words - FORMS, words & MODELS, words & FORMS))
     return index
+
+
+def named() -> Iterator[tuple[tuple[str, str], tuple[str, ...]]]:
+    """Every file of a device that is no CPU, and its names."""
+    for folder in subfolders("devices"):
+        for stem, text in _texts(folder).items():
+            kind, names = _names(text) or _parsed_names(_device(folder, stem))
+            if kind != "cpu":
+                yield (folder, stem), names
+
+
+def _names(text: str) -> tuple[str, tuple[str, ...]] | None:
+    """A device's kind and names without reading the rest; None where they are not written as usual."""
+    name, kind, also = _NAME.search(text), _KIND.search(text), _ALSO.search(text)
+    if not name or not kind or (also is None and "\nalso" in text):
+        return None
+    return kind[1], (name[1], *(_QUOTED.findall(also[1]) if also else ()))
+
+
+def _parsed_names(device: Device) -> tuple[str, tuple[str, ...]]:
+    return device.kind, (device.name, *device.also)

@@ -55,6 +55,8 @@ class SpeedShown(Shown, frozen=True, kw_only=True):
     prefill_tokens_per_s: RateShown
     request_s: RateShown
     """From a request to the end of its answer."""
+    together_tokens_per_s: float | None = None
+    """Of all conversations that are answered at a time; None where that is one."""
 
 
 class QualityShown(Shown, frozen=True, kw_only=True):
@@ -119,6 +121,11 @@ class PlanReport(Shown, frozen=True, kw_only=True):
     model: str
     runtime: str
     machine: str
+    of_running: bool = False
+    """Whether it is for something that runs or was started: changes are against that. Otherwise `current` is what the
+    runtime does by itself, and changes are against its defaults."""
+    url: str = ""
+    """Where the server answers that it is for; empty where none runs, or where it has no address."""
     goal: GoalShown
     verdict: Verdict
     reason: str = ""

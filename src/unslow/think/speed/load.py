@@ -7,11 +7,13 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from unslow.facts.blueprint import Blueprint, Tensor
-from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.think.memory.llama_cpp.hyper import Hyper, hyper_of
 from unslow.think.physics.kinds import kind_of
 
 _F32_BYTES = 4
 _EXPERTS = re.compile(r"_exps(\.|$)|_chexps")
+_BLOCK, _ENCODER, _DECODER = "blk", "enc.blk", "dec.blk"
+"""What the names of layers begin with: of most models, and of those with an encoder."""
 _TABLES = ("token_embd.weight", "per_layer_token_embd.weight", "token_types.weight", "position_embd.weight")
 """Of these a token looks up one row."""
 _MATRIX = 2
@@ -76,15 +78,15 @@ class ModelLoad(NamedTuple):
 
 def model_load(plan: Blueprint) -> ModelLoad:
     """What a token asks of this model; UserError where its header can't be one."""
-    hyper = Hyper(plan)
+    hyper = hyper_of(plan)
     names = plan.by_name
     output = names.get("output.weight") or names.get("token_embd.weight")
     outside = [t for t in plan.tensors if not t.name.startswith(("blk.", "enc.", "dec."))]
     tables = sum(t.bytes for t in outside if t.name in _TABLES and t is not output)
     small = sum(t.bytes for t in outside if t.name not in _TABLES and t is not output)
-    walked = plan.layer_tensors[: hyper.layers]
+    tables += sum(t.bytes for tensors in encoder_layers(hyper) for t in tensors)  # read once for a prompt
     return ModelLoad(
-        layers=tuple(layer_load(hyper, il, tensors) for il, tensors in enumerate(walked)),
+        layers=tuple(layer_load(hyper, il, tensors) for il, tensors in enumerate(walked_layers(hyper))),
         output_bytes=(output.bytes if output else 0) + small,
         output_weights=math.prod(output.shape) if output else 0,
         output_kind=kind_of(output.type) if output else "",
@@ -93,6 +95,29 @@ def model_load(plan: Blueprint) -> ModelLoad:
         experts=plan.count("expert_count"),
         experts_used=max(hyper.experts_used, default=0),
     )
+
+
+def walked_layers(hyper: Hyper) -> list[list[Tensor]]:
+    """The tensors that a token of the answer goes through, layer by layer, named without what tells the layer."""
+    if hyper.habits.block == _BLOCK:
+        return hyper.blueprint.layer_tensors[: hyper.layers]
+    return _layers_named(hyper, hyper.habits.block)
+
+
+def encoder_layers(hyper: Hyper) -> list[list[Tensor]]:
+    """Those of an encoder beside them (T5): nothing but the prompt goes through it."""
+    return _layers_named(hyper, _ENCODER) if hyper.habits.block == _DECODER else []
+
+
+def _layers_named(hyper: Hyper, block: str) -> list[list[Tensor]]:
+    layers: list[list[Tensor]] = [[] for _ in range(hyper.layers)]
+    for tensor in hyper.blueprint.tensors:
+        if not tensor.name.startswith(f"{block}."):
+            continue
+        number, _, name = tensor.name.removeprefix(f"{block}.").partition(".")
+        if number.isdecimal() and int(number) < len(layers):
+            layers[int(number)].append(tensor._replace(name=name))
+    return layers
 
 
 def layer_load(hyper: Hyper, layer: int, tensors: list[Tensor]) -> LayerLoad:

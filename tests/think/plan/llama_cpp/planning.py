@@ -9,10 +9,12 @@ from unslow.think.fit.rooms import Room
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.chip import Setting
 from unslow.think.plan.goal import Work
+from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
+from unslow.think.plan.llama_cpp.found import Counted
 from unslow.think.plan.llama_cpp.hardware import Hardware, Processors
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.price import Pricing
-from unslow.think.plan.llama_cpp.search import EVERYTHING, Abilities, Counted, Search
+from unslow.think.plan.llama_cpp.search import Search
 from unslow.think.speed.chips import gpu_chip
 
 SMALL = "smollm2-135m"

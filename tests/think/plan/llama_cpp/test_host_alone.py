@@ -5,7 +5,7 @@ from tests.think.plan.llama_cpp import planning
 from unslow.think.plan.goal import Goal, Work
 from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.points import Question
+from unslow.think.plan.llama_cpp.question import Question
 from unslow.think.plan.llama_cpp.variants import Variant
 from unslow.think.plan.planned import Planned
 from unslow.think.plan.report import ChangeShown

@@ -7,11 +7,14 @@ from tests.think.plan.llama_cpp import planning
 
 from unslow.think.adapt.remembered import one_judgement
 from unslow.think.plan.goal import Goal, Work
+from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
 from unslow.think.plan.llama_cpp.hardware import Hardware
+from unslow.think.plan.llama_cpp.options import name_of
 from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.plan import plan_llama_cpp
-from unslow.think.plan.llama_cpp.points import Draft, Question
-from unslow.think.plan.llama_cpp.search import EVERYTHING, Abilities
+from unslow.think.plan.llama_cpp.points import Points
+from unslow.think.plan.llama_cpp.question import Draft, Question
 from unslow.think.plan.llama_cpp.variants import Variant
 from unslow.think.plan.planned import Planned
 from unslow.think.plan.report import OptionShown
@@ -73,6 +76,7 @@ def test_the_cache_stays_on_the_gpu_though_a_short_prompt_would_be_faster() -> N
     assert "tokens of depth" in said[0]
 
 
+@pytest.mark.no_cover  # whole plans, as others here are
 def test_equal_quality_is_kept_unless_a_floor_allows_less() -> None:
     strict, _ = planned(planning.hardware(5), Goal(16384, Work(512)), (FINER, GIVEN, COARSER))
     loose, _ = planned(
@@ -106,7 +110,9 @@ def test_the_best_quality_at_a_floor_of_speed() -> None:
 def test_says_why_there_is_no_plan() -> None:
     none, _ = planned(planning.hardware(1, host_gib=1), Goal(8192, Work(512)))
     assert none.recommended is None
-    assert "nothing fits" in none.reason
+    assert none.reason == "nothing fits in 1.0 GiB of the GPU and 1.0 GiB of the host"
+    bare = planning.hardware(1, host_gib=1)._replace(rooms=(), chips=())
+    assert planned(bare, Goal(8192, Work(512)))[0].reason == "nothing fits in 1.0 GiB of the host"
     slow, _ = planned(planning.hardware(4), Goal(8192, Work(512), least_tokens_per_s=1000))
     assert slow.recommended is None
     assert "the most is" in slow.reason
@@ -136,6 +142,7 @@ def test_without_a_gpu_the_processors_do_it() -> None:
     assert any("fewer threads" in r.what for r in found.rejected)
 
 
+@pytest.mark.no_cover  # whole plans, as others here are
 @pytest.mark.parametrize("prompt", [32, 4096])
 def test_more_memory_never_gives_a_slower_plan(prompt: int) -> None:
     seconds = []
@@ -153,7 +160,8 @@ def test_a_draft_is_shown_with_what_it_must_reach_and_never_recommended() -> Non
         found, _ = plan_llama_cpp(question, (), 8)
     last = found.options[-1]
     assert knobs(last)["speculative"] == "/models/small.gguf"
-    assert "right guesses" in last.risk
+    assert "assumes that 70% of guesses are right" in last.risk
+    assert any("with the draft model small: its speed assumes that 70%" in note for note in found.notes)
     assert found.recommended != len(found.options) - 1
     assert last.speed
     assert last.speed.decode_tokens_per_s.mid > 0
@@ -167,3 +175,26 @@ def test_one_gpu_that_holds_it_all_is_not_split() -> None:
         "rows of every matrix" in r.what
         for r in planned(planning.hardware(4, gpus=2), Goal(8192, Work(512)))[0].rejected
     )
+
+
+def test_one_layer_is_no_layers() -> None:
+    given = Variant("Q4_K_M", Pieces(planning.blueprint()), 135_000_000, given=True, at_hand=True)
+    question = Question((given,), planning.hardware(24), Goal(4096, Work(512)), MARGIN_BYTES, 8)
+    with one_judgement():
+        point = Points(question).at(given, "F16", "F16", 4096)
+    assert point
+    for placing, words in (
+        (Placing(1), "1 layer with"),
+        (Placing(2, 1), "2 layers and the feed-forward of 1 layer with"),
+    ):
+        assert f", {words} the host" in name_of(point._replace(found=point.found._replace(placing=placing)))
+
+
+def test_the_speed_of_several_is_for_each_and_for_all() -> None:
+    found, _ = planned(planning.hardware(24), Goal(4096, Work(512, users=4)))
+    speed = best(found).speed
+    assert speed
+    assert speed.together_tokens_per_s == pytest.approx(4 * speed.decode_tokens_per_s.mid)
+    alone = best(planned(planning.hardware(24), Goal(4096, Work(512)))[0]).speed
+    assert alone
+    assert alone.together_tokens_per_s is None

@@ -10,7 +10,8 @@ from tests.think.plan.llama_cpp import planning
 
 from unslow.think.memory.llama_cpp.need import memory_of
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.placing import Ledger, Placing, held, patterns, placed, split_evenly
+from unslow.think.plan.llama_cpp.placing import Ledger, Placing, held, patterns, placed
+from unslow.think.plan.llama_cpp.splitting import split_by_speed, split_evenly
 
 DENSE = Pieces(planning.blueprint())
 SPARSE = Pieces(planning.blueprint("olmoe-1b-7b"))
@@ -95,3 +96,37 @@ def test_experts_are_counted_and_only_a_part_is_named() -> None:
     asked = placed(planning.settings(), placing, SPARSE, (1,))
     assert asked.experts_on_cpu == 5
     assert [pattern for pattern, _ in asked.overrides] == [r"blk\.5\.(ffn_up_exps\.weight)"]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    some.lists(some.integers(1, 9), min_size=2, max_size=6), some.lists(some.integers(4, 30), min_size=2, max_size=3)
+)
+def test_the_slowest_gpu_gets_as_little_as_it_can(sizes: list[int], rooms: list[int]) -> None:
+    speeds = [float(n) for n in range(1, len(rooms) + 1)]
+    found = split_by_speed(sizes, rooms, speeds)
+    fitting = [cut for cut in _cuts(len(sizes), len(rooms)) if _least_left(sizes, rooms, cut) >= 0]
+    assert (found is None) == (not fitting)
+    if found:
+        assert found in fitting
+        assert _share(sizes, found) <= min(_share(sizes, cut) for cut in fitting) + max(sizes)
+
+
+def _share(sizes: list[int], cut: tuple[int, ...]) -> int:
+    """What the first, the slowest one, holds."""
+    return sum(sizes[: cut[0]])
+
+
+def test_a_quick_and_a_slow_gpu_are_no_even_pair() -> None:
+    slow, quick = planning.hardware(1.0, name="RTX 3060"), planning.hardware(1.0, name="RTX 4090")
+    pair = slow._replace(rooms=(*slow.rooms, *quick.rooms), chips=(*slow.chips, *quick.chips))
+    pieces = Pieces(planning.blueprint("smollm2-1.7b"))
+    ledger, rooms = Ledger(pieces, planning.settings(512)), (0.9 * 2**30, 0.9 * 2**30)
+    assert pair.speeds
+    assert not planning.hardware(1.0, gpus=2).speeds
+    found = held(ledger, Placing(), rooms, pair.speeds)
+    alike = held(ledger, Placing(), rooms)
+    assert found
+    assert alike
+    assert found[1][0] < alike[1][0]
+    assert sum(found[1]) == sum(alike[1])

@@ -3,9 +3,11 @@
 from unslow.facts.units import GIB
 from unslow.think.fit.llama_cpp import Question
 from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.plan.llama_cpp.abilities import Abilities
+from unslow.think.plan.llama_cpp.found import Found
 from unslow.think.plan.llama_cpp.placing import Placing, placed
 from unslow.think.plan.llama_cpp.price import Pricing
-from unslow.think.plan.llama_cpp.search import Abilities, Found, Search
+from unslow.think.plan.llama_cpp.search import Search
 
 FIT_MARGIN_BYTES = GIB
 

@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from unslow.facts.knob import Knob, Setting
+from unslow.think.plan.llama_cpp.found import Found
 from unslow.think.plan.llama_cpp.placing import patterns
-from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
-from unslow.think.plan.llama_cpp.search import Found
+from unslow.think.plan.llama_cpp.point import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
 from unslow.think.plan.llama_cpp.variants import Variant
 from unslow.think.plan.report import ChangeShown
 

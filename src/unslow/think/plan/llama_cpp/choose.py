@@ -1,10 +1,13 @@
 """Which point to take: the best for the aim among those that keep the floors, and the front beside it."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import combinations
 from typing import NamedTuple
 
 from unslow.think.plan.goal import Goal
-from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, NEARLY, Point, Points
+from unslow.think.plan.llama_cpp.guards import other_work
+from unslow.think.plan.llama_cpp.point import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
+from unslow.think.plan.llama_cpp.points import MOST_TOKENS, NEARLY, Points
 from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.llama_cpp.variants import Variant
 from unslow.think.plan.quality import is_equal_quality
@@ -54,23 +57,48 @@ def _every(points: Points) -> Iterator[Point | None]:
         if number == _SEARCHED_WHOLE:
             points.settle()
         yield points.at(given, kind, kind, goal.context)
+    for key, value in mixed_types(points):
+        yield points.at(given, key, value, goal.context)
     for kind in asked.abilities.cache_types[:_SEARCHED_WHOLE]:
         yield points.alone(given, kind, kind, goal.context)
-    trained = given.blueprint.count("context_length", goal.context)
-    longer = [goal.context * times for times in _LONGER if goal.context * times <= trained]
     kinds = asked.abilities.cache_types[:2]
-    for context in _contexts(goal, longer, trained):
-        for kind in kinds[-1:] if goal.aim == "speed" else kinds:
-            yield points.at(given, kind, kind, context)
+    for kind in kinds[-1:] if goal.aim == "speed" else kinds:
+        yield from _longer(points, kind)
     for variant in _neighbours(asked.variants, given, all_of_them=goal.aim == "quality"):
         for kind in kinds if goal.aim == "quality" else kinds[-1:]:
             yield points.at(variant, kind, kind, goal.context)
 
 
-def _contexts(goal: Goal, longer: Sequence[int], trained: int) -> tuple[int, ...]:
-    """Longer ones: a few for a look, every doubling and the steps between where the context is the aim."""
+def mixed_types(points: Points) -> Iterator[tuple[str, str]]:
+    """Keys of one type and values of another, where llama.cpp computes with them, and somebody measured what it costs.
+
+    Only processors do: the kernels of GPUs that it is built with are for one type (see rejected.py). Keys are never
+    the coarser ones: they lose more.
+    """
+    asked = points.question
+    if asked.hardware.rooms or not asked.abilities.mixed_cache:
+        return
+    for key, value in combinations(asked.abilities.cache_types, 2):
+        if points.cost(asked.given, key, value).cache.increase is not None:
+            yield key, value
+
+
+def _longer(points: Points, kind: str) -> Iterator[Point | None]:
+    """Longer contexts, up to the first that does not fit or falls below the floor: what is longer still does too."""
+    goal = points.question.goal
+    for context in _contexts(points):
+        point = points.at(points.question.given, kind, kind, context)
+        yield point
+        if point is None or (goal.aim == "context" and not _is_quick(point, goal, points)):
+            return
+
+
+def _contexts(points: Points) -> tuple[int, ...]:
+    """A few for a look; every doubling and the steps between where the context is the aim."""
+    goal, given = points.question.goal, points.question.given
+    trained = min(given.blueprint.count("context_length", goal.context), MOST_TOKENS // goal.work.users)
     if goal.aim != "context":
-        return tuple(longer)
+        return tuple(goal.context * times for times in _LONGER if goal.context * times <= trained)
     found, step = [], goal.context
     while step < trained:
         found += [step * 5 // 4, step * 3 // 2, step * 7 // 4, step * 2]
@@ -88,8 +116,12 @@ def _neighbours(variants: Sequence[Variant], given: Variant, *, all_of_them: boo
 
 def _serves(point: Point, goal: Goal, points: Points) -> bool:
     """Whether it keeps every floor, and is something that the user has."""
-    quick = goal.least_tokens_per_s is None or _slowest(point, points) >= goal.least_tokens_per_s
-    return point.context >= goal.context and quick and is_good_enough(point, goal, points) and _is_at_hand(point)
+    wide = point.context >= goal.context
+    return wide and _is_quick(point, goal, points) and is_good_enough(point, goal, points) and _is_at_hand(point)
+
+
+def _is_quick(point: Point, goal: Goal, points: Points) -> bool:
+    return goal.least_tokens_per_s is None or _slowest(point, points) >= goal.least_tokens_per_s
 
 
 def _slowest(point: Point, points: Points) -> float:
@@ -97,7 +129,9 @@ def _slowest(point: Point, points: Points) -> float:
     if points.question.goal.aim != "context":
         return point.found.price.decode_tokens_per_s
     found = point.found
-    full = Pricing(point.variant.pieces, points.question.hardware, points.other_work(point.context)[1])
+    full = Pricing(
+        point.variant.pieces, points.question.hardware, other_work(points.question.goal.work, point.context)[1]
+    )
     return full.price(found.settings, found.placing, found.split, found.threads).decode_tokens_per_s
 
 
@@ -135,6 +169,7 @@ def _turned(point: Point) -> int:
     return sum(
         (
             settings.key_type != DEFAULT_CACHE,
+            settings.value_type != settings.key_type,
             settings.micro_batch != DEFAULT_MICRO_BATCH,
             not settings.cache_on_gpu,
             bool(placing.whole),

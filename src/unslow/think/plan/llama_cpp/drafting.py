@@ -6,6 +6,7 @@ share from which on it gains anything, and never recommended.
 
 import msgspec
 
+from unslow.facts.blueprint import Blueprint
 from unslow.facts.knob import Knob
 from unslow.think.memory.llama_cpp.need import memory_of
 from unslow.think.memory.llama_cpp.settings import Settings
@@ -13,16 +14,42 @@ from unslow.think.physics.speculative import accepted_tokens, break_even
 from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.options import Shown, speed_of
 from unslow.think.plan.llama_cpp.placing import Placing
-from unslow.think.plan.llama_cpp.points import Draft, Point, Points, Question
+from unslow.think.plan.llama_cpp.point import Point
+from unslow.think.plan.llama_cpp.points import Points
 from unslow.think.plan.llama_cpp.price import Price, Pricing
+from unslow.think.plan.llama_cpp.question import Draft, Question
 from unslow.think.plan.report import ChangeShown, OptionShown
 
 USUAL_ACCEPTANCE = 0.7
 """Of a draft model of the same family on ordinary text."""
+_MOST_UNLIKE = 128
+"""Tokens that a vocabulary may have more or fewer (SPEC_VOCAB_MAX_SIZE_DIFFERENCE in llama.cpp's speculative.cpp)."""
+_SAME = {
+    "tokenizer.ggml.model": "kind of tokenizer", "tokenizer.ggml.add_bos_token": "start of a text",
+    "tokenizer.ggml.add_eos_token": "end of a text",
+}  # fmt: skip
+"""What else llama.cpp wants to be alike, where both files say it."""
+
+
+def why_no_draft(model: Blueprint, draft: Blueprint) -> str:
+    """Why llama.cpp would not start with this draft beside the model; empty where nothing speaks against it."""
+    for key, name in _SAME.items():
+        own, other = model.metadata.get(key), draft.metadata.get(key)
+        if own is not None and other is not None and own != other:
+            return f"its {name} is another ({other}, not {own})"
+    own, other = _tokens(model), _tokens(draft)
+    if own and other and abs(own - other) > _MOST_UNLIKE:
+        return f"its vocabulary is another one, of {other:,} tokens and not {own:,}"
+    return ""
+
+
+def _tokens(plan: Blueprint) -> int:
+    table = plan.by_name.get("token_embd.weight")
+    return plan.vocabulary or (table.shape[-1] if table else 0)
 
 
 def drafted_option(question: Question, best: Point, shown: Shown) -> tuple[OptionShown | None, str]:
-    """The same goal with the draft beside it; or a word on why there is no such plan."""
+    """The same goal with the draft beside it, and a word on what its speed hangs on, or why there is no such plan."""
     draft = question.draft
     if draft is None:
         return None, ""
@@ -34,7 +61,8 @@ def drafted_option(question: Question, best: Point, shown: Shown) -> tuple[Optio
     price, needed = _price(question, draft, point)
     beside = Shown(points.question, shown.now, shown.before, shown.usual.threads)
     option = beside.option(point._replace(found=point.found._replace(price=price)))
-    return _with_draft(option, question, draft, point, price, needed), ""
+    told = _hangs_on(draft, needed)
+    return _with_draft(option, question, draft, point, price, told), f"with the draft model {draft.name}: {told}"
 
 
 def _beside(question: Question, draft: Draft) -> Hardware:
@@ -64,18 +92,23 @@ def _price(question: Question, draft: Draft, point: Point) -> tuple[Price, float
 
 
 def _with_draft(
-    option: OptionShown, question: Question, draft: Draft, point: Point, price: Price, needed: float | None
+    option: OptionShown, question: Question, draft: Draft, point: Point, price: Price, told: str
 ) -> OptionShown:
     why = f"guesses {draft.tokens} tokens that are checked in one step"
     change = (ChangeShown(knob=Knob.SPECULATIVE.value, value=draft.file, why=why),) if draft.file else ()
-    gains = f"it gains from {needed:.0%} right guesses on" if needed is not None else "it can't gain here"
-    told = f"its speed is for {USUAL_ACCEPTANCE:.0%} right guesses, which is a guess itself"
-    risk = f"{told}; {gains}: `unslow tune --draft`"
     return msgspec.structs.replace(
         option,
         name=f"{option.name}, draft {draft.name}",
         speed=speed_of(question, point.found._replace(price=price)),
         changes=(*option.changes, *change),
         settings=(*option.settings, *change),
-        risk="; ".join(filter(None, (option.risk, risk))),
+        risk="; ".join(filter(None, (option.risk, told))),
     )
+
+
+def _hangs_on(draft: Draft, needed: float | None) -> str:
+    """What the speed was taken for, and from where on it is one."""
+    gains = f"it gains from {needed:.0%} on" if needed is not None else "it can't gain here"
+    told = f"its speed assumes that {USUAL_ACCEPTANCE:.0%} of guesses are right, which hangs on the text"
+    lacking = "" if draft.file else "; its file is not known, so the lines are without it"
+    return f"{told}; {gains}: `unslow tune --draft`{lacking}"

@@ -77,6 +77,12 @@ class Hardware(NamedTuple):
         """What each GPU has for buffers, after the runtime's own context."""
         return tuple(max(0, room.usable_bytes - room.context_bytes) for room in self.rooms)
 
+    @property
+    def speeds(self) -> tuple[float, ...]:
+        """What each GPU reads in a second; empty where all are alike."""
+        every = tuple(float(chip.bytes_per_s) for chip in self.chips)
+        return every if len(set(every)) > 1 else ()
+
     def crew(self, splits: Sequence[tuple[int, ...]]) -> tuple[Chip, Number]:
         """One chip for GPUs that take turns, and how many they are; arrays where there is more than one split."""
         if len(self.chips) == 1:

@@ -4,7 +4,7 @@ import msgspec
 
 from unslow.facts.knob import Knob
 from unslow.think.plan.llama_cpp.plan import plan_llama_cpp
-from unslow.think.plan.llama_cpp.points import Question
+from unslow.think.plan.llama_cpp.question import Question
 from unslow.think.plan.planned import Planned
 from unslow.think.plan.report import ChangeShown, OptionShown
 

@@ -6,9 +6,10 @@ from unslow.think.fit.report import MemoryShown
 from unslow.think.fit.shown import Parts, shown_memory
 from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.plan.llama_cpp.changes import Usual, changes_of, settings_of
-from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point, Question
+from unslow.think.plan.llama_cpp.found import Found
+from unslow.think.plan.llama_cpp.point import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
 from unslow.think.plan.llama_cpp.price import Price
-from unslow.think.plan.llama_cpp.search import Found
+from unslow.think.plan.llama_cpp.question import Question
 from unslow.think.plan.report import ChangeShown, OptionShown, QualityShown, SpeedShown
 from unslow.think.speed.group import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
 from unslow.think.speed.report import RateShown
@@ -31,7 +32,7 @@ class Shown:
         price, found = point.found.price, point.found
         settings = settings_of(point, self.usual)
         return OptionShown(
-            name=name_of(point),
+            name=name_of(point) + self._threads(found),
             quant=point.variant.quant,
             context=point.context,
             changes=changes_of(point, self.now, self.usual),
@@ -44,6 +45,10 @@ class Shown:
             risk=self._risk(point),
             speedup=self.before.price.request_s / price.request_s if self.before else None,
         )
+
+    def _threads(self, found: Found) -> str:
+        """How many there are, where that is not what the runtime takes by itself."""
+        return "" if found.threads == self.usual.threads else f", {found.threads} thread{'s' * (found.threads > 1)}"
 
     def _devices(self, found: Found) -> tuple[MemoryShown, ...]:
         pairs = zip(found.memory.needs[:-1], self.question.hardware.rooms, strict=True)
@@ -62,7 +67,7 @@ class Shown:
             costs.append(
                 f"another file: {point.variant.quant}" + ("" if point.variant.at_hand else ", not on this machine")
             )
-        if point.found.settings.key_type != DEFAULT_CACHE and point.cost.cache.words:
+        if point.found.settings.cache_types != DEFAULT_CACHE.lower() and point.cost.cache.words:
             costs.append(point.cost.cache.words)
         if before and before.price.prompt_token_s * _NOTICED < point.found.price.prompt_token_s:
             slower = point.found.price.prompt_token_s / before.price.prompt_token_s
@@ -90,7 +95,7 @@ def name_of(point: Point) -> str:
     found, words = point.found, [point.variant.quant]
     settings, placing = found.settings, found.placing
     words.append(f"{point.context:,} tokens")
-    words.append(f"cache {settings.key_type.lower()}" + ("" if settings.cache_on_gpu else " with the host"))
+    words.append(f"cache {settings.cache_types}" + ("" if settings.cache_on_gpu else " with the host"))
     if not found.split or not any(found.split):
         words.append("on the CPU")
     elif not placing.first_complete:
@@ -113,10 +118,14 @@ def _with_host(point: Point) -> str:
     placing, pieces = point.found.placing, point.variant.pieces
     parted = placing.first_complete - placing.whole
     what = "experts" if pieces.is_sparse else "feed-forward"
-    parts = [f"{placing.whole} layers"] if placing.whole else []
+    parts = [_layers(placing.whole)] if placing.whole else []
     if parted:
-        parts.append(f"the {what} of {parted} layer{'s' if parted > 1 else ''}")
+        parts.append(f"the {what} of {_layers(parted)}")
     return f"{' and '.join(parts)} with the host"
+
+
+def _layers(count: int) -> str:
+    return f"{count} layer{'s' if count > 1 else ''}"
 
 
 def speed_of(question: Question, found: Found) -> SpeedShown:
@@ -124,12 +133,13 @@ def speed_of(question: Question, found: Found) -> SpeedShown:
     backend = question.hardware.setting.backend if found.split else "cpu"
     decode = spread_of(_group(question, found), backend)
     prefill = spread_of(PREFILL, backend)
-    price = found.price
+    price, users = found.price, question.goal.work.users
     request = _seconds(question, price, decode.low, prefill.low), _seconds(question, price, decode.high, prefill.high)
     return SpeedShown(
         decode_tokens_per_s=_rate(price.decode_tokens_per_s, decode.low, decode.high),
         prefill_tokens_per_s=_rate(price.prefill_tokens_per_s, prefill.low, prefill.high),
         request_s=RateShown(low=request[1], mid=price.request_s, high=request[0]),
+        together_tokens_per_s=price.decode_tokens_per_s * users if users > 1 else None,
     )
 
 

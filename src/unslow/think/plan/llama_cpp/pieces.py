@@ -3,15 +3,20 @@
 Sums from the first layer on are kept, so that what a placement leaves to the host is a few additions.
 """
 
+from __future__ import annotations
+
 import re
 from functools import cached_property
 from itertools import accumulate
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.facts.blueprint import Blueprint, Tensor
-from unslow.think.memory.llama_cpp.hyper import Hyper
-from unslow.think.speed.load import LayerLoad, ModelLoad, layer_load, model_load
+from unslow.think.memory.llama_cpp.hyper import Hyper, hyper_of
+from unslow.think.speed.load import LayerLoad, ModelLoad, encoder_layers, layer_load, model_load, walked_layers
 from unslow.think.speed.totals import Totals, layer_totals
+
+if TYPE_CHECKING:
+    from unslow.think.physics.numbers import Number
 
 _MOVABLE = re.compile(r"ffn_(up|gate|down|gate_up)(_exps|_chexps)?\.weight$")
 """Matrices of a feed-forward network, or of all its experts: large, without a cache, and read once for each token."""
@@ -46,15 +51,48 @@ class Pieces:
 
     def __init__(self, blueprint: Blueprint) -> None:
         self.blueprint = blueprint
-        self.load: ModelLoad = model_load(blueprint)
-        hyper = Hyper(blueprint)
-        walked = blueprint.layer_tensors[: hyper.layers]
-        self.is_sparse = any(_is_of_experts(t) for tensors in walked for t in tensors)
-        """Whether any layer has experts: then only those lie apart, of which a token meets few."""
-        self.layers = tuple(self._layer(hyper, il, tensors) for il, tensors in enumerate(walked))
-        self.whole = layer_totals(self.load, self.load.layers, with_output=True)
         self.parted: dict[tuple[int, ...], tuple[Totals, Totals]] = {}
         """What placings leave to the host and to GPUs, as far as somebody asked."""
+        self.stacked: dict[tuple[tuple[int, ...], ...], tuple[Totals, Totals, Number]] = {}
+        """The same of many at once, and their crossings."""
+
+    @cached_property
+    def load(self) -> ModelLoad:
+        """What reading it takes."""
+        return model_load(self.blueprint)
+
+    @cached_property
+    def is_sparse(self) -> bool:
+        """Whether any layer has experts: then only those lie apart, of which a token meets few."""
+        return any(_is_of_experts(t) for tensors in self._walked for t in tensors)
+
+    @cached_property
+    def widest(self) -> int:
+        """The most numbers of one token that meet a matrix of a layer."""
+        return max((t.shape[0] for tensors in self._walked for t in tensors if len(t.shape) > 1), default=0)
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        """All that a token goes through."""
+        hyper = hyper_of(self.blueprint)
+        layers = tuple(self._layer(hyper, il, tensors) for il, tensors in enumerate(self._walked))
+        beside = [sum(t.bytes for t in tensors) for tensors in encoder_layers(hyper)]
+        if not beside:
+            return layers
+        # a name of a layer means that of the encoder too, so that nothing of it can be told apart
+        return tuple(
+            Layer(self._totals(load, attends=True), layer.rest_bytes + layer.piece_bytes + size, ())
+            for layer, load, size in zip(layers, self.load.layers, beside, strict=True)
+        )
+
+    @cached_property
+    def whole(self) -> Totals:
+        """All of it."""
+        return layer_totals(self.load, self.load.layers, with_output=True)
+
+    @cached_property
+    def _walked(self) -> list[list[Tensor]]:
+        return walked_layers(hyper_of(self.blueprint))
 
     def _layer(self, hyper: Hyper, layer: int, tensors: list[Tensor]) -> Layer:
         movable = [t for t in tensors if _MOVABLE.match(t.name) and _is_of_experts(t) == self.is_sparse]

@@ -7,9 +7,10 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.cache import layer_caches
-from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.think.memory.llama_cpp.hyper import hyper_of
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.splitting import filled, split_by_room, split_by_speed
 
 
 class Placing(NamedTuple):
@@ -28,11 +29,11 @@ class Placing(NamedTuple):
     @property
     def kind(self) -> "Kind":
         """What sort of work the host gets: placings of one kind need the same buffers, or nearly."""
-        return min(self.whole, _SEVERAL), min(self.apart, 1), self.pieces
+        return min(self.whole, SEVERAL), min(self.apart, 1), self.pieces
 
 
 Kind = tuple[int, int, int]
-_SEVERAL = 3
+SEVERAL = 3
 """Layers in a row whose weights a GPU borrows at once: with more, its buffers do not grow."""
 
 
@@ -42,7 +43,7 @@ class Ledger:
     def __init__(self, pieces: Pieces, settings: Settings) -> None:
         self.pieces = pieces
         caches = dict.fromkeys(range(len(pieces.layers)), 0)
-        for cache in layer_caches(Hyper(pieces.blueprint), settings):
+        for cache in layer_caches(hyper_of(pieces.blueprint), settings):
             if cache.layer in caches:
                 caches[cache.layer] += cache.bytes
         self.cache_bytes = tuple(caches.values())
@@ -51,17 +52,15 @@ class Ledger:
         self._full = [rest + layer.piece_bytes for rest, layer in zip(self._rest, pieces.layers, strict=True)]
         self._rest_sums = tuple(accumulate(self._rest, initial=0))
         self._piece_sums = tuple(accumulate((layer.piece_bytes for layer in pieces.layers), initial=0))
+        self._first_sums = [tuple(accumulate((p.bytes for p in layer.pieces), initial=0)) for layer in pieces.layers]
         self.output_bytes = int(pieces.load.output_bytes)
+        self.all_bytes = self._rest_sums[-1] + self._piece_sums[-1] + self.output_bytes
+        """With everything on GPUs."""
 
     @property
     def layers(self) -> int:
         """How many there are."""
         return len(self._rest)
-
-    @property
-    def all_bytes(self) -> int:
-        """With everything on GPUs."""
-        return self._rest_sums[-1] + self._piece_sums[-1] + self.output_bytes
 
     def gpu_bytes(self, placing: Placing) -> int:
         """What lies on GPUs."""
@@ -71,21 +70,22 @@ class Ledger:
     def _some_bytes(self, placing: Placing) -> int:
         if not placing.pieces:
             return 0
-        return sum(piece.bytes for piece in self.pieces.layers[placing.whole + placing.apart].pieces[: placing.pieces])
+        sums = self._first_sums[placing.whole + placing.apart]
+        return sums[min(placing.pieces, len(sums) - 1)]
 
     def fewest_apart(self, least: Placing, room: float) -> Placing | None:
         """The fewest pieces with the host that leave so much to GPUs, no fewer than these; None where all are too few.
 
         The number of whole layers stays, and so does how many pieces the layer after the last gives up, if any.
         """
-        placing = least
-        if self.gpu_bytes(placing) > room and least.apart:
-            lacking = self.gpu_bytes(placing) - room
-            start = self._piece_sums[placing.whole + placing.apart]
-            last = bisect_left(self._piece_sums, start + lacking, placing.whole + placing.apart)
-            placing = placing._replace(apart=min(last, self.layers) - placing.whole)
-            while placing.pieces and placing.whole + placing.apart < self.layers and self.gpu_bytes(placing) > room:
-                placing = placing._replace(apart=placing.apart + 1)
+        lacking = self.gpu_bytes(least) - room
+        if lacking <= 0 or not least.apart:
+            return least if lacking <= 0 else None
+        first = least.whole + least.apart
+        last = bisect_left(self._piece_sums, self._piece_sums[first] + lacking, first)
+        placing = least._replace(apart=min(last, self.layers) - least.whole)
+        while placing.pieces and placing.whole + placing.apart < self.layers and self.gpu_bytes(placing) > room:
+            placing = placing._replace(apart=placing.apart + 1)
         if placing.pieces and placing.whole + placing.apart >= self.layers:
             return None
         return placing if self.gpu_bytes(placing) <= room else None
@@ -99,38 +99,10 @@ class Ledger:
         return sizes
 
 
-def split_evenly(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
-    """How many of the layers, one after the other, each GPU takes, so that the least that any has left is the most.
-
-    None where they do not fit. The headroom is found by halving: with more of it, never more fits.
-    """
-    low, high = 0.0, max(rooms, default=0.0)
-    best = _filled(sizes, rooms)
-    if best is None:
-        return None
-    for _ in range(20):  # to a millionth of a card
-        middle = (low + high) / 2
-        counts = _filled(sizes, [room - middle for room in rooms])
-        low, high, best = (middle, high, counts) if counts else (low, middle, best)
-    return best
-
-
-def _filled(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...] | None:
-    """Each GPU up to the brim, in their order; None where something is left over."""
-    counts = [0] * len(rooms)
-    device, left = 0, list(rooms)
-    for size in sizes:
-        while device < len(rooms) and left[device] < size:
-            device += 1
-        if device == len(rooms):
-            return None
-        left[device] -= size
-        counts[device] += 1
-    return tuple(counts)
-
-
-def held(ledger: Ledger, least: Placing, rooms: Sequence[float]) -> tuple[Placing, tuple[int, ...]] | None:
-    """The fewest pieces of a sort on the host so that each GPU can hold its layers."""
+def held(
+    ledger: Ledger, least: Placing, rooms: Sequence[float], speeds: Sequence[float] = ()
+) -> tuple[Placing, tuple[int, ...]] | None:
+    """The fewest pieces of a sort on the host so that each GPU can hold its layers; unlike GPUs have their speeds."""
     room = sum(max(0.0, r) for r in rooms)
     while True:
         placing = ledger.fewest_apart(least, room)
@@ -139,20 +111,10 @@ def held(ledger: Ledger, least: Placing, rooms: Sequence[float]) -> tuple[Placin
         if len(rooms) == 1:
             return placing, (ledger.layers + 1 - placing.whole,)
         sizes = ledger.on_gpus(placing)
-        if _filled(sizes, rooms):
-            return placing, _by_room(sizes, rooms)
+        if filled(sizes, rooms):
+            by_speed = split_by_speed(sizes, rooms, speeds) if speeds else None
+            return placing, by_speed or split_by_room(sizes, rooms)
         room = ledger.gpu_bytes(placing) - 1  # layers are whole: what all hold together, each may not
-
-
-def _by_room(sizes: Sequence[int], rooms: Sequence[float]) -> tuple[int, ...]:
-    """About how many layers each GPU takes where all fill up alike: for a price, not for a layout."""
-    bounds = list(accumulate(max(0.0, room) for room in rooms))
-    counts, sum_, whole = [0] * len(rooms), 0.0, sum(sizes)
-    for size in sizes:
-        at = (sum_ + size / 2) / whole * bounds[-1]
-        counts[min(bisect_left(bounds, at), len(rooms) - 1)] += 1
-        sum_ += size
-    return tuple(counts)
 
 
 def placed(settings: Settings, placing: Placing, pieces: Pieces, split: Sequence[int]) -> Settings:

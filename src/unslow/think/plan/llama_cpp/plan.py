@@ -8,8 +8,10 @@ from unslow.think.plan.llama_cpp.choose import Chosen, choose, is_good_enough
 from unslow.think.plan.llama_cpp.drafting import drafted_option
 from unslow.think.plan.llama_cpp.options import Shown
 from unslow.think.plan.llama_cpp.placing import Placing
-from unslow.think.plan.llama_cpp.points import Current, Point, Points, Question
+from unslow.think.plan.llama_cpp.point import Point
+from unslow.think.plan.llama_cpp.points import Points
 from unslow.think.plan.llama_cpp.price import Price, Pricing
+from unslow.think.plan.llama_cpp.question import Current, Question
 from unslow.think.plan.llama_cpp.rejected import rejected
 from unslow.think.plan.planned import Planned
 from unslow.think.plan.report import ChangeShown, OptionShown, SearchedShown
@@ -44,13 +46,13 @@ def plan_llama_cpp(
         options = tuple(shown.option(point) for point in few)
         return Planned(options, None, (), searched, (), reason, hint), current
     front = _shortened(chosen, chosen.best)
-    drafted, why_not = drafted_option(question, chosen.best, shown)
+    drafted, told = drafted_option(question, chosen.best, shown)
     return Planned(
         (*(shown.option(point) for point in front), *((drafted,) if drafted else ())),
         next(n for n, point in enumerate(front) if point is chosen.best),
         rejected(points, chosen.best, _left_out(chosen, front)),
         searched,
-        (*_notes(points), *((why_not,) if why_not else ())),
+        (*_notes(points), *((told,) if told else ())),
     ), current
 
 
@@ -106,14 +108,20 @@ def _notes(points: Points) -> tuple[str, ...]:
     return tuple(notes)
 
 
+def _memory_of(question: Question) -> str:
+    """What there is, in words."""
+    rooms, host = question.hardware.rooms, question.hardware.host_room
+    on_gpus = f"{sum(room.usable_bytes for room in rooms) / GIB:.1f} GiB of {'GPUs' if len(rooms) > 1 else 'the GPU'}"
+    of_host = f"{host.usable_bytes / GIB:.1f} GiB of the host" if host else ""
+    return " and ".join(filter(None, (on_gpus if rooms else "", of_host))) or "this memory"
+
+
 def _why_not(points: Points, chosen: Chosen) -> tuple[str, str]:
     """Why there is no recommendation, and what would help."""
     goal, question = points.question.goal, points.question
     if not chosen.front and not chosen.others:
-        sizes = sum(room.usable_bytes for room in question.hardware.rooms)
-        host = question.hardware.host_room
-        there = f"{sizes / GIB:.1f} GiB on GPUs and {host.usable_bytes / GIB:.1f} GiB of the host" if host else "there"
-        return f"nothing fits in {there}", "take a smaller quant or model, or a shorter context; `unslow fit` has sizes"
+        hint = "take a smaller quant or model, or a shorter context; `unslow fit` has sizes"
+        return f"nothing fits in {_memory_of(question)}", hint
     every = [p for p in (*chosen.front, *chosen.others) if p.variant.at_hand]
     if not any(p.variant.given for p in every):
         finest = min((*chosen.front, *chosen.others), key=lambda p: p.increase).variant.quant

@@ -1,104 +1,45 @@
-"""Points of the space that a plan is chosen from: a quant, a type of cache and a context, each at its best."""
+"""All searches of one question: every choice of quant, cache and context at its best."""
 
 from functools import cached_property
-from typing import NamedTuple
+from math import inf, nextafter
 
+from unslow.facts.errors import UserError
 from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
-from unslow.think.plan.goal import Goal, Work
+from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.by_itself import fitted
+from unslow.think.plan.llama_cpp.found import Counted, Found
+from unslow.think.plan.llama_cpp.guards import Guard, floor_of, guards_of
 from unslow.think.plan.llama_cpp.hardware import Hardware
-from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.point import DEFAULT_MICRO_BATCH, Point
 from unslow.think.plan.llama_cpp.price import Pricing
-from unslow.think.plan.llama_cpp.search import Abilities, Counted, Found, Guard, Search
+from unslow.think.plan.llama_cpp.question import Question
+from unslow.think.plan.llama_cpp.search import Search
 from unslow.think.plan.llama_cpp.variants import Variant
 from unslow.think.plan.quality import Cost, cost_of
 
-DEFAULT_CACHE, DEFAULT_MICRO_BATCH = "F16", 512
-LONG_PROMPT = 4096
-SHORT_PROMPT = 64
 NEARLY = 1.03
 """Within so much, plans are alike: the simpler one is taken."""
 MUCH = 1.15
 """What a setting must gain that turns against its user once a conversation is longer than usual."""
-GUARDED = 1.02
-"""Other work may take so many times what it takes now: predictions of the same machine are no finer than that."""
 
 
-class Draft(NamedTuple):
-    """A small model that guesses ahead."""
-
-    name: str
-    pieces: Pieces
-    file: str = ""
-    tokens: int = 4
-    """That it guesses at a time."""
-
-
-class Question(NamedTuple):
-    """What a plan is asked for."""
-
-    variants: tuple[Variant, ...]
-    """From the finest to the coarsest; one of them is the given one."""
-    hardware: Hardware
-    goal: Goal
-    margin_bytes: int
-    threads: int
-    abilities: Abilities = Abilities()
-    current: "Current | None" = None
-    draft: Draft | None = None
-
-    @property
-    def given(self) -> Variant:
-        """The file that runs, or that the user named."""
-        return next(variant for variant in self.variants if variant.given)
-
-
-class Current(NamedTuple):
-    """What runs now, as far as it is known."""
-
-    settings: Settings
-    threads: int
-    whole: int = 0
-    apart: int = 0
-    pinned: bool = False
-    """Whether its weights with the host lie in memory that a GPU copies from directly."""
-
-    def split(self, layers: int, gpus: int) -> tuple[int, ...]:
-        """How many layers each GPU has, where all have about as many."""
-        held = 0 if not gpus else layers + 1 - self.whole if self.whole < layers else 0
-        return tuple(held // gpus + (n < held % gpus) for n in range(gpus))
-
-
-class Point(NamedTuple):
-    """One choice at its best, with what it costs in quality."""
-
-    variant: Variant
-    found: Found
-    context: int
-    """Of one conversation."""
-    cost: Cost
-
-    @property
-    def request_s(self) -> float:
-        """What the user's work takes."""
-        return self.found.price.request_s
-
-    @property
-    def increase(self) -> float:
-        """Of perplexity; what nobody published counts as much, so that it is never taken for nothing."""
-        known = self.cost.perplexity_increase
-        return 1.0 if known is None else known
+MOST_TOKENS = 2**27
+"""That a plan lays out: a hundred times the longest that a model was trained for. A file may claim anything."""
 
 
 class Points:
-    """All searches of one question; what was found is kept."""
+    """What was found is kept."""
 
     def __init__(self, question: Question) -> None:
+        tokens = question.goal.context * question.goal.work.users
+        if tokens > MOST_TOKENS:
+            raise UserError(
+                f"a context of {tokens:,} tokens is more than any plan is made for", f"at most {MOST_TOKENS:,} together"
+            )
         self.question, self.counted = question, Counted()
         self._searches: dict[str, Search] = {}
         self._found: dict[tuple[str, str, str, int], Point | None] = {}
-        self._may_be_far = False
         self._by_itself: dict[int, Found | None] = {}
         self.settled: tuple[int, ...] = ()
         """Micro-batches that did best where all were tried: others are looked at with these alone. Empty: with all."""
@@ -115,16 +56,20 @@ class Points:
     def _best(self, variant: Variant, key: str, value: str, context: int) -> Point | None:
         search = self.search(variant)
         base = self.base(context)._replace(key_type=key, value_type=value)
+        floor = floor_of(self.question, variant, context)
         compared = variant.given and context == self.question.goal.context and self.question.goal.aim == "speed"
         free = self.unguarded or self.question.goal.alone
-        search.guards = self._guards(variant, context) if compared and not free else ()
-        self._may_be_far = compared  # without anything to compare it with, a cache stays beside its layers
-        found = self._quickest(search, base, context)
-        search.far_cache = found is not None and not found.settings.cache_on_gpu
-        usual = search.best(base, (DEFAULT_MICRO_BATCH,)) if found and self._is_unusual(found) else None
-        if found and usual and usual.price.request_s <= NEARLY * found.price.request_s:
-            found = usual  # what is nearly as quick and needs one setting less
+        guards = self._guards(variant, context) if compared and not free else ()
+        # without anything to compare it with, a cache stays beside its layers
+        found = self._quickest(search, base, (*guards, *floor), may_be_far=compared)
+        if found is None and floor:
+            found = self._quickest(search, base, guards, may_be_far=compared)
         return None if found is None else self.point(variant, found, context)
+
+    def _usual(self, search: Search, base: Settings, found: Found) -> Found | None:
+        """What is nearly as quick and needs one setting less."""
+        sides = (True,) if found.settings.cache_on_gpu else (True, False)
+        return search.best(base, (DEFAULT_MICRO_BATCH,), sides, nextafter(NEARLY * found.price.request_s, inf))
 
     def alone(self, variant: Variant, key: str, value: str, context: int) -> Point | None:
         """All of it on one of several GPUs; None where there is but one, or none has the room."""
@@ -140,7 +85,6 @@ class Points:
         one = hardware._replace(rooms=hardware.rooms[number : number + 1], chips=hardware.chips[number : number + 1])
         search = self._new_search(variant, self.question.goal.work, one)
         search.allowed = lambda placing: not placing.first_complete
-        search.far_cache = False
         found = search.best(base, (DEFAULT_MICRO_BATCH,))
         if found is None:
             return None
@@ -149,16 +93,20 @@ class Points:
         split = tuple(found.split[0] if n == number else 0 for n in range(len(hardware.rooms)))
         return found._replace(split=split, memory=found.memory._replace(needs=[*needs, host]))
 
-    def _quickest(self, search: Search, base: Settings, context: int) -> Found | None:
+    def _quickest(self, search: Search, base: Settings, guards: tuple[Guard, ...], *, may_be_far: bool) -> Found | None:
+        """What these guards allow; of what is nearly as quick, that with the usual micro-batch."""
+        search.guards = guards
+        found = self._near_or_far(search, base, may_be_far=may_be_far)
+        return self._usual(search, base, found) or found if found and self._is_unusual(found) else found
+
+    def _near_or_far(self, search: Search, base: Settings, *, may_be_far: bool) -> Found | None:
         """The cache goes to the host only where that gains much: conversations get deeper than they were thought to."""
-        sizes = self._micro_batches(context)
-        search.far_cache = False
+        sizes = self._micro_batches(base.context // base.slots)
         near = search.best(base, sizes)
-        if not self._may_be_far or (near and not near.placing.first_complete):
+        if not may_be_far or (near and not near.placing.first_complete):
             return near
-        search.far_cache = True
-        far = search.best(base, (near.settings.micro_batch,) if near else sizes)
-        return far if far and (near is None or far.price.request_s * MUCH < near.price.request_s) else near
+        sizes = (near.settings.micro_batch,) if near else sizes
+        return search.best(base, sizes, (False,), near.price.request_s / MUCH if near else inf) or near
 
     def _is_unusual(self, found: Found) -> bool:
         return found.settings.micro_batch != DEFAULT_MICRO_BATCH
@@ -170,7 +118,8 @@ class Points:
 
     def cost(self, variant: Variant, key: str, value: str = "") -> Cost:
         """What a quant with such a cache costs in quality."""
-        return cost_of(variant.quant, key, value or key, variant.parameters, variant.blueprint.architecture)
+        architecture, rotated = variant.blueprint.architecture, self.question.abilities.rotates
+        return cost_of(variant.quant, key, value or key, variant.parameters, architecture, rotated=rotated)
 
     def settle(self) -> None:
         """From now on, look at those micro-batches alone that did best so far."""
@@ -187,6 +136,10 @@ class Points:
         if variant.quant not in self._searches:
             self._searches[variant.quant] = self._new_search(variant, self.question.goal.work)
         return self._searches[variant.quant]
+
+    def fresh_search(self, variant: Variant) -> Search:
+        """One that knows nothing yet, and guards nothing."""
+        return self._new_search(variant, self.question.goal.work)
 
     def _new_search(self, variant: Variant, work: Work, hardware: Hardware | None = None) -> Search:
         asked = self.question
@@ -218,27 +171,12 @@ class Points:
         if context not in self._by_itself:
             given = self.question.given
             search = self._new_search(given, self.question.goal.work)
-            self._by_itself[context] = fitted(search, self.base(context))
+            found = self._by_itself[context] = fitted(search, self.base(context))
+            if found:
+                sizes = [need.compute for need in found.memory.needs[:-1]]
+                self.search(given).buffers.hint(found.settings, found.placing.kind, sizes)
         return self._by_itself[context]
 
     def _guards(self, variant: Variant, context: int) -> tuple[Guard, ...]:
-        """A long prompt, and a long conversation: both no slower than they are by default."""
-        found, guards = self.by_itself(context), []
-        if found is None:
-            return ()
-        for work in self.other_work(context):
-            default = Pricing(self.question.given.pieces, self.question.hardware._replace(pinned=False), work)
-            price = default.price(found.settings, found.placing, found.split, found.threads)
-            guards.append(Guard(Pricing(variant.pieces, self.question.hardware, work), GUARDED * price.request_s))
-        return tuple(guards)
-
-    def other_work(self, context: int) -> tuple[Work, ...]:
-        """What the user may also do within a context."""
-        work = self.question.goal.work
-        answer = min(work.answer, context // 4)
-        long = min(LONG_PROMPT, context - answer)
-        deep = max(0, context - answer - SHORT_PROMPT)
-        return (
-            work._replace(prompt=long, kept=0, answer=answer),
-            work._replace(prompt=min(SHORT_PROMPT, long), kept=deep, answer=answer),
-        )
+        now = self.by_itself(context)
+        return guards_of(self.question, variant, context, now) if now else ()

@@ -103,17 +103,22 @@ class Pricing:
         self, settings: Settings, placings: Sequence[tuple[Placing, Split]], threads: int
     ) -> tuple[Question, Totals]:
         """A part of it on each side, of many placings; and what lies with the host."""
-        from unslow.think.speed.stacked import everyone, stacked  # noqa: PLC0415 (numpy takes long to load)
-
-        parts = [self._parts(placing) for placing, _ in placings]
-        index = everyone(len(parts))
-        away, held = (stacked([part[side] for part in parts], index) for side in (0, 1))
-        crossings = stacked([_crossings(placing) for placing, _ in placings], index)
+        away, held, crossings = self._stacked(tuple(placing for placing, _ in placings))
         setting = self.hardware.host_setting._replace(types=self._types, beside_gpu=True)
         chip = self.hardware.processors.chip(threads)
         setting = setting._replace(packed_cache=cache_element_bytes(settings) < F16_BYTES)
         host = Host(away, chip, setting, crossings, self.hardware.lending_bytes_per_s)
         return self._question(settings, held, [split for _, split in placings])._replace(host=host), away
+
+    def _stacked(self, placings: tuple[Placing, ...]) -> tuple[Totals, Totals, Number]:
+        """What lies with the host and on GPUs, and how often a step crosses; each is stacked once."""
+        if placings not in self.pieces.stacked:
+            from unslow.think.speed.stacked import everyone, stacked  # noqa: PLC0415 (numpy takes long to load)
+
+            parts, index = [self._parts(placing) for placing in placings], everyone(len(placings))
+            away, held = (stacked([part[side] for part in parts], index) for side in (0, 1))
+            self.pieces.stacked[placings] = away, held, stacked([_crossings(placing) for placing in placings], index)
+        return self.pieces.stacked[placings]
 
     def _question(self, settings: Settings, held: Totals, splits: Sequence[Split]) -> Question:
         hardware, sizes = self.hardware, cache_element_bytes(settings)

@@ -1,16 +1,30 @@
 """What people try instead, and why it is not the recommendation: each is priced like the plans themselves."""
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.interconnect import ROW
 from unslow.think.plan.goal import Work
+from unslow.think.plan.llama_cpp.guards import other_work
 from unslow.think.plan.llama_cpp.placing import Placing
-from unslow.think.plan.llama_cpp.points import DEFAULT_MICRO_BATCH, Point, Points
+from unslow.think.plan.llama_cpp.point import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
+from unslow.think.plan.llama_cpp.points import Points
 from unslow.think.plan.llama_cpp.price import Price, Pricing
 from unslow.think.plan.report import RejectedShown
 
 _ALIKE = 1.03
+_BUILT = (
+    "llama.cpp as it is usually built has kernels for one type of both: builds until September 2026 compute attention "
+    "on the processor then, later ones turn all keys and values into 16 bits for each token"
+)
+_ONE_TYPE = {
+    "cuda": _BUILT,
+    "rocm": _BUILT,
+    "metal": "Metal has kernels for one type of both: the processor would compute attention",
+    "vulkan": "Vulkan computes with them, but nobody recorded yet how much memory it takes for that",
+}
+"""Why unlike types are not searched on a GPU (supports_op of each backend in llama.cpp's sources)."""
 
 
 def rejected(points: Points, best: Point, others: tuple[Point, ...]) -> tuple[RejectedShown, ...]:
@@ -37,30 +51,47 @@ def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     if placing.first_complete:
         yield from _fewer_threads(points, best)
         yield from _other_micro_batch(points, best)
+    if placing.first_complete or settings.cache_types != DEFAULT_CACHE.lower():
+        yield from unlike_types(points)
+
+
+class _Other(NamedTuple):
+    """Something else at its best."""
+
+    price: Price
+    placing: Placing
+    at_most: bool
+    """Whether its memory was not laid out: it may be slower than that."""
+
+
+def _best_of(points: Points, best: Point, settings: Settings, allowed: Callable[[Placing], bool]) -> _Other | None:
+    """The quickest of some placings; what seems to be quicker than the plan is laid out like the plan itself."""
+    other = points.search(best.variant).best_of(settings, allowed)
+    if other is None or other[0].request_s * _ALIKE >= best.request_s:
+        return None if other is None else _Other(*other, at_most=True)
+    search = points.fresh_search(best.variant)
+    search.allowed = allowed
+    found = search.best(settings, (settings.micro_batch,), (settings.cache_on_gpu,))
+    return None if found is None else _Other(found.price, found.placing, at_most=False)
 
 
 def _instead(
     points: Points, best: Point, what: str, allowed: Callable[[Placing], bool], micro_batch: int | None = None
 ) -> Iterator[tuple[str, str]]:
-    search = points.search(best.variant)
     plain = _unplaced(best)
-    other = search.best_of(plain._replace(micro_batch=micro_batch or plain.micro_batch), allowed)
-    if other is None:
-        yield what, "does not fit"
-        return
-    yield what, _against(best.found.price, other[0])
+    other = _best_of(points, best, plain._replace(micro_batch=micro_batch or plain.micro_batch), allowed)
+    yield what, "does not fit" if other is None else _against(best.found.price, other.price, at_most=other.at_most)
 
 
 def _cache_with_host(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     """Which looks quick in an empty context, and crawls in a full one."""
-    settings = _unplaced(best)._replace(cache_on_gpu=False)
-    other = points.search(best.variant).best_of(settings, lambda _: True)
+    other = _best_of(points, best, _unplaced(best)._replace(cache_on_gpu=False), lambda _: True)
     if other is None:
         return
-    deep = points.other_work(best.context)[1]
+    deep = other_work(points.question.goal.work, best.context)[1]
     now = _at(points, best, deep, best.found.placing, cache_on_gpu=True)
-    then = _at(points, best, deep, other[1], cache_on_gpu=False)
-    said = _against(best.found.price, other[0])
+    then = _at(points, best, deep, other.placing, cache_on_gpu=False)
+    said = _against(best.found.price, other.price, at_most=other.at_most)
     further = f"at {deep.depth:,.0f} tokens of depth {then.decode_tokens_per_s:.3g} tok/s instead of"
     yield "keys and values with the host (-nkvo)", f"{said}; {further} {now.decode_tokens_per_s:.3g}"
 
@@ -72,12 +103,20 @@ def _at(points: Points, best: Point, work: Work, placing: Placing, *, cache_on_g
     return pricing.price(settings, placing, split if len(split) == 1 else best.found.split, best.found.threads)
 
 
+def unlike_types(points: Points) -> Iterator[tuple[str, str]]:
+    """Keys of a finer type than values, which guides name: a trap on most GPUs."""
+    why = _ONE_TYPE.get(points.question.hardware.setting.backend)
+    if why and points.question.abilities.mixed_cache and len(points.question.abilities.cache_types) > 1:
+        yield "keys of another type than values (-ctk q8_0 -ctv q4_0)", why
+
+
 def _cut(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     """Every matrix on all GPUs: each works all the time, and all wait for all twice a layer."""
     pricing = Pricing(best.variant.pieces, points.question.hardware, points.question.goal.work)
     pricing.split_mode = ROW
     price = pricing.price(_unplaced(best), best.found.placing, best.found.split, best.found.threads)
-    yield "rows of every matrix on each GPU (-sm row)", _against(best.found.price, price)
+    said = _against(best.found.price, price)
+    yield "rows of every matrix on each GPU (-sm row)", f"{said}; each GPU holds about as much as now"
 
 
 def _fewer_threads(points: Points, best: Point) -> Iterator[tuple[str, str]]:
@@ -104,7 +143,7 @@ def _points(best: Point, others: tuple[Point, ...]) -> Iterator[tuple[str, str]]
     """Other quants and types of cache with the same context; each once."""
     said: set[str] = set()
     for point in others:
-        what = f"{point.variant.quant} with a cache of {point.found.settings.key_type.lower()}"
+        what = f"{point.variant.quant} with a cache of {point.found.settings.cache_types}"
         if point.context != best.context or what in said:
             continue
         said.add(what)
@@ -118,12 +157,13 @@ def _unplaced(point: Point) -> Settings:
     return point.found.settings._replace(gpu_layers=-1, experts_on_cpu=0, overrides=(), split=())
 
 
-def _against(best: Price, other: Price) -> str:
-    """How it compares, in the work that was asked about."""
+def _against(best: Price, other: Price, *, at_most: bool = False) -> str:
+    """How it compares, in the work that was asked about; it may be no quicker than that."""
     ratio = other.request_s / best.request_s
     speeds = f"{other.decode_tokens_per_s:.3g} tok/s instead of {best.decode_tokens_per_s:.3g}"
+    speeds = f"at most {speeds}" if at_most else speeds
     if ratio > _ALIKE:
-        return f"{ratio:.2f} times as long for the same request ({speeds})"
+        return f"{'at least ' if at_most else ''}{ratio:.2f} times as long for the same request ({speeds})"
     if ratio < 1 / _ALIKE:
         return f"the same request {1 / ratio:.2f} times as quick, answers at {speeds}"
     return f"no difference to speak of ({speeds})"

@@ -15,7 +15,8 @@ from unslow.think.adapt.vram import buffers_of
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.crowding import throttling
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.points import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Current
+from unslow.think.plan.llama_cpp.point import DEFAULT_CACHE, DEFAULT_MICRO_BATCH
+from unslow.think.plan.llama_cpp.question import Current
 from unslow.think.plan.report import ChangeShown
 
 _USUAL_BATCH = 2048

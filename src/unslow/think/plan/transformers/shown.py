@@ -43,6 +43,7 @@ def shown(question: Question, point: Point, before: Point | None = None) -> Opti
             decode_tokens_per_s=rate(point.paced.decode),
             prefill_tokens_per_s=rate(point.paced.prefill),
             request_s=rate(point.paced.request_s),
+            together_tokens_per_s=point.paced.decode.mid * question.goal.users if question.goal.users > 1 else None,
         ),
         quality=hf_quality(question.quant, question.types, choice.cache, question.parameters, question.architecture),
         devices=devices,

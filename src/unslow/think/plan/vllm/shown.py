@@ -36,6 +36,7 @@ def shown(question: Question, point: Point, before: Point | None = None) -> Opti
             decode_tokens_per_s=rate(served.decode),
             prefill_tokens_per_s=rate(served.prefill),
             request_s=rate(served.request_s),
+            together_tokens_per_s=served.decode.mid * served.at_once if question.goal.users > 1 else None,
         ),
         quality=quality(question, choice),
         devices=memory(question, choice),

@@ -1,0 +1,40 @@
+"""Which draft models llama.cpp takes beside a model."""
+
+import msgspec
+from tests.think.plan.llama_cpp import planning
+
+from unslow.facts.blueprint import Blueprint, Value
+from unslow.think.plan.llama_cpp.drafting import why_no_draft
+
+MODEL = planning.blueprint("llama-3.1-8b")
+
+
+def with_keys(plan: Blueprint, **keys: Value) -> Blueprint:
+    named = {f"tokenizer.ggml.{key}": value for key, value in keys.items()}
+    return msgspec.structs.replace(plan, metadata={**plan.metadata, **named})
+
+
+def test_the_same_family_guesses_and_another_vocabulary_does_not() -> None:
+    assert why_no_draft(MODEL, planning.blueprint("llama-3.2-1b")) == ""
+    told = why_no_draft(MODEL, planning.blueprint("qwen3-0.6b"))
+    assert told == "its vocabulary is another one, of 151,936 tokens and not 128,256"
+
+
+def test_a_vocabulary_may_be_a_little_larger() -> None:
+    for tokens, fits in ((MODEL.vocabulary + 128, True), (MODEL.vocabulary + 129, False)):
+        other = msgspec.structs.replace(MODEL, vocabulary=tokens)
+        assert (why_no_draft(MODEL, other) == "") is fits
+        assert (why_no_draft(other, MODEL) == "") is fits
+
+
+def test_without_a_number_the_table_of_tokens_tells() -> None:
+    unsaid = msgspec.structs.replace(planning.blueprint("qwen3-0.6b"), vocabulary=0)
+    assert "151,936" in why_no_draft(MODEL, unsaid)
+    assert why_no_draft(MODEL, msgspec.structs.replace(unsaid, tensors=[])) == ""
+
+
+def test_another_tokenizer_is_another_one_though_it_has_as_many_tokens() -> None:
+    own = with_keys(MODEL, model="gpt2", add_bos_token=True)
+    assert why_no_draft(own, with_keys(MODEL, model="gpt2")) == ""
+    assert "kind of tokenizer is another (llama, not gpt2)" in why_no_draft(own, with_keys(MODEL, model="llama"))
+    assert "start of a text" in why_no_draft(own, with_keys(MODEL, add_bos_token=False))

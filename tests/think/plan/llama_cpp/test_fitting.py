@@ -1,0 +1,63 @@
+"""The placings that are priced: the fewest pieces with the host for each number of whole layers."""
+
+import pytest
+from tests.think.plan.llama_cpp import planning
+
+from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
+from unslow.think.plan.llama_cpp.fitting import Fitting, Rooms
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.placing import Ledger, Placing
+
+PIECES = Pieces(planning.blueprint())
+LEDGER = Ledger(PIECES, planning.settings())
+LAYERS = len(PIECES.layers)
+
+
+def rooms(fitting: Fitting, room: float) -> Rooms:
+    return fitting.rooms(lambda _: (room,))
+
+
+def test_where_all_fits_there_is_nothing_else_to_price() -> None:
+    fitting = Fitting(PIECES, 1, EVERYTHING)
+    found = fitting.placings(LEDGER, rooms(fitting, LEDGER.all_bytes))
+    assert [placing for placing, _ in found] == [Placing(0)]
+
+
+@pytest.mark.parametrize("share", [0.2, 0.5, 0.9])
+def test_each_fits_and_one_piece_less_would_not(share: float) -> None:
+    fitting = Fitting(PIECES, 1, EVERYTHING)
+    room = share * LEDGER.all_bytes
+    found = [placing for placing, _ in fitting.placings(LEDGER, rooms(fitting, room))]
+    assert all(LEDGER.gpu_bytes(placing) <= room for placing in found[:-1])
+    assert found[-1] == Placing(LAYERS)
+    first = found[0]
+    assert first.apart or first.pieces
+    less = first._replace(pieces=first.pieces - 1) if first.pieces else first._replace(apart=first.apart - 1)
+    assert LEDGER.gpu_bytes(less) > room
+
+
+def test_sorts_of_placings_are_those_that_the_runtime_lets() -> None:
+    assert Fitting(PIECES, 1, Abilities(apart=False)).kinds == tuple((whole, 0, 0) for whole in range(4))
+    assert all(pieces == 0 for _, _, pieces in Fitting(PIECES, 1, Abilities(partly=False)).kinds)
+    assert (3, 1, 2) in Fitting(PIECES, 1, EVERYTHING).kinds
+
+
+def test_each_sort_has_a_room_of_its_own() -> None:
+    fitting = Fitting(PIECES, 1, EVERYTHING)
+    small, large = 0.8 * LEDGER.all_bytes, 0.95 * LEDGER.all_bytes
+    found = fitting.placings(LEDGER, fitting.rooms(lambda kind: (large if kind[0] else small,)))
+    by_whole = {placing.whole: LEDGER.gpu_bytes(placing) for placing, _ in found}
+    assert by_whole.get(0, 0) <= small
+    assert by_whole[1] > small
+
+
+def test_what_was_found_once_is_not_looked_for_again() -> None:
+    fitting = Fitting(PIECES, 1, EVERYTHING)
+    asked = rooms(fitting, 0.5 * LEDGER.all_bytes)
+    assert fitting.placings(LEDGER, asked) is fitting.placings(LEDGER, dict(asked))
+    assert fitting.placings(LEDGER, rooms(fitting, 0.6 * LEDGER.all_bytes)) is not fitting.placings(LEDGER, asked)
+
+
+def test_without_gpus_the_host_has_it_all() -> None:
+    fitting = Fitting(PIECES, 0, EVERYTHING)
+    assert fitting.placings(LEDGER, {}) == [(Placing(LAYERS), ())]

@@ -1,0 +1,105 @@
+"""Floors are part of the search: what keeps them is found, and not only checked afterwards."""
+
+import msgspec
+import pytest
+from tests.think.plan.llama_cpp import planning
+
+from unslow.facts.errors import UserError
+from unslow.think.adapt.remembered import one_judgement
+from unslow.think.plan.goal import Goal, Work
+from unslow.think.plan.llama_cpp.abilities import EVERYTHING
+from unslow.think.plan.llama_cpp.choose import choose
+from unslow.think.plan.llama_cpp.guards import Guard, floor_of, other_work
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.placing import Placing
+from unslow.think.plan.llama_cpp.points import MOST_TOKENS, Points
+from unslow.think.plan.llama_cpp.price import Price, Pricing
+from unslow.think.plan.llama_cpp.question import Question
+from unslow.think.plan.llama_cpp.variants import Variant
+
+PIECES = Pieces(planning.blueprint())
+GIVEN = Variant("Q4_K_M", PIECES, 135_000_000, given=True, at_hand=True)
+SMALL_GPU = planning.hardware(0.30)
+
+
+def question(goal: Goal) -> Question:
+    return Question((GIVEN,), SMALL_GPU, goal, planning.MARGIN_BYTES, 8)
+
+
+def test_a_guard_bounds_the_request_and_each_token() -> None:
+    price = Price(step_s=0.1, prompt_token_s=0.01, request_s=5.0)
+    pricing = Pricing(PIECES, SMALL_GPU, Work())
+    assert Guard(pricing).allows(price)
+    assert not Guard(pricing, most_s=4.9).allows(price)
+    assert not Guard(pricing, most_step_s=0.09).allows(price)
+
+
+def test_other_work_fills_the_context() -> None:
+    long, deep = other_work(Work(32, 0, 64), 8192)
+    assert (long.prompt, long.kept) == (4096, 0)
+    assert deep.tokens == 8192
+
+
+def test_the_floor_is_that_of_a_full_context_where_this_is_the_aim() -> None:
+    aim, work = Goal(2048, Work(), "context", least_tokens_per_s=20), Goal(2048, Work(), least_tokens_per_s=20)
+    (full,), (usual,) = (floor_of(question(goal), GIVEN, 2048) for goal in (aim, work))
+    assert full.most_step_s == usual.most_step_s == 0.05
+    assert full.pricing.work.depth > usual.pricing.work.depth
+    assert floor_of(question(Goal(2048)), GIVEN, 2048) == ()
+
+
+def test_a_floor_changes_where_things_lie() -> None:
+    """What is quickest at the usual work is not what is quickest in a full context."""
+    goal = Goal(8192, Work(512, 0, 64), "context")
+    with one_judgement():
+        free = Points(question(goal)).at(GIVEN, "F16", "F16", 8192)
+        assert free
+        deep = Pricing(PIECES, SMALL_GPU, other_work(goal.work, 8192)[1])
+        speed = 1 / deep.price(*_placed(free)).step_s
+        floor = goal._replace(least_tokens_per_s=speed * 1.02)
+        bound = Points(question(floor)).at(GIVEN, "F16", "F16", 8192)
+        assert bound
+    reached = 1 / deep.price(*_placed(bound)).step_s
+    assert reached >= speed * 1.02
+    assert bound.found.placing != free.found.placing
+    assert bound.request_s > free.request_s
+
+
+def _placed(point):  # type: ignore[no-untyped-def]
+    found = point.found
+    return found.settings, found.placing, found.split, found.threads
+
+
+def test_a_floor_that_nothing_keeps_leaves_the_quickest() -> None:
+    with one_judgement():
+        found = Points(question(Goal(2048, least_tokens_per_s=1e9))).at(GIVEN, "F16", "F16", 2048)
+    assert found
+
+
+def test_longer_contexts_end_where_the_floor_does() -> None:
+    goal = Goal(2048, Work(512, 0, 64), "context", least_tokens_per_s=1e9)
+    with one_judgement():
+        chosen = choose(Points(question(goal)))
+    contexts = {point.context for point in (*chosen.front, *chosen.others)}
+    assert chosen.best is None
+    assert max(contexts) == 2560  # the first step, and none after it
+
+
+def test_no_context_is_beyond_all_measure() -> None:
+    with pytest.raises(UserError, match="tokens"):
+        Points(question(Goal(MOST_TOKENS, Work(users=2))))
+    assert Points(question(Goal(MOST_TOKENS))).question.abilities == EVERYTHING
+
+
+def test_a_header_that_claims_too_much_is_not_followed() -> None:
+
+    vast = msgspec.structs.replace(
+        PIECES.blueprint, metadata={**PIECES.blueprint.metadata, "llama.context_length": 2**40}
+    )
+    given = GIVEN._replace(pieces=Pieces(vast))
+    asked = question(Goal(MOST_TOKENS // 4, aim="context"))._replace(variants=(given,))
+    with one_judgement():
+        chosen = choose(Points(asked))
+    contexts = [point.context for point in (*chosen.front, *chosen.others)]
+    assert max(contexts, default=0) <= MOST_TOKENS
+    assert Placing() not in [point.found.placing for point in chosen.front]

@@ -1,0 +1,42 @@
+"""Builds of llama.cpp differ in what experts take: where the build is not known, the larger counts."""
+
+from itertools import pairwise
+
+from planning import hardware, search, settings
+
+from unslow.catalog.models import model_at
+from unslow.think.blueprints.made_up import made_up
+from unslow.think.plan.goal import Work
+from unslow.think.plan.llama_cpp.abilities import Abilities
+from unslow.think.plan.llama_cpp.layouts import Layouts
+from unslow.think.plan.llama_cpp.pieces import Pieces
+
+MODEL = "olmoe-1b-7b"
+
+
+def test_the_larger_buffer_counts_where_the_build_is_not_known() -> None:
+    plan, machine, work = made_up(model_at(MODEL), "Q4_K_M"), hardware(8), Work(1024, 0, 64)
+    asked = settings()._replace(micro_batch=1024)
+    older, newer, unknown = (
+        search(plan, machine, work, Abilities(fuses=fuses)).laid_out(asked).needs for fuses in (False, True, None)
+    )
+    assert older != newer
+    for mine, *others in zip(unknown, older, newer, strict=True):
+        assert mine.total == max(need.total for need in others)
+
+
+def test_dense_models_are_alike_in_all_builds() -> None:
+    plan, machine, work = made_up(model_at("smollm2-135m"), "Q4_K_M"), hardware(8), Work(1024, 0, 64)
+    every = [
+        search(plan, machine, work, Abilities(fuses=fuses)).laid_out(settings()).needs for fuses in (False, True, None)
+    ]
+    assert all(one == other for one, other in pairwise(every))
+
+
+def test_larger_prompts_than_were_measured_need_more_room() -> None:
+    plan, machine = made_up(model_at("smollm2-135m"), "Q4_K_M"), hardware(8)
+    layouts = Layouts(Pieces(plan), machine, 0)
+    asked = settings(8192)._replace(batch=4096)
+    for micro_batch, more in ((2048, 0), (4096, int(2048 * 1536 * 1.125))):  # its widest matrix is that of ffn_down
+        memory, (lacks, _) = layouts.of(asked._replace(micro_batch=micro_batch))
+        assert lacks == memory.needs[0].total - machine.free_bytes[0] + more
