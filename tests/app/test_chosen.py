@@ -1,10 +1,11 @@
+import msgspec
 import pytest
 from doubles import FakeSystem
 
 from unslow.app.chosen import at_url, chosen, is_at
 from unslow.facts.errors import UserError
 from unslow.facts.runtime import Runtime
-from unslow.facts.snapshot import Snapshot, Subject
+from unslow.facts.snapshot import ProbeOutcome, Snapshot, Subject
 from unslow.facts.values import reported
 
 
@@ -42,8 +43,22 @@ def test_a_process_or_its_parent():
     assert chosen(PROCESSES, SEEN, None, "7", "") == (ALONE,)
     assert chosen(PROCESSES, SEEN, None, "40", "") == (CHILD,)
     assert chosen(PROCESSES, SEEN, None, None, "") == (CHILD, ALONE)
-    with pytest.raises(UserError, match="process 99"):
+    with pytest.raises(UserError, match="there is no process 99"):
         chosen(PROCESSES, SEEN, None, "99", "")
+
+
+def test_why_a_process_is_no_runtime():
+    files = {**STATUS, "/proc/60/comm": "bash\n", "/proc/50/comm": "vllm\n"}
+    system = FakeSystem(files=files, folders={"/proc": ["1", "7", "40", "42", "50", "60"]})
+    late = ProbeOutcome(name="vLLM", seconds=0.1, error="process 9: x; process 50: did not answer in time")
+    seen = msgspec.structs.replace(SEEN, probes=(late,))
+    with pytest.raises(UserError, match=r"process 60 \(bash\) is no runtime"):
+        chosen(system, seen, None, "60", "")
+    with pytest.raises(UserError, match=r"process 50 \(vllm\) could not be read: did not answer in time"):
+        chosen(system, seen, None, "50", "")
+    first = FakeSystem(files={**files, "/proc/1/comm": "init\n"}, folders={"/proc": ["1", "7"]})
+    with pytest.raises(UserError, match="process 1"):  # which started all of them
+        chosen(first, SEEN, None, "1", "")
 
 
 def test_nobody_at_a_url():

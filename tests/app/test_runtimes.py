@@ -222,3 +222,9 @@ def test_without_proc_a_server_is_found_by_its_port():
     found = read_runtimes(FakeSystem(http=http, commands=commands, asks={"sys.platform": "win32"}), "")
     assert [(s.runtime.name.need(), s.model.name.need()) for s in found.subjects] == [("Ollama", "m:1")]
     assert found.outcomes[0].error, "that no process was seen is a fact"
+
+
+def test_what_went_wrong_is_told_of_the_server_and_not_of_one_question(machine):
+    lost = LookError("http://h:1/api/extra/version: No route to host")
+    with pytest.raises(LookError, match=r"^http://h:1: No route to host$"):
+        read_at(machine(looker("A", at=lost)), "http://h:1", "")

@@ -93,7 +93,7 @@ def test_explain(capsys):
         (["diagnose", ""], "names nothing", "TARGET"),
         (["diagnose", "/dev/zero"], "not a file", "TARGET"),
         (["diagnose", "http://127.0.0.1:1"], "nothing listens", "llama-server"),
-        (["diagnose", "999999999"], "no runtime", "unslow"),
+        (["diagnose", "999999999"], "no process", "unslow"),
         (["diagnose", HEALTHY, "--goal", "-3"], "no sense", "positive"),
         (["diagnose", HEALTHY, "--save", "/no/such/folder/x"], "/no/such/folder/x", "written"),
         (["collect", "-o", "/no/such/folder/x", HEALTHY], "/no/such/folder/x", "written"),

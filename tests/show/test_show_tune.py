@@ -53,6 +53,12 @@ def test_the_winner_its_gains_and_its_line_are_shown():
     assert "the speed of the plan" not in same
 
 
+def test_one_round_is_one():
+    assert "3 rounds in 55 s of 60: the time is over" in render_tune(REPORT, "terminal", width=120, color=False)
+    once = render_tune(msgspec.structs.replace(REPORT, rounds=1), "terminal", width=120, color=False)
+    assert "1 round in 55 s of 60" in once
+
+
 def test_trials_stand_from_the_fastest_on_and_the_dropped_with_the_reason():
     text = render_tune(REPORT, "terminal", width=120, color=False)
     places = [text.index(words) for words in ("eight threads  ", "llama.cpp's own choice  ", "one round  ")]

@@ -172,6 +172,9 @@ def test_units():
     assert size(300 * 1024**2) == "300 MiB"
     assert (rate(219.4), rate(12.34), rate(1.234)) == ("219", "12.3", "1.23")
     assert (span(2.5), span(0.0123), span(2e-6)) == ("2.5 s", "12.3 ms", "2 µs")
+    assert (span(599), span(2660), span(7200), span(36000), span(4e6)) == (
+        "599 s", "44.3 min", "120 min", "10.0 h", "1,111 h",
+    )  # fmt: skip
     assert fact_value("x_bytes", 1024**3) == "1.0 GiB"
     assert fact_value("x_bytes_per_s", 2e9) == "2.0 GB/s"
     assert fact_value("x", True) == "True"

@@ -5,10 +5,13 @@ from urllib.parse import urlsplit
 from unslow.app.runtimes import read_at
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.look.processes import Process, read_processes, started_by
+from unslow.look.processes import Process, read_process, read_processes, started_by
 from unslow.look.system import LookError, System
 from unslow.look.system.http import is_loopback
 
+_FIRST = 1
+"""The process that started all others, which says nothing of which is meant."""
+_LAST_PORT = 65535
 _NOBODY = "does a server such as llama-server or Ollama run there, and is this the address of its API?"
 
 
@@ -48,11 +51,23 @@ def at_url(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
 def _of_process(system: System, seen: Snapshot, pid: int) -> tuple[Subject, ...]:
     """The subjects of a process or of its children, as Ollama and routers have them."""
     mine = tuple(s for s in seen.subjects if s.runtime.pid.value_or(None) == pid)
-    if mine := mine or _of_children(system, seen, pid):
+    if mine := mine or (() if pid == _FIRST else _of_children(system, seen, pid)):
         return mine
-    raise UserError(
-        f"process {pid} is no runtime that can be seen, or has no model loaded", "`unslow` alone finds the running ones"
-    )
+    port = pid if pid <= _LAST_PORT else 8080
+    hint = f"`unslow` alone finds what runs; a server is named by its port like this: 127.0.0.1:{port}"
+    raise UserError(_why_none(system, seen, pid), hint)
+
+
+def _why_none(system: System, seen: Snapshot, pid: int) -> str:
+    """What a process is that no subject was made of."""
+    process = read_process(system, pid)
+    if not process.name:
+        return f"there is no process {pid} that can be seen from here"
+    start = f"process {pid}: "
+    told = [why for probe in seen.probes for why in probe.error.split("; ") if why.startswith(start)]
+    if told:
+        return f"process {pid} ({process.name}) could not be read: {told[0].removeprefix(start)}"
+    return f"process {pid} ({process.name}) is no runtime that unslow knows, or has no model loaded"
 
 
 def _of_children(system: System, seen: Snapshot, pid: int) -> tuple[Subject, ...]:

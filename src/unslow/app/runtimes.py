@@ -174,10 +174,17 @@ def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
 def _most_telling(url: str, failures: Sequence[LookError], *, answered: bool) -> LookError:
     """A failure with a way out, such as a key; else that nothing answers, or that something strange does."""
     strange = LookError(f"what answers at {url} is no server of a model that unslow knows", Absence.NOT_FOUND)
+    failures = [_of_all(url, failure) for failure in failures]
     mendable = [failure for failure in failures if failure.how_to_get]
     if any(failure.why.endswith(NOBODY) for failure in failures):
         return LookError(f"{url}: {NOBODY}", Absence.NOT_FOUND)
     return next(iter([*mendable, *([] if answered else failures)]), strange)
+
+
+def _of_all(url: str, failure: LookError) -> LookError:
+    """A failure without the one question of many that it was the answer to."""
+    why = re.sub(rf"^{re.escape(url)}/\S*?(?=[: ])", url, failure.why)
+    return LookError(why, failure.absence, failure.how_to_get)
 
 
 def joined(seen: Sequence[Subject], heard: Sequence[Subject]) -> tuple[Subject, ...]:

@@ -9,10 +9,10 @@ from unslow.act.disk import Disk, read_whole
 from unslow.act.journal import Journal, Journals
 from unslow.act.ollama import Ollama
 from unslow.app.apply.diffs import shown_diff
-from unslow.app.apply.perform import journals_at
+from unslow.app.apply.journaled import journals_at
 from unslow.facts.errors import UserError
 from unslow.look.system import LookError, System
-from unslow.think.change.report import ChangeShown, FileShown, UndoReport
+from unslow.think.change.report import ChangeShown, DamagedShown, FileShown, UndoReport
 
 
 class UndoRequest(NamedTuple):
@@ -34,7 +34,10 @@ def listed(request: UndoRequest) -> UndoReport:
     """Every change, the newest first."""
     journals = journals_at(request.journal, Disk())
     shown = tuple(_shown(journal) for journal in reversed(journals.all()))
-    return UndoReport(unslow_version=__version__, outcome="listed", changes=shown, journal=str(journals.folder))
+    damaged = tuple(DamagedShown(id=one.id, because=one.why) for one in reversed(journals.damaged()))
+    return UndoReport(
+        unslow_version=__version__, outcome="listed", changes=shown, damaged=damaged, journal=str(journals.folder)
+    )
 
 
 def would_undo(system: System, request: UndoRequest, disk: Disk | None = None) -> UndoReport:
@@ -82,13 +85,23 @@ def _opened(system: System, request: UndoRequest, disk: Disk) -> tuple[Journals,
 
 
 def _chosen(journals: Journals, change: str | None) -> Journal | None:
-    """The change of an id, or the newest that is not taken back; None where there is none, or it is already."""
-    made = journals.all()
+    """The change of an id, or the newest that is not taken back; None where there is none, or it is already.
+
+    UserError where that one can't be read: an older one in its place is not what was asked for.
+    """
+    made, damaged = journals.all(), journals.damaged()
     if change is None:
-        return next((journal for journal in reversed(made) if journal.state != "undone"), None)
+        newest = next((journal for journal in reversed(made) if journal.state != "undone"), None)
+        if damaged and damaged[-1].id > (newest.id if newest else ""):
+            raise UserError(f"the newest change can't be taken back: {damaged[-1].why}", "name another: unslow undo ID")
+        return newest
     found = [journal for journal in made if journal.id.startswith(change)]
-    if len(found) != 1:
-        raise UserError(f"{len(found)} changes have the id {change!r}", "`unslow undo --list` shows them")
+    unread = [one for one in damaged if one.id.startswith(change)]
+    if unread and not found:
+        raise UserError(f"that change can't be taken back: {unread[0].why}", "mend it by hand from what lies there")
+    if len(found) != 1 or unread:
+        count = len(found) + len(unread)
+        raise UserError(f"{count} changes have the id {change!r}", "`unslow undo --list` shows them")
     return found[0] if found[0].state != "undone" else None
 
 

@@ -3,6 +3,7 @@
 import sys
 from urllib.parse import urlsplit
 
+from unslow.app.read_target import as_url, check_url
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 
@@ -20,5 +21,6 @@ def agreed(question: str, *, yes: bool) -> bool:
 
 def system_for(target: str | None, hosts: tuple[str, ...] = ()) -> LiveSystem:
     """This machine, and the host that the user names."""
-    named = urlsplit(target).hostname if target and "://" in target else None
+    url = as_url(target) if target else None
+    named = urlsplit(check_url(url)).hostname if url else None
     return LiveSystem((*hosts, *((named,) if named else ())))

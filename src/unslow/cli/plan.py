@@ -60,12 +60,13 @@ def run(args: argparse.Namespace) -> int:
     """Plan and show."""
     from unslow.app.plan.answer import planned  # noqa: PLC0415 (imported when used: --help stays quick)
     from unslow.app.plan.request import PlanRequest  # noqa: PLC0415
+    from unslow.app.plan.subjects import hosts_named  # noqa: PLC0415
     from unslow.cli._output import Progress, color, width, write  # noqa: PLC0415
     from unslow.look.system.live import LiveSystem  # noqa: PLC0415
     from unslow.show._plan import check_plan_format, render_plan  # noqa: PLC0415
 
     check_plan_format(args.format)
     with Progress(quiet=args.quiet) as progress:
-        report = planned(LiveSystem(), PlanRequest.from_flags(vars(args)), progress)
+        report = planned(LiveSystem(hosts_named(args.model)), PlanRequest.from_flags(vars(args)), progress)
     write(render_plan(report, args.format, width=width(), color=color()))
     return {"better": 0, "already_best": 0, "impossible": 1, "cannot_tell": 3}[report.verdict]

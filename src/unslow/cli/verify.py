@@ -11,6 +11,7 @@ examples:
   unslow verify --plan plan.json --option 2
   unslow verify --save before.json http://127.0.0.1:8080      (then change and restart it by hand)
   unslow verify --against before.json http://127.0.0.1:8080
+  unslow verify --save before.json --plan plan.json           (of the server that the plan was made for)
 
 exit status: 0 faster or the same, 1 slower, broken or other answers, 2 could not run, 3 cannot tell speed or answers
 """

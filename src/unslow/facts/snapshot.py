@@ -17,6 +17,7 @@ from unslow.facts.values import NOT_LOOKED, Amount, Count, Fact
 
 SCHEMA = "unslow.snapshot/1"
 LARGEST_SNAPSHOT_BYTES = 32 * 1024**2
+_LONGEST_SHOWN = 60
 
 
 class ProbeOutcome(Facts, frozen=True, kw_only=True):
@@ -128,7 +129,8 @@ def parse_snapshot(data: bytes, where: str = "the snapshot") -> Snapshot:
 def _check_schema(raw: Any, where: str) -> None:
     schema = raw.get("schema") if isinstance(raw, dict) else None
     if not isinstance(schema, str) or not schema.startswith("unslow.snapshot/"):
-        raise UserError(f"{where} is not a snapshot: no `schema` field", "write one with `unslow collect -o FILE`")
+        why = f"its schema is {schema[:_LONGEST_SHOWN]}" if isinstance(schema, str) else "no `schema` field"
+        raise UserError(f"{where} is not a snapshot: {why}", "write one with `unslow collect -o FILE`")
     if schema != SCHEMA:
         raise UserError(f"{where} has the schema {schema}; this version reads {SCHEMA}", "use a newer unslow")
 

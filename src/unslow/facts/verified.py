@@ -70,6 +70,10 @@ class Side(Facts, frozen=True, kw_only=True):
     samples: Annotated[tuple[Sample, ...], msgspec.Meta(max_length=MOST_ROUNDS)] = ()
     failures: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_ROUNDS)] = ()
     """Why requests were not answered."""
+    starts_s: Annotated[tuple[Amount, ...], msgspec.Meta(max_length=MOST_ROUNDS)] = ()
+    """How long each start took, where it was started for this."""
+    failed_starts: Annotated[tuple[str, ...], msgspec.Meta(max_length=MOST_ROUNDS)] = ()
+    """Why it did not start, after it had started before."""
     answers: Texts = ()
     """Of the questions that are always the same, without any chance in them."""
     compared_tokens: Count = 0

@@ -93,6 +93,7 @@ def _undone(report: UndoReport) -> Iterator[RenderableType]:
     yield _head(report.outcome, changes[0].what if len(changes) == 1 and report.outcome != "listed" else report.journal)
     if report.outcome == "listed":
         yield from (_in(_row(change)) for change in changes)
+        yield from (_in(f"{one.id}  damaged: {one.because}", "red") for one in report.damaged)
         return
     if report.foreign:
         yield _in("changed by somebody else since:", "bold")

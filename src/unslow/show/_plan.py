@@ -12,7 +12,7 @@ from unslow.show._clean import as_json, cleaned
 from unslow.show._commands import command_text, commands
 from unslow.show._console import TextConsole
 from unslow.show._units import rate, size, span
-from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
+from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport, SpeedShown
 
 FORMATS = ("terminal", "json", "markdown")
 _HEADS = {
@@ -21,7 +21,8 @@ _HEADS = {
     "impossible": (" NO PLAN ", "bold white on red"),
     "cannot_tell": (" CAN'T TELL ", "bold black on yellow"),
 }
-_NARROW = 100
+_OF_DEFAULTS = (" DEFAULTS ARE BEST ", "bold black on green")
+"""Where nothing runs that something could be gained of."""
 
 
 def check_plan_format(form: str) -> None:
@@ -49,8 +50,8 @@ def _answer(report: PlanReport) -> RenderableType:
     if report.hint:
         parts += [_dim(report.hint)]
     best, now = chosen(report), report.current
-    if best and now and not now.changes and report.verdict == "already_best":
-        parts += ["", Text(now.name, style="bold"), Padding(Text(_as_it_is(now)), (0, 0, 0, 2))]
+    if now and _stays(report):
+        parts += ["", *_kept(report, now)]
     elif best:
         parts += ["", *_recommended(report, best)]
     if report.options:
@@ -67,8 +68,15 @@ def chosen(report: PlanReport) -> OptionShown | None:
     return None if report.recommended is None else report.options[report.recommended]
 
 
+def _stays(report: PlanReport) -> bool:
+    """Whether what is now is what to take: what runs, or what a runtime does by itself where nothing runs."""
+    now = report.current
+    return report.verdict == "already_best" and bool(now and not (report.of_running and now.changes))
+
+
 def _head(report: PlanReport) -> Text:
-    word, style = _HEADS[report.verdict]
+    fresh = report.verdict == "already_best" and not report.of_running
+    word, style = _OF_DEFAULTS if fresh else _HEADS[report.verdict]
     return Text(word, style=style).append(f"  {report.model} · {report.machine}", "bold not reverse")
 
 
@@ -104,13 +112,26 @@ def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableTy
         yield _dim(f"risk: {best.risk}")
 
 
+def _kept(report: PlanReport, now: OptionShown) -> Iterator[RenderableType]:
+    yield Text(now.name, style="bold")
+    yield Padding(Text(_as_it_is(report, now)), (0, 0, 0, 2))
+    if now.commands and not report.of_running:
+        yield ""
+        yield from map(command_text, now.commands)
+
+
+def _speeds(speed: SpeedShown) -> str:
+    """What the work takes; of several conversations for each and for all."""
+    decode, all_ = speed.decode_tokens_per_s, speed.together_tokens_per_s
+    each, together = (" each", f", {rate(all_)} together") if all_ else ("", "")
+    said = f"{rate(decode.mid)} tok/s{each} ({rate(decode.low)} to {rate(decode.high)}){together}"
+    return f"{said}, prompts at {rate(speed.prefill_tokens_per_s.mid)} tok/s, a request in {span(speed.request_s.mid)}"
+
+
 def _gain(report: PlanReport, best: OptionShown) -> str:
     if best.speed is None:
         return ""
-    speed = best.speed
-    decode = speed.decode_tokens_per_s
-    said = f"{rate(decode.mid)} tok/s ({rate(decode.low)} to {rate(decode.high)})"
-    said += f", prompts at {rate(speed.prefill_tokens_per_s.mid)} tok/s, a request in {span(speed.request_s.mid)}"
+    said = _speeds(best.speed)
     now = report.current
     if now and not now.speed and now.measured_tokens_per_s and best.speedup:
         said += f"; {best.speedup:.2f} times as fast as the {rate(now.measured_tokens_per_s)} tok/s measured now"
@@ -119,16 +140,19 @@ def _gain(report: PlanReport, best: OptionShown) -> str:
         before = (
             f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{measured}, a request in {span(now.speed.request_s.mid)}"
         )
-        said += f"; {best.speedup:.2f} times as fast as {now.name} ({before})"
+        said += f"; {best.speedup:.2f} times as fast as {'now' if report.of_running else now.name} ({before})"
     return said
 
 
-def _as_it_is(now: OptionShown) -> str:
-    """What runs and is as good as anything that was found."""
+def _as_it_is(report: PlanReport, now: OptionShown) -> str:
+    """What is as good as anything that was found."""
     if now.speed is None:
         return "nothing that was found is better"
+    if not report.of_running:
+        return f"{_speeds(now.speed)}; the defaults are already the best for it: no setting that was found gains 5 %"
     measured = f", measured {rate(now.measured_tokens_per_s)}" if now.measured_tokens_per_s else ""
-    return f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{measured}: no setting that was found gains 5 %"
+    each = " each" if now.speed.together_tokens_per_s else ""
+    return f"{rate(now.speed.decode_tokens_per_s.mid)} tok/s{each}{measured}: no setting that was found gains 5 %"
 
 
 def _changes(changes: tuple[ChangeShown, ...]) -> RenderableType:
@@ -154,13 +178,16 @@ def _table(report: PlanReport) -> RenderableType:
     table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
     table.add_column("", no_wrap=True)
     table.add_column("", overflow="fold", ratio=1)
-    for name in ("tok/s", "prompt", "request", "worse by", "GPU"):
+    for name in _columns(report):
         table.add_column(name, justify="right", no_wrap=True)
-    rows = [(" now" if option is report.current else " " + ("→" if n == report.recommended else " "), option)
-            for n, option in _numbered(report)]  # fmt: skip
-    for mark, option in rows:
-        table.add_row(mark, option.name, *_figures(option))
+    for n, option in _numbered(report):
+        mark = "now" if n is None and report.of_running else "→" if n is not None and n == report.recommended else ""
+        table.add_row(f" {mark}", option.name, *_figures(option))
     return table
+
+
+def _columns(report: PlanReport) -> tuple[str, ...]:
+    return "tok/s each" if report.goal.users > 1 else "tok/s", "prompt", "request", "worse by", "GPU"
 
 
 def _numbered(report: PlanReport) -> Iterator[tuple[int | None, OptionShown]]:
@@ -188,15 +215,16 @@ def _markdown(report: PlanReport) -> Iterator[str]:
     if report.reason:
         yield f"\n**{report.reason}** {report.hint}"
     best, now = chosen(report), report.current
-    if best and now and not now.changes and report.verdict == "already_best":
-        yield f"\n**{now.name}**: {_as_it_is(now)}\n"
+    if now and _stays(report):
+        yield f"\n**{now.name}**: {_as_it_is(report, now)}\n"
+        yield from commands(() if report.of_running else now.commands)
     elif best:
         yield f"\n**{best.name}**: {_gain(report, best)}\n"
         yield from (f"- {c.knob}: {_value(c.value)}" + (f" ({c.why})" if c.why else "") for c in best.changes)
         yield from commands(best.commands)
         yield from (f"- costs: {cost}" for cost in best.costs)
         yield from ([f"- risk: {best.risk}"] if best.risk else [])
-    yield "\n| | tok/s | prompt | request | worse by | GPU |\n|---|---|---|---|---|---|"
+    yield f"\n| | {' | '.join(_columns(report))} |\n|---|---|---|---|---|---|"
     for _, option in _numbered(report):
         yield f"| {option.name} | {' | '.join(_figures(option))} |"
     if report.rejected:

@@ -49,7 +49,8 @@ def _parts(report: TuneReport) -> Iterator[RenderableType]:
     word, style = _HEADS[report.verdict]
     yield Text(word, style=style).append(f"  {report.because}", "bold not reverse")
     yield dim(f"{report.model} with a context of {report.context:,}: {work_words(report.work)}")
-    spent = f"{report.rounds} rounds in {report.spent_s:.0f} s of {report.budget_s:.0f}"
+    rounds = "1 round" if report.rounds == 1 else f"{report.rounds} rounds"
+    spent = f"{rounds} in {report.spent_s:.0f} s of {report.budget_s:.0f}"
     yield dim(f"{spent}: {report.ended}" if report.ended else spent)
     yield ""
     if report.rounds:

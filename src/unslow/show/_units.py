@@ -1,6 +1,8 @@
 """Units as people read them: GiB for memory, GB/s for bandwidth, ms for a token."""
 
 GIB, MIB, GB = 1024**3, 1024**2, 10**9
+_LONG_S = 600
+"""Ten minutes: from there on nobody counts seconds."""
 
 
 def size(count: float) -> str:
@@ -15,7 +17,10 @@ def rate(tokens_per_s: float) -> str:
 
 
 def span(seconds: float) -> str:
-    """Seconds, milliseconds or microseconds."""
+    """Hours, minutes, seconds, milliseconds or microseconds."""
+    for least_s, unit_s, unit in ((60 * _LONG_S, 3600, "h"), (_LONG_S, 60, "min")):
+        if seconds >= least_s:
+            return f"{rate(seconds / unit_s)} {unit}"
     for limit, factor, unit in ((1.0, 1, "s"), (1e-3, 1e3, "ms")):
         if seconds >= limit:
             return f"{seconds * factor:.3g} {unit}"

@@ -23,6 +23,7 @@ from unslow.show._verify_words import (
     interval,
     predicted_words,
     speedup,
+    time_words,
     work_words,
 )
 from unslow.think.verify.report import FigureShown, VerifyReport
@@ -75,6 +76,8 @@ def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
     word, style = _HEADS[report.verdict]
     yield Text(word, style=style).append(f"  {report.because}", "bold not reverse")
     yield dim(f"{WAYS[report.way]}: {work_words(report.work)}")
+    if report.took_s is not None:
+        yield dim(time_words(report))
     yield ""
     if report.figures:
         yield _figures(report, width)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from unslow.facts.bench import DECODE, PREFILL
 from unslow.facts.verified import REQUEST, Work
 from unslow.show._units import rate, span
-from unslow.think.verify.report import AnswersShown, FigureShown, IntervalShown, PredictedShown, WorkShown
+from unslow.think.verify.report import AnswersShown, FigureShown, IntervalShown, PredictedShown, VerifyReport, WorkShown
 
 NAMES = {REQUEST: "Whole request", DECODE: "Decode", PREFILL: "Prefill"}
 WORDS = {"slower": "slower", "faster": "faster", "same": "the same", "cannot_tell": "can't tell"}
@@ -22,6 +22,16 @@ def work_words(work: Work | WorkShown) -> str:
     """The request that both were asked."""
     kept = f" after {work.kept_tokens:,} that the cache has" if work.kept_tokens else ""
     return f"{work.prompt_tokens:,} tokens to read{kept}, {work.answer_tokens:,} to answer"
+
+
+def time_words(report: VerifyReport) -> str:
+    """How much was measured in which time."""
+    rounds = max((figure.rounds for figure in report.figures), default=0)
+    sides = (report.before, report.after) if report.way != "apart" else (report.after,)
+    starts = [seconds for side in sides for seconds in side.starts_s]
+    many = "1 round" if rounds == 1 else f"{rounds} rounds"
+    of_starts = f", of which {len(starts)} starts took {span(sum(starts))}" if starts else ""
+    return f"{many} in {span(report.took_s or 0.0)}{of_starts}"
 
 
 def amount(metric: str, value: float) -> str:

@@ -6,7 +6,16 @@ from unslow.facts.errors import UserError
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("24GB", 24 * 2**30), ("24GiB", 24 * 2**30), ("24g", 24 * 2**30), ("512", 512 * 2**20), ("1.5 GiB", 3 * 2**29)],
+    [
+        ("24GB", 24 * 2**30),
+        ("24GiB", 24 * 2**30),
+        ("24g", 24 * 2**30),
+        ("512", 512 * 2**20),
+        ("1.5 GiB", 3 * 2**29),
+        ("1TB", 2**40),
+        ("0.5 TiB", 2**39),
+        ("2t", 2**41),
+    ],
 )
 def test_sizes_as_people_write_them(text: str, size: int) -> None:
     assert parsed_size(text) == size

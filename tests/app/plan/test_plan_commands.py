@@ -69,6 +69,9 @@ def test_what_a_runtime_has_no_word_for_is_a_risk_and_said() -> None:
 def test_without_a_setting_less_is_searched() -> None:
     able = abilities_of("llama.cpp", [Knob.EXPERTS_ON_CPU, Knob.KV_CACHE_TYPE, Knob.BATCH])
     assert (able.apart, able.cache_on_host, able.cache_types, able.micro_batches) == (False, True, ("F16",), (512,))
+    one_type = abilities_of("llama.cpp", [Knob.VALUE_CACHE_TYPE])
+    assert not one_type.mixed_cache
+    assert one_type.cache_types == abilities_of("llama.cpp").cache_types
     assert abilities_of("llama.cpp") == abilities_of("llama.cpp", [Knob.THREADS])
     assert decides(Knob.KV_OFFLOAD)
     assert not decides(Knob.THREADS)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from unslow.app.plan.subjects import find_subject, is_target
+from unslow.app.plan.subjects import find_subject, hosts_named, is_target
 from unslow.app.progress import Silent
 from unslow.facts.errors import UserError
 from unslow.facts.model import Model
@@ -23,11 +23,19 @@ MACHINES = Path(__file__).parents[2] / "machines"
     [
         (None, True), ("http://127.0.0.1:8080", True), ("127.0.0.1:8080", True), ("4242", True), ("seen.json", True),
         (str(MACHINES / "lab_cpu_healthy_small"), True), ("-", False), ("llama3.1:8b", False), ("llama-3.3-70b", False),
-        ("model.gguf", False), (str(MACHINES), False), ("a" * 5000, False),
+        ("model.gguf", False), ("https://hf.co/a/b/resolve/main/c.gguf", False), ("hf://a/b", False),
+        ("https://huggingface.co/a/b", False), ("http://example.com", True), ("http://[::1", True),
+        (str(MACHINES), False), ("a" * 5000, False),
     ],
 )  # fmt: skip
 def test_a_target_is_told_from_a_model(word: str | None, target: bool) -> None:
     assert is_target(word) is target
+
+
+def test_the_host_of_a_server_that_the_user_names_may_be_asked() -> None:
+    assert hosts_named("http://box.lan:8080/v1") == ("box.lan",)
+    assert hosts_named("box.lan:8080") == ("box.lan",)
+    assert hosts_named("https://hf.co/a/b") == hosts_named("llama-3.1-8b") == hosts_named(None) == ()
 
 
 def subject(name: str, speed: float) -> Subject:

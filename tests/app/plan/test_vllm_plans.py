@@ -15,7 +15,7 @@ from unslow.facts.knob import Change, Knob
 from unslow.facts.machine import Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case, parse_snapshot
-from unslow.facts.values import Unknown
+from unslow.facts.values import Unknown, reported
 from unslow.look.runtimes import vllm
 from unslow.look.system.live import LiveSystem
 from unslow.think.plan.report import PlanReport
@@ -71,6 +71,13 @@ def test_a_server_that_is_set_well_is_left_alone(name: str) -> None:
     assert not changes(report)
 
 
+def test_a_longer_context_than_it_has_is_something_to_gain() -> None:
+    now = case("built_vllm_at_rest_after_a_busy_day").runtime.context_length.value_or(0)
+    report = planned("built_vllm_at_rest_after_a_busy_day", context=now + 1024)
+    assert report.verdict == "better"
+    assert int(str(changes(report)["context_length"])) >= now + 1024
+
+
 def test_as_many_users_as_the_server_has() -> None:
     busy = planned("built_vllm_queue_of_eight")
     assert busy.goal.users == 30
@@ -105,6 +112,16 @@ def test_what_the_server_holds_itself_is_free_for_it() -> None:
     assert all(room.others_bytes < 2**30 for room in cards.rooms)
     assert cards.machine == "8x H100 SXM"
     assert isinstance(cards_of_case(Case(machine=Machine())), Unknown)
+
+
+def test_a_server_on_the_cpu_is_said_to_be_one(tmp_path: Path) -> None:
+    checkpoint("bf16", tmp_path / "tiny")
+    runtime = Runtime(name=reported("vLLM", "test"), device_used=reported("cpu", "test"))
+    request = PlanRequest(model=str(tmp_path / "tiny"), runtime="vllm")
+    report = plan_vllm(LiveSystem(), request, Case(machine=Machine(), runtime=runtime))
+    assert (report.verdict, report.machine) == ("cannot_tell", "no known GPU")
+    assert report.reason.startswith("vLLM computes on the CPU here")
+    assert "unslow plan MODEL --runtime vllm --device" in report.hint
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,8 @@ def as_told(change: Change, runtime: Runtime, settings: dict) -> object:
         case Knob.TENSOR_SPLIT:
             return ",".join(f"{part:g}" for part in runtime.tensor_split.value)
         case knob:
-            return getattr(runtime, FACTS[knob]).value
+            model = settings.get("draft_model") if knob is Knob.SPECULATIVE else None
+            return model.value if model else getattr(runtime, FACTS[knob]).value
 
 
 @settings(max_examples=150)
@@ -136,6 +137,8 @@ def spelled_at(build: int, *changes: Change, command: tuple[str, ...] = ("llama-
         (9000, Knob.BATCH.to(4096), ["-ub", "4096", "-b", "4096"]),
         (9000, Knob.PROMPT_CACHE.to("swa-full"), ["--swa-full"]),
         (9000, Knob.PROMPT_CACHE.to(False), ["--no-cache-prompt"]),
+        (9000, Knob.SPECULATIVE.to("/m/d.gguf"), ["-md", "/m/d.gguf"]),
+        (9131, Knob.SPECULATIVE.to("/m/d.gguf"), ["-md", "/m/d.gguf", "--spec-type", "draft-simple"]),
     ],
 )
 def test_each_build_in_its_own_words(build, change, words):

@@ -275,6 +275,20 @@ def test_knobs_where_nothing_is_known():
     assert vllm.spell(Knob.THREADS.to(4), Runtime()) == []
 
 
+def test_threads_are_counted_by_vllm_unless_it_is_told_not_to():
+    cpu = Runtime(device_used=reported("cpu", "x"), version=reported("0.32.0", "x"))
+    unbound = "VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=4"
+    assert vllm.spell(Knob.THREADS.to(4), cpu) == [unbound]
+    assert vllm.spell(Knob.THREADS.to(None), cpu) == ["VLLM_CPU_OMP_THREADS_BIND=auto"]
+    before = Runtime(device_used=reported("cpu", "x"), version=reported("0.11.0", "x"))
+    assert vllm.spell(Knob.THREADS.to(4), before) == ["VLLM_CPU_OMP_THREADS_BIND=0-3"]
+    assert vllm.spell(Knob.THREADS.to(1), before) == ["VLLM_CPU_OMP_THREADS_BIND=0"]
+    assert vllm.spell_all([Knob.THREADS.to(4)], cpu).environment == {
+        "VLLM_CPU_OMP_THREADS_BIND": "nobind",
+        "OMP_NUM_THREADS": "4",
+    }
+
+
 def test_attention_in_a_version_with_the_variable():
     old = Runtime(version=reported("0.9.2", "x"))
     assert vllm.spell(Knob.FLASH_ATTENTION.to(value=True), old) == ["VLLM_ATTENTION_BACKEND=FLASH_ATTN"]

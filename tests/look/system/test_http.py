@@ -10,7 +10,7 @@ import pytest
 
 from unslow.facts.values import Absence
 from unslow.look.system import LookError
-from unslow.look.system.http import HTTP_LIMIT_BYTES
+from unslow.look.system.http import HTTP_LIMIT_BYTES, look_error
 from unslow.look.system.live import LiveSystem
 
 OK = b"HTTP/1.1 200 OK\r\n"
@@ -113,6 +113,13 @@ def test_garbage_instead_of_json():
         answer = ask(url)
     with pytest.raises(LookError, match="not JSON"):
         answer.json()
+
+
+def test_a_host_that_does_not_exist_is_named():
+    told = look_error("http://no-such-host:80/a/b", socket.gaierror(-2, "Name or service not known"))
+    assert told.why == "http://no-such-host:80/a/b: no host is called 'no-such-host'"
+    assert "network" in told.how_to_get
+    assert look_error("http://h", OSError(113, "No route to host")).why == "http://h: No route to host"
 
 
 def test_nobody_listens():

@@ -36,6 +36,10 @@ class Found(NamedTuple):
     notes: tuple[str, ...] = ()
     incomplete: str = ""
     """Why it would not load as it is; empty for a whole file, and for a header that is a header on purpose."""
+    requantised: bool = False
+    """Whether it is in another quant than the file that it was read from."""
+    tool: str = ""
+    """Whose store it is in, which then has the name for it; empty of a file by its path."""
 
 
 def find_gguf_model(system: System, word: str, quant: str | None) -> Found:
@@ -108,7 +112,7 @@ def _stored(system: System, model: StoredModel) -> Found:
     extras = [f"{len(model.projectors)} projector(s)"] * bool(model.projectors)
     extras += [f"{len(model.adapters)} adapter(s)"] * bool(model.adapters)
     notes = (f"without its {' and '.join(extras)}: they need memory of their own",) if extras else ()
-    return found._replace(name=one_line(model.name), notes=(*found.notes, *notes))
+    return found._replace(name=one_line(model.name), notes=(*found.notes, *notes), tool=model.tool)
 
 
 def _from_catalogue(meant: Meant, asked: str | None) -> Found:
@@ -125,7 +129,9 @@ def _requantised(found: Found, quant: str | None) -> Found:
     if mix == found.quant:
         return found
     note = f"the file is {found.quant}; this is what it would be as {mix}"
-    return found._replace(blueprint=as_quant(found.blueprint, mix), quant=mix, notes=(*found.notes, note))
+    return found._replace(
+        blueprint=as_quant(found.blueprint, mix), quant=mix, notes=(*found.notes, note), requantised=True
+    )
 
 
 def as_quant(plan: Blueprint, quant: str) -> Blueprint:

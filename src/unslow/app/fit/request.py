@@ -9,7 +9,8 @@ from unslow.facts.units import GIB, KIB, MIB
 RUNTIMES = ("llama_cpp", "ollama", "vllm", "transformers")
 CACHE_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0", "q4_1", "iq4_nl", "q5_0", "q5_1")
 OTHER_CACHE_TYPES = ("f16", "bf16", "auto", "fp8", "fp8_e4m3", "fp8_e5m2")
-_UNITS = {"": MIB, "k": KIB, "kb": KIB, "kib": KIB, "m": MIB, "mb": MIB, "mib": MIB, "g": GIB, "gb": GIB, "gib": GIB}
+_UNITS = {"": MIB, "k": KIB, "kb": KIB, "kib": KIB, "m": MIB, "mb": MIB, "mib": MIB, "g": GIB, "gb": GIB, "gib": GIB,
+          "t": 1024 * GIB, "tb": 1024 * GIB, "tib": 1024 * GIB}  # fmt: skip
 """A memory of 24 GB has 24 GiB, whatever a disk of 24 GB has."""
 _RUNTIME_WORDS = {
     "llamacpp": "llama_cpp",
@@ -19,7 +20,7 @@ _RUNTIME_WORDS = {
 }
 _CACHE_WORDS = {"q8": "q8_0", "q4": "q4_0", "q5": "q5_0", "fp16": "f16", "fp32": "f32"}
 _COUNT = re.compile(r"(\d{1,12})([km]?)", re.IGNORECASE)
-_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([kmg]i?b?|)", re.IGNORECASE)
+_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([kmgt]i?b?|)", re.IGNORECASE)
 _LARGEST = 2**31 - 1
 
 
@@ -109,5 +110,5 @@ def parsed_size(text: str) -> int:
     """Bytes, from `512`, which is MiB as llama.cpp counts margins, `24GB` or `24GiB`; UserError where it is neither."""
     match = _SIZE.fullmatch(text.strip())
     if not match:
-        raise UserError(f"{text!r} is no size of memory", "write it like 24GB, 24GiB or 512MiB")
+        raise UserError(f"{text!r} is no size of memory", "write it like 24GB, 512MiB or 1TB")
     return int(float(match[1]) * _UNITS[match[2].lower()])

@@ -6,12 +6,14 @@ import msgspec
 
 from unslow.app.fit.models import Found
 from unslow.app.plan.commands import Speller, left_out, with_commands
+from unslow.app.plan.drafts import check_drafting
 from unslow.app.plan.files import CATALOGUE
 from unslow.app.plan.llama_cpp_plan import decides, plan_for_model
 from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.running import plan_running, untold
 from unslow.app.plan.seen_model import seen_model
 from unslow.app.plan.subjects import Subject, find_subject, is_target
+from unslow.app.plan.unread import UnreadModelError
 from unslow.app.progress import Progress, Silent
 from unslow.app.resolve import exists, expanded
 from unslow.facts.errors import UserError
@@ -36,11 +38,21 @@ def planned(system: System, request: PlanRequest, progress: Progress | None = No
     said = progress or Silent()
     if is_target(request.model):
         return _for_subject(system, request, find_subject(system, request.model, said), said)
+    _check_flags(request)
     said.step(f"searching settings for {request.model}", 0.3)
     if request.runtime in _ON_LLAMA_CPP:
         return _for_model(system, request)
     report = _other_planner(request.runtime)(system, request, None)
     return with_commands(report, Speller(Runtime(), _named_model(system, request), fresh=True, name=request.runtime))
+
+
+def _check_flags(request: PlanRequest) -> None:
+    """UserError for what has no meaning with the runtime: nothing that is asked is left out in silence."""
+    check_drafting(request)
+    given = {"--threads": request.threads, "--ram-bandwidth": request.ram_bandwidth}
+    flag = next((name for name, value in given.items() if value is not None), None)
+    if flag and request.runtime not in _ON_LLAMA_CPP:
+        raise UserError(f"{request.runtime} is planned for GPUs alone, so {flag} has no meaning", "leave it out")
 
 
 def _other_planner(runtime: str) -> Callable[[System, PlanRequest, Case | None], PlanReport]:
@@ -59,7 +71,7 @@ def _for_model(system: System, request: PlanRequest) -> PlanReport:
     for _ in range(_MOST_TRIES):
         report, found = plan_for_model(system, request, lacking)
         layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
-        speller = Speller(Runtime(layers=layers), _model_of(found), fresh=True, name=request.runtime)
+        speller = Speller(Runtime(layers=layers), _model_of(system, found, request), fresh=True, name=request.runtime)
         lacks = {knob for knob in left_out(report, speller) if decides(knob)} - lacking
         if not lacks:
             break
@@ -67,11 +79,13 @@ def _for_model(system: System, request: PlanRequest) -> PlanReport:
     return with_commands(report, speller)
 
 
-def _model_of(found: Found) -> Model:
-    path = "" if found.source == CATALOGUE else found.source
+def _model_of(system: System, found: Found, request: PlanRequest) -> Model:
+    """A model by the file that is here, and by the name that the runtime's own store has for it: none is made up."""
+    is_file = found.source != CATALOGUE and not found.requantised and exists(system, found.source)
+    is_named = not found.requantised and found.tool in _RUNTIMES and _RUNTIMES[found.tool] == request.runtime
     return Model(
-        name=reported(found.name, "given"),
-        path=reported(path, "given") if path else NOT_LOOKED,
+        name=reported(found.name, "given") if is_named else NOT_LOOKED,
+        path=reported(found.source, "given") if is_file else NOT_LOOKED,
         quant=reported(found.quant, "given"),
     )
 
@@ -84,11 +98,13 @@ def _named_model(system: System, request: PlanRequest) -> Model:
 
 
 def _for_subject(system: System, request: PlanRequest, subject: Subject, progress: Progress) -> PlanReport:
-    case, here = subject.case, system if subject.live else None
-    request = _of_runtime(request, case)
+    request = _of_runtime(request, subject.case)
+    _check_flags(request)
+    case = _as_told(request, subject.case)
     progress.step(f"searching settings for {case.model.name.value_or('the model')}", 0.5)
-    report = _planned_for(system, here, request, case)
-    return msgspec.structs.replace(report, notes=(*subject.notes, *report.notes))
+    report = _planned_for(system, request, case, live=subject.live)
+    url = case.runtime.url.value_or("") if subject.live else ""
+    return msgspec.structs.replace(report, of_running=True, url=url, notes=(*subject.notes, *report.notes))
 
 
 def _of_runtime(request: PlanRequest, case: Case) -> PlanRequest:
@@ -101,22 +117,39 @@ def _of_runtime(request: PlanRequest, case: Case) -> PlanRequest:
         raise UserError(
             "what runs has its own devices", "for other ones name the model: `unslow plan MODEL --device ...`"
         )
+    if request.quant is not None:
+        raise UserError(
+            "what runs has its own quant", "for another one name the model: `unslow plan MODEL --quant Q4_K_M`"
+        )
     return request._replace(runtime=known, model=None)
 
 
-def _planned_for(system: System, here: System | None, request: PlanRequest, case: Case) -> PlanReport:
+def _as_told(request: PlanRequest, case: Case) -> Case:
+    """The case with the speed of the host's memory that the user gives, in place of what was measured of it."""
+    if request.ram_bandwidth is None:
+        return case
+    memory = msgspec.structs.replace(
+        case.machine.memory,
+        read_bytes_per_s=reported(request.ram_bandwidth, "--ram-bandwidth"),
+        read_one_core_bytes_per_s=NOT_LOOKED,
+    )
+    return msgspec.structs.replace(case, machine=msgspec.structs.replace(case.machine, memory=memory))
+
+
+def _planned_for(system: System, request: PlanRequest, case: Case, *, live: bool) -> PlanReport:
+    here = system if live else None
     runtime = _counted(here, case) if request.runtime == "lm_studio" else case.runtime
     speller = Speller(runtime, case.model, fresh=False, system=here)
     if request.runtime in ("vllm", "transformers"):
         try:
             return with_commands(_other_planner(request.runtime)(system, request, case), speller)
-        except UserError as error:
-            return untold(request, case, Unknown(str(error), error.hint))
+        except UnreadModelError as error:
+            return untold(request, case, Unknown(error.message, error.hint))
     if request.runtime not in _ON_LLAMA_CPP:
         return untold(request, case, _no_planner(request.runtime))
     lacking: set[Knob] = set()
     for _ in range(_MOST_TRIES):
-        report = plan_running(here, request, case, lacking)
+        report = plan_running(system, request, case, lacking, live=live)
         lacks = {knob for knob in left_out(report, speller) if decides(knob)} - lacking
         if not lacks:
             break

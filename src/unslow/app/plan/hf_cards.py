@@ -19,6 +19,8 @@ from unslow.think.physics.pcie import link_bytes_per_s
 
 NO_GPU = "no GPU was found, or none whose memory and speed are known"
 _HINT = "name the GPU: --device 'RTX 4090'"
+_OF_ANOTHER = "for a GPU name the model too: `unslow plan MODEL --runtime {word} --device 'RTX 4090'`"
+"""What runs has its own devices: another one is not asked for by its address."""
 
 
 class Cards(NamedTuple):
@@ -58,7 +60,10 @@ def named_cards(system: System, request: PlanRequest) -> Cards | Unknown:
 
 def cards_of_case(case: Case) -> Cards | Unknown:
     """The cards of the machine that a server runs on, without what the server itself holds."""
-    gpus = gpus_of(case)
+    gpus, name = gpus_of(case), case.runtime.name.value_or("it")
+    other = _OF_ANOTHER.format(word=name.lower())
+    if case.runtime.device_used.value_or("") == "cpu":
+        return Unknown(f"{name} computes on the CPU here, and a plan for it is one for GPUs", other)
     kinds = {find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0))) for gpu in gpus}
     if len(kinds) > 1:
         gpus = gpus_used(case)
@@ -67,7 +72,7 @@ def cards_of_case(case: Case) -> Cards | Unknown:
     rooms = [room for gpu in gpus if (room := _room(case, gpu))]
     if device is None or not device.memory_bytes_per_s or len(rooms) != len(gpus):
         names = ", ".join(dict.fromkeys(gpu.name.value_or("?") for gpu in gpus))
-        return Unknown(f"{names}: unlike, or not in the catalogue" if gpus else NO_GPU, _HINT)
+        return Unknown(f"{names}: unlike, or not in the catalogue" if gpus else NO_GPU, other)
     copies = copies_of(case)
     notes: tuple[str, ...] = ()
     if copies > 1:

@@ -7,6 +7,7 @@ from unslow import __version__
 from unslow.app.fit.hf_models import FoundShape, find_shape
 from unslow.app.plan.hf_cards import Cards
 from unslow.app.plan.request import PlanRequest
+from unslow.app.plan.unread import UnreadModelError
 from unslow.catalog.scheme_words import find_scheme
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
@@ -43,7 +44,8 @@ def asked_for(system: System, request: PlanRequest, case: Case | None, copies: i
     context = request.context or running or min(USUAL_CONTEXT, trained)
     users, notes = _users(request, case)
     prompt = request.prompt or min(USUAL_PROMPT, max(1, context // 2))
-    answer = min(request.answer, max(1, context - prompt - request.kept))
+    room = max(1, context - prompt - request.kept)
+    answer = request.answer if "answer" in request.given else min(request.answer, room)
     work = Work(prompt, request.kept, answer, max(1, -(-users // copies)))
     if work.tokens > context:
         hint = f"a longer --context, or fewer tokens: {request.kept:,} kept, {prompt:,} new and {answer:,} answered"
@@ -68,6 +70,8 @@ def find_hf_model(system: System, request: PlanRequest, case: Case | None) -> Fo
     words = [request.model] if request.model else []
     if case is not None and not words:
         words = [w for w in (case.model.path.value_or(""), case.model.name.value_or("")) if w]
+    if not words and case is not None:
+        raise UnreadModelError("which model it runs is not known", "run unslow on the machine itself")
     if not words:
         raise UserError("which model?", "`unslow plan MODEL --runtime vllm`: a folder of safetensors, or a name")
     errors = []
@@ -77,9 +81,9 @@ def find_hf_model(system: System, request: PlanRequest, case: Case | None) -> Fo
         except UserError as error:
             errors.append(error)
     told = _told(case) if case is not None and not request.model else None
-    if told is None:
-        raise errors[0]
-    return told
+    if told is not None:
+        return told
+    raise errors[0] if case is None else UnreadModelError(errors[0].message, errors[0].hint)
 
 
 def _quant(case: Case | None) -> str | None:
@@ -124,7 +128,7 @@ def report_of(
         runtime=request.runtime,
         machine=cards.machine,
         goal=asked.goal.shown(),
-        verdict=_verdict(planned, asked.goal),
+        verdict=_verdict(planned, asked, current),
         reason=planned.reason,
         hint=planned.hint,
         current=current,
@@ -136,19 +140,24 @@ def report_of(
     )
 
 
-def _verdict(planned: Planned, goal: Goal) -> Verdict:
-    """Whether there is something to gain: speed, or with another aim anything that was changed."""
+def _verdict(planned: Planned, asked: Asked, current: OptionShown | None) -> Verdict:
+    """Whether there is something to gain: speed, room that was asked for, or with another aim anything changed."""
     if planned.recommended is None:
         return "impossible"
     best = planned.options[planned.recommended]
     if best.speedup is None or not best.changes:
         return "better" if best.speedup is None else "already_best"
-    return "already_best" if goal.aim == "speed" and best.speedup < WORTH_A_CHANGE else "better"
+    wanted = min(asked.goal.context, asked.found.shape.positions or asked.goal.context)
+    lacks_room = current is not None and current.context < wanted <= best.context
+    slow = asked.goal.aim == "speed" and best.speedup < WORTH_A_CHANGE
+    return "already_best" if slow and not lacks_room else "better"
 
 
 def unknown_report(request: PlanRequest, model: str, goal: Goal, why: Unknown) -> PlanReport:
     """Where nothing can be planned."""
+    devices = ", ".join(request.devices)
     return PlanReport(
-        unslow_version=__version__, model=model, runtime=request.runtime, machine=", ".join(request.devices),
+        unslow_version=__version__, model=model, runtime=request.runtime,
+        machine="no known GPU" if devices == "auto" else devices,
         goal=goal.shown(), verdict="cannot_tell", reason=why.why, hint=why.how_to_get,
     )  # fmt: skip

@@ -6,33 +6,31 @@ import msgspec
 
 from unslow import __version__
 from unslow.app.fit.models import Found, find_gguf_model
-from unslow.app.plan.files import CATALOGUE, variants_of
+from unslow.app.plan.drafts import find_draft
+from unslow.app.plan.files import variants_of
 from unslow.app.plan.machines import find_hardware, threads_by_itself
+from unslow.app.plan.margins import margin_of
 from unslow.app.plan.request import PlanRequest
+from unslow.app.plan.told import context_notes, host_notes
 from unslow.app.predict.places import Place
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
-from unslow.facts.units import MIB
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.adapt.remembered import one_judgement
 from unslow.think.plan.goal import Goal, Work
+from unslow.think.plan.llama_cpp.abilities import Abilities
 from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
-from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.points import Draft, Question
-from unslow.think.plan.llama_cpp.search import Abilities
+from unslow.think.plan.llama_cpp.question import Question
 from unslow.think.plan.planned import Planned
 from unslow.think.plan.report import OptionShown, PlanReport, Verdict
 
-MARGIN_BYTES = 256 * MIB
-"""What stays free on each GPU: all buffers are laid out exactly, and the first prompt takes 84 to 202 MiB beside them
-on an H200; llama.cpp's own margin of a GiB is for what it does not know."""
 USUAL_CONTEXT, USUAL_PROMPT = 8192, 512
 ABILITIES = {
     "llama.cpp": Abilities(),
-    "ollama": Abilities(apart=False, cache_on_host=False),
-    "lm_studio": Abilities(apart=False, micro_batches=(512,), unmapped=False),
+    "ollama": Abilities(apart=False, cache_on_host=False, mixed_cache=False),
+    "lm_studio": Abilities(apart=False, micro_batches=(512,), unmapped=False, mixed_cache=False),
 }
 """Ollama knows layers, a batch and a type of cache for all models; LM Studio a share of layers, and its place."""
 _LACKING: dict[Knob, Abilities] = {
@@ -41,7 +39,7 @@ _LACKING: dict[Knob, Abilities] = {
     Knob.KV_OFFLOAD: Abilities(cache_on_host=False),
     Knob.LOAD_MODE: Abilities(unmapped=False),
     Knob.KV_CACHE_TYPE: Abilities(cache_types=("F16",)),
-    Knob.VALUE_CACHE_TYPE: Abilities(cache_types=("F16",)),
+    Knob.VALUE_CACHE_TYPE: Abilities(mixed_cache=False),
     Knob.FLASH_ATTENTION: Abilities(cache_types=("F16",)),
     Knob.BATCH: Abilities(micro_batches=(512,)),
     Knob.LOGICAL_BATCH: Abilities(micro_batches=(128, 256, 512, 1024, 2048)),
@@ -56,11 +54,12 @@ def abilities_of(runtime: str, lacking: Collection[Knob] = ()) -> Abilities:
     able = ABILITIES[runtime]
     for knob in lacking:
         less = _LACKING.get(knob, Abilities())
-        able = Abilities(
+        able = able._replace(
             apart=able.apart and less.apart,
             partly=able.partly and less.partly,
             cache_on_host=able.cache_on_host and less.cache_on_host,
             unmapped=able.unmapped and less.unmapped,
+            mixed_cache=able.mixed_cache and less.mixed_cache,
             micro_batches=tuple(size for size in able.micro_batches if size in less.micro_batches),
             cache_types=tuple(kind for kind in able.cache_types if kind in less.cache_types),
         )
@@ -88,9 +87,15 @@ def plan_for_model(system: System, request: PlanRequest, lacking: Collection[Kno
     question = _question(system, request, found, goal, machine, abilities_of(request.runtime, lacking))
     itself = request.threads or threads_by_itself(place.machine) or question.threads
     planned, current = plan_with_or_without_gpus(question, (), itself)
-    notes = (*found.notes, *place.notes, *_assumed(place), *planned.notes)
+    taken = (*host_notes(place, request), *context_notes(goal, found.blueprint), *_incomparable(planned, current))
+    notes = (*found.notes, *place.notes, *taken, *planned.notes)
     report = report_of(request, found, goal, planned, _machine(place))
     return msgspec.structs.replace(report, current=current, notes=notes), found
+
+
+def _incomparable(planned: Planned, current: OptionShown | None) -> tuple[str, ...]:
+    told = "what llama.cpp does by itself finds no room here, so there is nothing to compare with"
+    return (told,) if current is None and planned.recommended is not None else ()
 
 
 def goal_of(request: PlanRequest, found: Found) -> Goal:
@@ -98,7 +103,8 @@ def goal_of(request: PlanRequest, found: Found) -> Goal:
     trained = found.blueprint.count("context_length", USUAL_CONTEXT) or USUAL_CONTEXT
     context = request.context or min(USUAL_CONTEXT, trained)
     prompt = request.prompt or min(USUAL_PROMPT, context // 2)
-    answer = min(request.answer, max(1, context - prompt - request.kept))
+    room = max(1, context - prompt - request.kept)
+    answer = request.answer if "answer" in request.given else min(request.answer, room)
     work = Work(prompt, request.kept, answer, request.users)
     if work.tokens > context:
         hint = f"a longer --context, or fewer tokens: {request.kept:,} kept, {prompt:,} new and {answer:,} answered"
@@ -114,20 +120,11 @@ def _question(
         variants=variants_of(system, found),
         hardware=hardware,
         goal=goal,
-        margin_bytes=MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes,
+        margin_bytes=margin_of(request, hardware.rooms),
         threads=request.threads or hardware.processors.cores,
         abilities=abilities,
-        draft=find_draft(system, request),
+        draft=find_draft(system, request, found.blueprint),
     )
-
-
-def find_draft(system: System | None, request: PlanRequest) -> Draft | None:
-    """The draft model that the user named; UserError where there is none of that name."""
-    if not request.draft or system is None:
-        return None
-    found = find_gguf_model(system, request.draft, None)
-    file = "" if found.source == CATALOGUE else found.source
-    return Draft(f"{found.name} {found.quant}", Pieces(found.blueprint), file)
 
 
 def report_of(request: PlanRequest, found: Found, goal: Goal, planned: Planned, machine: str) -> PlanReport:
@@ -168,13 +165,6 @@ def _machine(place: Place) -> str:
     count = f"{place.gpus}x " if place.gpus > 1 else ""
     host = f" and {place.host_room.capacity_bytes / 2**30:.0f} GiB of the host" if place.host_room else ""
     return f"{count}{place.device.name}{host}"
-
-
-def _assumed(place: Place) -> tuple[str, ...]:
-    if not place.host_is_assumed:
-        return ()
-    speed = float(place.host.bytes_per_s) / 1e9
-    return (f"the host is taken to read {speed:.0f} GB/s with {float(place.host.threads):.0f} cores: --ram-bandwidth",)
 
 
 def unknown_report(request: PlanRequest, found: Found, goal: Goal, why: Unknown) -> PlanReport:

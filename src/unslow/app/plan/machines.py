@@ -12,7 +12,7 @@ from unslow.look.system import System
 from unslow.think.adapt.host_question import core_flops_of
 from unslow.think.physics.pcie import link_bytes_per_s
 from unslow.think.plan.llama_cpp.hardware import Hardware, Processors, may_pin
-from unslow.think.speed.chips import gpu_chip, has_peers
+from unslow.think.speed.chips import cpu_chip, gpu_chip, has_peers
 from unslow.think.speed.question import USUAL_LINK
 
 _USUAL_LANES = 16
@@ -29,13 +29,13 @@ def find_hardware(system: System, request: PlanRequest, plan: Blueprint) -> tupl
     place = find_place(system, asked)
     if isinstance(place, Unknown):
         return place
+    place = _with_own_processors(place, request)
     backend = backend_of(place.device, asked)
     setting = setting_of(plan, place, asked, backend)
     chip = gpu_chip(place.device)
     if backend != "cpu" and not place.rooms:
-        return Unknown(
-            f"how much memory the {place.device.name} has was not said", "name its size: M1 Pro 16GB, or --ram"
-        )
+        why = f"how much memory the {place.device.name} has was not said"
+        return Unknown(why, f'name its size, as in --device "{place.named or place.device.name} 32GB", or give --ram')
     rooms = () if backend == "cpu" else place.rooms
     return Hardware(
         rooms=rooms,
@@ -49,6 +49,16 @@ def find_hardware(system: System, request: PlanRequest, plan: Blueprint) -> tupl
         year=THIS_YEAR,
         peers=has_peers(place.device),
     ), place
+
+
+def _with_own_processors(place: Place, request: PlanRequest) -> Place:
+    """The place with the processors that were named in place of the usual host's."""
+    if place.machine is not None or place.device.kind != "cpu":
+        return place
+    chip = cpu_chip(place.device, float(request.threads or 0))
+    if request.ram_bandwidth:
+        chip = chip._replace(bytes_per_s=request.ram_bandwidth)
+    return place._replace(host=chip)
 
 
 def processors_of(place: Place, *, measured: bool = True) -> Processors:

@@ -5,24 +5,30 @@ from collections.abc import Collection, Mapping
 import msgspec
 
 from unslow import __version__
+from unslow.app.fit.models import Found
+from unslow.app.plan.drafts import find_draft
 from unslow.app.plan.files import variants_of
-from unslow.app.plan.llama_cpp_plan import MARGIN_BYTES, abilities_of, find_draft, goal_of, report_of, unknown_report
+from unslow.app.plan.llama_cpp_plan import abilities_of, goal_of, report_of, unknown_report
 from unslow.app.plan.machines import threads_by_itself
+from unslow.app.plan.margins import margin_of
 from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.seen_model import seen_model
 from unslow.app.plan.seen_rooms import gpus_at_work, rooms_of
+from unslow.app.plan.told import context_notes
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.system import System
+from unslow.think.adapt.exact import fuses_of, rotates_of
 from unslow.think.adapt.remembered import one_judgement
 from unslow.think.adapt.vram import gpus_of
 from unslow.think.plan.goal import Goal, Work
 from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
-from unslow.think.plan.llama_cpp.points import Question
+from unslow.think.plan.llama_cpp.question import Question
+from unslow.think.plan.llama_cpp.room import room_lacking
 from unslow.think.plan.llama_cpp.running import Seen, context_of, current_of, hindered_by_threads, now_of, slots_of
 from unslow.think.plan.llama_cpp.seen_hardware import hardware_of, is_assumed
 from unslow.think.plan.overflow import UNPRICED, by_measurement, has_unpriced, is_far_below, overflows
@@ -33,9 +39,12 @@ _LEAST_CONTEXT = 256
 
 
 @one_judgement()
-def plan_running(system: System | None, request: PlanRequest, case: Case, lacking: Collection[Knob] = ()) -> PlanReport:
-    """The best settings against those of now; `system` is the machine that it runs on, None where that is elsewhere."""
-    found = seen_model(system, case)
+def plan_running(
+    system: System, request: PlanRequest, case: Case, lacking: Collection[Knob] = (), *, live: bool = True
+) -> PlanReport:
+    """The best settings against those of now; not `live` where it ran elsewhere, or once."""
+    there = system if live else None
+    found = seen_model(there, case)
     if isinstance(found, Unknown):
         return untold(request, case, found)
     request, said = filled(request, case)
@@ -44,14 +53,20 @@ def plan_running(system: System | None, request: PlanRequest, case: Case, lackin
     if isinstance(hardware, Unknown):
         return unknown_report(request, found, goal, hardware)
     question = Question(
-        variants=variants_of(system, found),
+        variants=variants_of(there, found),
         hardware=hardware,
         goal=goal,
-        margin_bytes=MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes,
+        margin_bytes=margin_of(request, hardware.rooms),
         threads=request.threads or hardware.processors.cores,
-        abilities=abilities_of(request.runtime, lacking),
-        draft=find_draft(system, request),
+        abilities=abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case)),
+        draft=find_draft(system, request, found.blueprint, here=live),
     )
+    return _answer(request, case, found, question, said)
+
+
+def _answer(request: PlanRequest, case: Case, found: Found, question: Question, said: tuple[str, ...]) -> PlanReport:
+    """The report, with what runs as it was measured."""
+    goal, hardware = question.goal, question.hardware
     by_itself = threads_by_itself(case.machine) or question.threads
     seen = Seen(case, question.given.pieces, by_itself, on_gpus=bool(hardware.rooms))
     now = now_of(seen, _told(case), users_asked="users" in request.given)
@@ -60,14 +75,20 @@ def plan_running(system: System | None, request: PlanRequest, case: Case, lackin
     planned, current = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
     report = report_of(request, found, goal, planned, _machine(case, hardware))
     current = _measured(current, case) if runs else None
+    said = (*said, *context_notes(goal, found.blueprint))
     notes = (*found.notes, *said, *_notes(case, hardware, current), *planned.notes)
     report = msgspec.structs.replace(report, current=current, notes=notes)
     if current and overflows(case, current):
         return by_measurement(report, current)
     best = report.options[report.recommended] if report.recommended is not None else None
-    if current and best and has_unpriced(case, current, best.changes):
+    if best is None or not runs:
+        return msgspec.structs.replace(report, verdict="better") if best else report
+    told = room_lacking(case, goal, found.blueprint)
+    if told and best.changes:
+        report = msgspec.structs.replace(report, verdict="better", notes=(*report.notes, told))
+    if current and has_unpriced(case, current, best.changes):
         return by_measurement(report, current, UNPRICED)
-    return report if runs or report.recommended is None else msgspec.structs.replace(report, verdict="better")
+    return report
 
 
 def filled(request: PlanRequest, case: Case) -> tuple[PlanRequest, tuple[str, ...]]:
@@ -143,7 +164,11 @@ def _notes(case: Case, hardware: Hardware, current: OptionShown | None) -> tuple
         )
     if is_assumed(case) and any(word for word in (not hardware.rooms, current and current.host)):
         speed = hardware.processors.bytes_per_s / 1e9
-        notes.append(f"nobody measured the host's memory: it is taken to read {speed:.0f} GB/s")
+        tried = isinstance(case.machine.memory.read_bytes_per_s, Known)
+        why = (
+            "other programs ran while the host's memory was measured" if tried else "nobody measured the host's memory"
+        )
+        notes.append(f"{why}: it is taken to read {speed:.0f} GB/s")
     if current and is_far_below(current):
         notes.append(
             f"it was measured at {current.measured_tokens_per_s:.3g} tok/s, far below what its settings should give:"

@@ -7,6 +7,7 @@ from urllib.parse import urlsplit
 
 from unslow.app.chosen import at_url, chosen
 from unslow.app.collect import collect, with_subjects
+from unslow.app.fit.addresses import meant_by
 from unslow.app.progress import Progress
 from unslow.app.read_target import SNAPSHOT, as_url, check_url, is_live, read_stored
 from unslow.app.with_machine import with_machine
@@ -35,7 +36,7 @@ def is_target(word: str | None) -> bool:
     if word is None or word == "-":
         return word is None
     if is_live(word):
-        return True
+        return not _is_model_address(word)
     path = Path(word).expanduser()
     try:
         if path.is_dir():
@@ -43,6 +44,25 @@ def is_target(word: str | None) -> bool:
     except OSError:  # a name that is no path, or a folder that can't be read
         return False
     return path.suffix in _STORED
+
+
+def _is_model_address(word: str) -> bool:
+    """Whether an address is of a model: a file, a page about one, or a scheme that tools name models with."""
+    if "://" not in word:
+        return False
+    try:
+        return meant_by(word) != word or urlsplit(word).path.lower().endswith(".gguf")
+    except UserError:  # the page of a file, or a scheme that is none of the web: the model's reader says so
+        return True
+    except ValueError:  # no address at all
+        return False
+
+
+def hosts_named(word: str | None) -> tuple[str, ...]:
+    """The host of a server that the user names, which may then be asked."""
+    url = as_url(word) if word and is_target(word) else None
+    host = urlsplit(check_url(url)).hostname if url else None
+    return (host,) if host else ()
 
 
 def find_subject(system: System, target: str | None, progress: Progress) -> Subject:

@@ -2,6 +2,7 @@
 
 from unslow.app.plan.hf_cards import Cards, cards_of_case, named_cards
 from unslow.app.plan.hf_report import Asked, asked_for, report_of, unknown_report, version_of
+from unslow.app.plan.margins import margin_of
 from unslow.app.plan.request import PlanRequest
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
@@ -43,7 +44,7 @@ def question_of(request: PlanRequest, asked: Asked, cards: Cards, case: Case | N
         version=version_of(case, RECENT),
         parameters=found.parameters,
         architecture=found.architecture,
-        margin_bytes=request.margin_bytes or 0,
+        margin_bytes=margin_of(request, cards.rooms) if request.margin_bytes else 0,
     )
     if case is None or request.devices != ("auto",):
         return question

@@ -6,6 +6,7 @@ from unslow.app.fit.hf_models import FoundShape
 from unslow.app.plan.hf_cards import Cards, cards_of_case, named_cards
 from unslow.app.plan.hf_report import Asked, asked_for, report_of, unknown_report, version_of
 from unslow.app.plan.hf_siblings import other_checkpoints
+from unslow.app.plan.margins import margin_of
 from unslow.app.plan.request import PlanRequest
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
@@ -55,7 +56,7 @@ def question_of(
         link_bytes_per_s=cards.link_bytes_per_s,
         parameters=found.parameters,
         architecture=found.architecture,
-        margin_bytes=request.margin_bytes or 0,
+        margin_bytes=margin_of(request, cards.rooms) if request.margin_bytes else 0,
     )
     if case is None or request.devices != ("auto",):
         return question

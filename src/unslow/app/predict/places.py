@@ -24,7 +24,7 @@ from unslow.think.physics.chip import Chip
 from unslow.think.speed.ask import USUAL_HOST
 from unslow.think.speed.chips import host_chip
 
-_HINT = "`unslow predict --device` takes names such as RTX 4090, M3 Max or Ryzen 9 7950X"
+_HINT = "--device takes names such as RTX 4090, M3 Max or Ryzen 9 7950X"
 _HERE = frozenset({"auto", "cpu", "none"})
 _MAKERS = {
     "cuda": ("NVIDIA",), "rocm": ("AMD",), "hip": ("AMD",), "metal": ("Apple",), "mlx": ("Apple",), "sycl": ("Intel",),

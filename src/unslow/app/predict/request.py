@@ -26,7 +26,8 @@ _LIMITS = {
     "prompt": (1, 2**24), "ubatch": (1, 2**16), "threads": (1, 4096), "draft_tokens": (1, 64),
 }  # fmt: skip
 _SPEED = re.compile(r"(\d{1,9}(?:\.\d{1,6})?)\s*([kmgt]?i?b?)(?:/s|ps)?", re.IGNORECASE)
-_SPEED_UNITS = {"": GB, "gb": GB, "g": GB, "gib": GIB, "mb": MB, "mib": MIB, "tb": 1000 * GB, "t": 1000 * GB}
+_SPEED_UNITS = {"": GB, "gb": GB, "g": GB, "gib": GIB, "mb": MB, "mib": MIB, "tb": 1000 * GB, "t": 1000 * GB,
+                "tib": 1024 * GIB}  # fmt: skip
 
 
 class Request(NamedTuple):

@@ -34,6 +34,7 @@ VALUES_SINCE: Mapping[tuple[str, str], int] = {
     ("-lm", "mmap+mlock"): 10145,
     ("-lm", "auto"): 10364,
     **{("--spec-type", f"ngram-{kind}"): 9109 for kind in ("simple", "map-k", "map-k4v", "mod", "cache")},
+    ("--spec-type", "draft-simple"): 9131,
     ("--spec-type", "draft-eagle3"): 9131,
     ("--spec-type", "draft-mtp"): 9180,
     ("--spec-type", "draft-dflash"): 9831,

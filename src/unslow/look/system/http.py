@@ -178,11 +178,14 @@ def look_error(url: str, error: Exception) -> LookError:
         return ExchangeError("silent", f"{url} did not answer in time")
     if isinstance(error, ssl.SSLError):
         return _tls_error(url, error)
+    if isinstance(error, socket.gaierror):
+        host = split_url(url)[1]
+        return LookError(f"{url}: no host is called {host!r}", how_to_get="is the name right, and is there a network?")
     if isinstance(error, ConnectionRefusedError):
         return ExchangeError("refused", f"{url}: nothing listens there", Absence.NOT_FOUND)
     if isinstance(error, http.client.IncompleteRead | ConnectionError | http.client.RemoteDisconnected):
         return ExchangeError("broke_off", f"{url} broke off in the middle of its answer")
-    return LookError(f"{url}: {str(error) or type(error).__name__}")
+    return LookError(f"{url}: {getattr(error, 'strerror', '') or error or type(error).__name__}")
 
 
 def _tls_error(url: str, error: ssl.SSLError) -> LookError:

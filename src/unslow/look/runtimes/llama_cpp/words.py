@@ -35,6 +35,8 @@ _QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
 _CACHE_TYPES = ("f32", "f16", "bf16", *_QUANTISED)
 _SPLITS = ("none", "layer", "row", "tensor")
 _SWITCHED_OFF = ("off", "0", "false", "disabled")
+_DRAFTED = "draft-simple"
+"""How llama-server calls guesses by a model of their own."""
 _OLD_LOAD_MODES = {
     "mmap": (), "auto": (), "none": ("--no-mmap",), "mlock": ("--no-mmap", "--mlock"), "mmap+mlock": ("--mlock",),
     "dio": ("-dio",),
@@ -244,7 +246,8 @@ def _drafting(value: Setting, wanted: Wanted) -> Answer:
         return Words(names)
     word = str(value)
     if word.lower().endswith(".gguf"):
-        return Words(names, ("-md", word))
+        typed = wanted.options.takes("--spec-type", _DRAFTED)  # without it, such a build loads the draft for nothing
+        return Words(names, ("-md", word, *(("--spec-type", _DRAFTED) if typed else ())))
     taken = wanted.options.takes("--spec-type", word)
     return Words(names, ("--spec-type", word)) if taken else wanted.options.without("--spec-type", word)
 

@@ -3,7 +3,6 @@
 The model at hand stays as it is; whoever wants the new settings asks for the new name.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 
 from unslow.facts.knob import Change, Setting
@@ -12,33 +11,26 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.shell_words import WINDOWS, quoted
 from unslow.facts.spelled import Spelled
 from unslow.look.at_hand import NOTHING, AtHand, Unit
+from unslow.look.runtimes.ollama.names import derived_name
 from unslow.look.runtimes.ollama.places import COMPOSE_UP, home_of, variable
 from unslow.look.runtimes.ollama.settings import put_together
 from unslow.look.supervised import composed_variables, drop_in
 
-MADE = "unslow"
-"""The end of the name of every model that is made here."""
-_UNNAMED = "MODEL"
-_NAMELESS = f"{_UNNAMED} stands for the model: `ollama list` has its name"
+_NAMELESS = (
+    "write a file Modelfile whose first line is FROM and the model: its name in `ollama list`, or the path of its GGUF"
+    " file; no name of it was checked"
+)
 _SERVICE = Unit("ollama.service")
-_NOT_TAG = re.compile(r"[^\w.-]")
 
 
 def spell_all(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Spelled:
     """The service's variables first, then the model that has the parameters."""
     put, left = put_together(changes, runtime, at_hand)
     own = at_hand.model.name.value_or("")
-    base = put.base or own or _UNNAMED
-    lines = (*_of_server(put.variables, runtime, at_hand), *_of_model(base, put.parameters, put.base, runtime, own))
-    unnamed = bool(put.parameters) and base == _UNNAMED
-    notes = (labelled(Place.HAND, _NAMELESS),) if unnamed else ()
-    return Spelled((*lines, *notes), left, environment=dict(put.variables))
-
-
-def derived_name(model: str) -> str:
-    """A name beside the one of the model: the same model, another tag."""
-    name, colon, tag = re.split(r"[\\/]", model)[-1].removesuffix(".gguf").partition(":")
-    return f"{_NOT_TAG.sub('-', name).lower()}:{tag if colon and tag else 'latest'}-{MADE}"
+    base = put.base or own
+    model = _of_model(base, put.parameters, put.base, runtime, own) if base else _of_nameless(put.parameters)
+    lines = (*_of_server(put.variables, runtime, at_hand), *model)
+    return Spelled(lines, left, environment=dict(put.variables))
 
 
 def modelfile(base: str, parameters: Mapping[str, Setting]) -> str:
@@ -58,6 +50,18 @@ def _of_model(base: str, parameters: Mapping[str, Setting], chosen: str, runtime
         labelled(Place.WHOLE_MODELFILE, modelfile(base, parameters)),
         f"ollama create {quoted(name, system)} -f Modelfile",
         labelled(Place.HAND, f"ask for the model {name}{_instead('' if chosen.lower().endswith('.gguf') else own)}"),
+    )
+
+
+def _of_nameless(parameters: Mapping[str, Setting]) -> tuple[str, ...]:
+    """What to do for a model of which nobody knows what Ollama calls it."""
+    if not parameters:
+        return ()
+    lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
+    return (
+        labelled(Place.HAND, _NAMELESS),
+        *(labelled(Place.MODELFILE, line) for line in lines),
+        f"ollama create {derived_name('model')} -f Modelfile",
     )
 
 

@@ -1,0 +1,49 @@
+"""What is printed for vLLM, against what a real one says it understands."""
+
+from pathlib import Path
+
+import pytest
+
+from unslow.facts.knob import Knob, Setting
+from unslow.facts.runtime import Runtime
+from unslow.facts.values import reported
+from unslow.look.at_hand import AtHand
+from unslow.look.runtimes.vllm import spell_all
+from unslow.look.serving.vllm_flags import FLAGS
+
+HELP = frozenset(Path(__file__).with_name("vllm_help_0_32.txt").read_text().splitlines()[1:])
+GONE = {"--swap-space", "--device", "--speculative-model", "--num-speculative-tokens"}
+"""Of older versions, which are read and never printed for this one."""
+OTHERWISE = {"-O", "-O0", "--attention-config.backend", "-ac.backend", "--kv-cache-memory", "--model-tag"}
+"""Values that stick to a flag, fields of a flag that takes JSON, a short form, and what it calls the model inside."""
+SETTINGS: list[tuple[Knob, Setting]] = [
+    (Knob.MEMORY_SHARE, 0.9),
+    (Knob.CONTEXT_LENGTH, 4096),
+    (Knob.PARALLEL, 8),
+    (Knob.BATCH, 2048),
+    (Knob.KV_CACHE_TYPE, "fp8"),
+    (Knob.GRAPHS, False),
+    (Knob.PROMPT_CACHE, True),
+    (Knob.PROMPT_CACHE, False),
+    (Knob.WEIGHTS_TYPE, "bfloat16"),
+    (Knob.ATTENTION, "FLASHINFER"),
+    (Knob.FLASH_ATTENTION, False),
+    (Knob.SPLIT_MODE, 2),
+    (Knob.SPLIT_MODE, "layer 2"),
+    (Knob.QUANT, "fp8"),
+    (Knob.SPECULATIVE, "org/draft"),
+]
+
+
+def test_every_flag_that_is_read_is_known_to_it_or_gone():
+    read = {spelling for flag in FLAGS.flags.values() for spelling in flag.spellings}
+    assert read - HELP == GONE | OTHERWISE
+
+
+@pytest.mark.parametrize(("knob", "value"), SETTINGS)
+def test_every_flag_that_is_printed_is_known_to_it(knob: Knob, value: Setting):
+    runtime = Runtime(version=reported("0.32.0", "test"), command=reported(["vllm", "serve", "m"], "test"))
+    spelled = spell_all([knob.to(value)], runtime, AtHand(listed=("org/draft",)))
+    flags = [word for word in spelled.argv[3:] if word.startswith("-")]
+    assert flags
+    assert set(flags) <= HELP

@@ -1,0 +1,64 @@
+"""The answer of `unslow plan` as a person reads it."""
+
+import msgspec
+from plans import GOAL, option, plan
+
+from unslow.show._plan import render_plan
+from unslow.think.plan.report import OptionShown, PlanReport, SpeedShown
+from unslow.think.speed.report import RateShown
+
+
+def rates(mid: float) -> RateShown:
+    return RateShown(low=mid / 2, mid=mid, high=mid * 2)
+
+
+def timed(name: str, decode: float, request_s: float, together: float | None = None) -> OptionShown:
+    speed = SpeedShown(
+        decode_tokens_per_s=rates(decode), prefill_tokens_per_s=rates(100), request_s=rates(request_s),
+        together_tokens_per_s=together,
+    )  # fmt: skip
+    return msgspec.structs.replace(option(name), speed=speed, commands=(f"llama-server -m {name}.gguf",))
+
+
+def shown(report: PlanReport, form: str = "terminal") -> str:
+    return " ".join(render_plan(report, form, width=100, color=False).split())
+
+
+def already_best(*, of_running: bool) -> PlanReport:
+    report = plan("llama.cpp", "m", timed("best", 50, 5))
+    now = timed("usual", 50, 5)
+    return msgspec.structs.replace(report, verdict="already_best", current=now, of_running=of_running)
+
+
+def test_where_nothing_runs_the_defaults_are_best_and_their_line_is_there() -> None:
+    for form in ("terminal", "markdown"):
+        said = shown(already_best(of_running=False), form)
+        assert "the defaults are already the best for it" in said
+        assert "llama-server -m usual.gguf" in said
+        assert "NOTHING TO GAIN" not in said
+    assert "DEFAULTS ARE BEST" in shown(already_best(of_running=False))
+    assert " now " not in shown(already_best(of_running=False))
+
+
+def test_what_runs_has_nothing_to_gain_and_no_line() -> None:
+    said = shown(already_best(of_running=True))
+    assert "NOTHING TO GAIN" in said
+    assert "now usual" in said
+    assert "llama-server" not in said
+
+
+def test_speeds_of_several_conversations_are_of_each_and_together() -> None:
+    several = msgspec.structs.replace(GOAL, users=4)
+    report = msgspec.structs.replace(plan("llama.cpp", "m", timed("best", 50, 5, together=200)), goal=several)
+    said = shown(report)
+    assert "50.0 tok/s each (25.0 to 100), 200 together" in said
+    assert "tok/s each prompt request" in said
+    assert "tok/s each | prompt" in shown(report, "markdown")
+    assert "tok/s each" not in shown(plan("llama.cpp", "m", timed("best", 50, 5)))
+
+
+def test_long_requests_are_told_in_minutes_and_hours() -> None:
+    said = shown(plan("llama.cpp", "m", timed("best", 0.1, 2660), timed("worse", 0.1, 90_000)))
+    assert "a request in 44.3 min" in said
+    assert "25.0 h" in said
+    assert "e+" not in said
