@@ -110,3 +110,40 @@ def test_a_disk_that_is_full(tmp_path, kind):
         assert 3 < failures < 30
     finally:
         subprocess.run(["umount", str(small)], check=True)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+@pytest.mark.parametrize("kind", ["target", "journal"])
+def test_a_disk_that_becomes_read_only(tmp_path, kind):
+    """As the kernel makes one whose device fails: before a change, and between the change and its end."""
+    small = tmp_path / "small"
+    small.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", str(small)], check=False).returncode:
+        pytest.skip("no tmpfs can be mounted here")
+    home, journal = (small, tmp_path / "j") if kind == "target" else (tmp_path, small / "j")
+    (home / "home").mkdir()
+    script = home / "home" / "start.sh"
+    script.write_bytes(OLD)
+    before = picture(home / "home")
+    try:
+        _remount(small, "ro")
+        with pytest.raises(UserError, match=r"Read-only|can't be written"):
+            apply_in(journal, planned(home / "home"))
+        assert picture(home / "home") == before
+        _remount(small, "rw")
+        apply_in(journal, planned(home / "home"))
+        changed = picture(home / "home")
+        _remount(small, "ro")
+        with pytest.raises(UserError, match=r"Read-only|can't be written"):
+            undo_in(journal)
+        assert picture(home / "home") == changed
+        _remount(small, "rw")
+        recover_in(journal)
+        undo_in(journal)
+        assert picture(home / "home") == before
+    finally:
+        subprocess.run(["umount", str(small)], check=True)
+
+
+def _remount(place: Path, how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", str(place)], check=True)

@@ -8,8 +8,9 @@ import msgspec
 from unslow.act.disk import Disk, read_whole
 from unslow.act.files import Edit, clean, file_step, prepare, put, restore, state_of
 from unslow.act.journal import UNFINISHED, Journal, Journals, ModelStep, State
-from unslow.act.ollama import Ollama, Refused, full_name
+from unslow.act.ollama import Ollama, Refused
 from unslow.facts.errors import UserError
+from unslow.look.runtimes.ollama.names import full_name
 from unslow.look.system import LookError
 
 _STOPPED = "it was stopped in the middle"
@@ -22,6 +23,7 @@ class Planned(NamedTuple):
     edits: tuple[Edit, ...] = ()
     models: tuple[ModelStep, ...] = ()
     then: tuple[str, ...] = ()
+    process: str = ""
 
 
 class Foreign(NamedTuple):
@@ -45,7 +47,7 @@ class Changes:
         self._check_models(planned.models)
         journal = Journal(
             unslow_version=version, id=self._journals.new_id(at), at=at, what=planned.what, state="prepared",
-            files=steps, models=planned.models, then=planned.then,
+            files=steps, models=planned.models, then=planned.then, process=planned.process,
         )  # fmt: skip
         try:
             journal = self._made(journal, planned.edits)

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -13,6 +13,7 @@ from unslow.act.disk import Disk, Looks, read_whole
 from unslow.facts.errors import UserError
 
 State = Literal["prepared", "backed up", "written", "done", "undoing", "undone"]
+SCHEMA = "unslow.change/1"
 UNFINISHED: tuple[State, ...] = ("prepared", "backed up", "written", "undoing")
 MOST_CHANGES = 10_000
 _ID = re.compile(r"\d{8}-\d{6}-[0-9a-f]{4}")
@@ -48,10 +49,17 @@ class ModelStep(msgspec.Struct, frozen=True, kw_only=True):
     """Of what was made; empty until it is."""
 
 
+class Damaged(NamedTuple):
+    """A change whose journal can't be read, and why."""
+
+    id: str
+    why: str
+
+
 class Journal(msgspec.Struct, frozen=True, kw_only=True):
     """One change and how far it has come."""
 
-    schema: str = "unslow.change/1"
+    schema: str = SCHEMA
     unslow_version: str
     id: str
     at: str
@@ -66,6 +74,8 @@ class Journal(msgspec.Struct, frozen=True, kw_only=True):
     """Why it was taken back."""
     forced: bool = False
     """Whether it is taken back over what somebody else has written since."""
+    process: str = ""
+    """Of the server that it is for, which does not see it before it is started again; empty where that is not known."""
 
 
 class Journals:
@@ -109,9 +119,13 @@ class Journals:
 
     def ids(self) -> list[str]:
         """Every change there is a folder of, the oldest first."""
-        if not self.folder.is_dir():
+        try:
+            names = os.listdir(self.folder)
+        except FileNotFoundError:
             return []
-        return sorted(name for name in os.listdir(self.folder) if _ID.fullmatch(name))[-MOST_CHANGES:]
+        except OSError as error:
+            raise UserError(f"{self.folder}: {error.strerror or error}", "name another with --journal DIR") from error
+        return sorted(name for name in names if _ID.fullmatch(name))[-MOST_CHANGES:]
 
     def place(self, change: str, name: str = "") -> str:
         """A file of a change, or its folder."""
@@ -122,11 +136,19 @@ class Journals:
         path = self.place(change, _FILE)
         try:
             data = read_whole(path)
-            return None if data is None else msgspec.json.decode(data, type=Journal)
+            if data is None:
+                self._check_unwritten(change)
+            return None if data is None else _parsed(data, change)
         except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:
-            raise UserError(
-                f"{path} can't be read: {error}", f"what was there before lies in {self.place(change)}"
-            ) from error
+            why = error.strerror or error if isinstance(error, OSError) else error
+            hint = f"what was there before lies in {self.place(change)}"
+            raise UserError(f"{path} can't be read: {why}", hint) from error
+
+    def _check_unwritten(self, change: str) -> None:
+        """ValueError of a change that was written down, as the copies beside its journal tell."""
+        copies = [name for name in os.listdir(self.place(change)) if not name.startswith(_FILE)]
+        if copies:
+            raise ValueError("it is gone, and copies of what was there before are not")
 
     def all(self) -> list[Journal]:
         """Every change that was written down and can be read, the oldest first."""
@@ -135,6 +157,16 @@ class Journals:
             with contextlib.suppress(UserError):  # whoever mends them says it
                 found.append(self.read(change))
         return [journal for journal in found if journal]
+
+    def damaged(self) -> list[Damaged]:
+        """Every change that was written down and can't be read, the oldest first."""
+        found = []
+        for change in self.ids():
+            try:
+                self.read(change)
+            except UserError as error:
+                found.append(Damaged(change, f"{error.message}; {error.hint}"))
+        return found
 
     def begin(self, journal: Journal) -> None:
         """A folder for the change, and the change in it, before anything else happens."""
@@ -168,6 +200,16 @@ class Journals:
         for name in sorted(os.listdir(folder), reverse=True):
             self._disk.remove(os.path.join(folder, name))
         self._disk.remove_folder(folder)
+
+
+def _parsed(data: bytes, change: str) -> Journal:
+    """The journal of that change; ValueError where it is that of another one, or of another version."""
+    journal = msgspec.json.decode(data, type=Journal)
+    if journal.schema != SCHEMA:
+        raise ValueError(f"its schema is {journal.schema[:60]!r}, and this version reads {SCHEMA}")
+    if journal.id != change:
+        raise ValueError(f"it is the journal of {journal.id[:60]!r}")
+    return journal
 
 
 def default_folder(environment: Mapping[str, str] = os.environ, home: Path | None = None) -> Path:

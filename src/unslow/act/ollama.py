@@ -12,6 +12,7 @@ from unslow.act.disk import Disk
 from unslow.act.journal import ModelStep
 from unslow.facts.errors import UserError
 from unslow.look.keys import headers
+from unslow.look.runtimes.ollama.names import full_name
 from unslow.look.system import Answer, LookError, System
 from unslow.look.system.door import ExchangeError
 
@@ -25,11 +26,6 @@ _FROM = re.compile(r"^FROM[ \t]+(\S.*)$", re.MULTILINE)
 
 class Refused(LookError):  # noqa: N818 (reads as what happened)
     """The server answered, and the answer is no."""
-
-
-def full_name(name: str) -> str:
-    """A name as the server lists it."""
-    return name if ":" in name.rpartition("/")[2] else f"{name}:latest"
 
 
 def checked_name(name: str) -> str:

@@ -111,6 +111,46 @@ def test_what_is_not_certain_is_not_edited(command, why):
         edited_compose(FRAME.format(command=command), "llama", OLD, NEW)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "    x-doc: 'as in@    here'",
+        '    x-doc: "as in@    here"',
+        "    labels:\n      - a\n      - !!str 'as in@    here'",
+        "    labels: [a, 'as in@    here']",
+        '    labels: {a: "\\"as in@    here"}',
+        "    labels: [\n      'as in@    here']",
+    ],
+)
+def test_a_quoted_text_of_many_lines_is_no_command(text):
+    """Docker compose reads each of these as one text, and a service without any command."""
+    text = text.replace("@", "\n    command: [-m, /models/x.gguf, -c, 32768, --port, 8080]\n")
+    with pytest.raises(NotUnderstoodError, match="not closed in its line"):
+        edited_compose(FRAME.format(command=text), "llama", OLD, NEW)
+    both = f"{FORMS['flow']}\n{text}"
+    with pytest.raises(NotUnderstoodError, match="not closed in its line"):
+        edited_compose(FRAME.format(command=both), "llama", OLD, NEW)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "    x-doc: it's a \"plain\" one, isn't it - that's all  # don't, \"",
+        "    x-doc: 'it''s' # don't",
+        '    x-doc: "a \\" b"  # \'',
+        "    x-doc: |\n      \"not closed\n      command: [x]\n\n      it's",
+        "    x-doc: >-  # 'why\n      - 'not closed",
+        "    # 'a comment",
+        "    environment:\n      - A='b c\n      - B=\"",
+    ],
+)
+def test_quotes_that_are_none_or_are_closed_are_in_nobodys_way(other):
+    command = f"{other}\n{FORMS['flow']}"
+    after = edited_compose(FRAME.format(command=command), "llama", OLD, NEW)
+    assert after.count("8192") == 1
+    assert other in after
+
+
 def test_another_program_is_not_started():
     with pytest.raises(NotUnderstoodError, match="another program"):
         edited_compose(FRAME.format(command=FORMS["flow"]), "llama", OLD, ["/other", *NEW[1:]])

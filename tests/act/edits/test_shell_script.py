@@ -73,7 +73,7 @@ def test_variables_are_given_and_taken_away_before_the_program():
         ('a "$@"\n', "no line"),
         ("a -c $(nproc)\n", "no line"),
         ("cat <<E\na -c 1\nE\n", "text of its own"),
-        ('a -c "1\n', "no line"),
+        ('a -c "1\n', "not closed"),
         ("a " * 40_000, "too long"),
         ("a -c '1'>log", "without a blank"),
     ],
@@ -81,6 +81,47 @@ def test_variables_are_given_and_taken_away_before_the_program():
 def test_what_is_not_certain_is_not_edited(script, why):
     with pytest.raises(NotUnderstoodError, match=why):
         edited_script(script, ["a", "-c", "1"], ["a"])
+
+
+USAGE = "llama-server -c 1\n"
+COMMAND = "llama-server -c 1 # it's\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"usage='start it with\n{USAGE}'\n",
+        f'usage="start \\"it\\" with\n{USAGE}"\n',
+        f'usage="$(echo "it\'s\n{USAGE}")"\n',
+        f"usage=$'it\\'s\n{USAGE}'\n",
+        f": ' a long comment \"\n{USAGE} \" '\n",
+        f'usage="${{X:-\n{USAGE}}}"\n',
+        f"echo `echo 'x\n{USAGE}'` # don't\n",
+        f"echo it\\'s not ${{#X}} $# x#'y\n{USAGE}'\n",
+        f"echo \\\n{USAGE}",
+    ],
+)
+def test_a_quoted_text_of_many_lines_is_no_command(text):
+    """Each of these holds a line with the very words; a shell starts nothing from it, and only the last is edited."""
+    old, new = ["llama-server", "-c", "1"], ["llama-server", "-c", "2"]
+    watched = f"function llama-server {{ echo STARTED; }}\n{text}"
+    done = subprocess.run(["bash", "-c", watched], capture_output=True, text=True, check=True)
+    assert "STARTED" not in done.stdout
+    with pytest.raises(NotUnderstoodError, match=r"quoted text|no line"):
+        edited_script(text, old, new)
+    assert edited_script(text + COMMAND, old, new) == text + COMMAND.replace("-c 1", "-c 2")
+    assert edited_script(COMMAND + text, old, new) == COMMAND.replace("-c 1", "-c 2") + text
+
+
+def test_a_quote_that_is_never_closed_is_not_edited():
+    with pytest.raises(NotUnderstoodError, match="not closed"):
+        edited_script("echo 'x\nllama-server -c 1\n", ["llama-server", "-c", "1"], ["llama-server"])
+
+
+def test_a_word_of_many_lines_is_one_word():
+    script = "llama-server --grammar 'root ::= a\nllama-server -c 1\n' -c 1\n"
+    old = ["llama-server", "--grammar", "root ::= a\nllama-server -c 1\n", "-c", "1"]
+    assert edited_script(script, old, [*old[:-1], "2"]) == script[:-2] + "2\n"
 
 
 WORDS = st.lists(st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=8), min_size=1, max_size=5)

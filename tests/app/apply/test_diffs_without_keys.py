@@ -5,7 +5,7 @@ from unslow.act.disk import Disk
 from unslow.act.files import Edit
 from unslow.act.ollama import Ollama
 from unslow.app.apply.diffs import shown_diff
-from unslow.app.apply.perform import journals_at
+from unslow.app.apply.journaled import journals_at
 from unslow.app.undo import UndoRequest, would_undo
 from unslow.look.system.live import LiveSystem
 

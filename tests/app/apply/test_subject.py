@@ -1,3 +1,4 @@
+import msgspec
 import pytest
 from lab.replay import serve
 from plans import option, plan
@@ -23,6 +24,16 @@ def test_a_plan_for_another_model_or_runtime_is_not_for_this_server():
             running(LiveSystem(), plan("ollama", "gemma3:27b", option("x")), url, "")
         with pytest.raises(UserError, match="not vllm"):
             running(LiveSystem(), plan("vllm", "qwen3:8b", option("x")), url, "")
+
+
+def test_the_address_that_the_plan_was_made_for_says_which():
+    made = plan("ollama", "llama3.2:3b", option("x"))
+    with serve("ollama") as url:
+        found = running(LiveSystem(), msgspec.structs.replace(made, url=url), None, "")
+        assert found is not None
+        assert found.runtime.url.value_or("") == url
+    for gone in (url, "http://192.0.2.1:11434"):  # nobody is asked who is not here
+        assert running(LiveSystem(), msgspec.structs.replace(made, url=gone), None, "") is None
 
 
 def test_what_is_no_target_is_said():

@@ -33,7 +33,7 @@ def given(settings: Settings) -> dict[str, str]:
         ),
         ({Knob.BATCH: 256, Knob.THREADS: 7}, {"ubatch": "256", "threads": "7"}),
         ({Knob.BATCH: 4096}, {"ubatch": "4096", "batch": "4096"}),
-        ({Knob.SPECULATIVE: "/models/draft.gguf"}, {"draft_model": "/models/draft.gguf"}),
+        ({Knob.SPECULATIVE: "/models/draft.gguf"}, {"draft_model": "/models/draft.gguf", "draft_type": "draft-simple"}),
         ({Knob.LOAD_MODE: "none"}, {"load_mode": "none"}),
     ],
 )

@@ -35,4 +35,4 @@ def test_it_finds_settings_that_start(tmp_path):
     path = tmp_path / "tune.json"
     write_report(report, str(path))
     assert msgspec.json.decode(path.read_bytes(), type=TuneReport) == report
-    assert "×DEFAULT" in render_tune(report, "terminal", width=120, color=False)
+    assert "95 % INTERVAL" in render_tune(report, "terminal", width=120, color=False)

@@ -1,12 +1,14 @@
 """Turns of servers that are really started and ended; each answers from a recording at its own pace."""
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
 from doubles import Quiet
 
 from unslow.app.bench.server import Place
+from unslow.app.tune import trial
 from unslow.app.tune.command import Tuning
 from unslow.app.tune.lines import Line
 from unslow.app.tune.trial import TOO_SLOW, Trial, limits_of
@@ -102,13 +104,31 @@ def test_who_stops_it_gets_the_best_so_far(program):
 
 def test_a_request_that_takes_far_longer_than_the_best_is_not_waited_for(program):
     trial = Trial(Line((program, "-m", "m.gguf", "-t", "1")), PLACE)
-    limits = limits_of(60.0, 0.1, is_new=True)._replace(request_s=0.2)
+    limits = limits_of(60.0, 60.0, 0.1, is_new=True)._replace(request_s=0.2)
     assert trial.turn(1, WORK, [], limits, Quiet()) == "too slow: a request took longer than 0 s"
     assert trial.requests_s(1) == []
 
 
 def test_only_those_that_are_new_have_little_time():
-    assert limits_of(300.0, 5.0, is_new=True).request_s == TOO_SLOW * 5.0
-    assert limits_of(300.0, 0.1, is_new=True).request_s == 10.0
-    assert limits_of(300.0, 5.0, is_new=False).request_s == limits_of(300.0, None, is_new=True).request_s == 300.0
-    assert limits_of(5.0, 5.0, is_new=False).start_s == 60.0
+    assert limits_of(300.0, 200.0, 5.0, is_new=True) == (200.0, TOO_SLOW * 5.0)
+    assert limits_of(300.0, 200.0, 0.1, is_new=True).request_s == 10.0
+    assert limits_of(300.0, 12.0, 5.0, is_new=True) == (12.0, 12.0)
+    assert limits_of(300.0, 200.0, 5.0, is_new=False) == limits_of(300.0, 200.0, None, is_new=True) == (300.0, 300.0)
+    assert limits_of(5.0, 5.0, 5.0, is_new=False).start_s == 60.0
+
+
+def test_one_that_does_not_get_ready_is_not_waited_for_when_the_time_is_over(tmp_path, program, monkeypatch):
+    monkeypatch.setattr(trial, "_LEAST_LIMIT_S", 0.3)
+    hanging = tmp_path / "hang" / "llama-server"
+    hanging.parent.mkdir()
+    hanging.write_text("#!/bin/sh\nexec sleep 60\n")
+    hanging.chmod(0o755)
+    found = tuning(program, "-t 8", "-t 7")
+    found._trials[1] = Trial(Line((str(hanging), "-m", "m.gguf")), PLACE)
+    found.halving.budget_s, found.halving.spent_s = 60.0, 1.0
+    found._turn(0, 1, Quiet())
+    found.halving.spent_s = 59.5
+    before = time.monotonic()
+    found._turn(1, 1, Quiet())
+    assert time.monotonic() - before < 30  # it would be waited for a minute
+    assert "did not answer within" in found.halving.dropped[1].why

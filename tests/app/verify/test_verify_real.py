@@ -20,7 +20,7 @@ pytestmark = [*NEEDED, pytest.mark.skipif(not MODEL, reason="UNSLOW_LLAMA_MODEL 
 
 def verified(before: str, after: str, **others: object) -> VerifyReport:
     line = f"{SERVER} -m {MODEL} -c 2048"
-    wanted = {"before": f"{line} {before}", "after": f"{line} {after}", "answer": 32, "seconds": 20.0, **others}
+    wanted = {"before": f"{line} {before}", "after": f"{line} {after}", "answer": 32, "seconds": 60.0, **others}
     report = verify(Request(**wanted), Quiet())
     assert isinstance(report, VerifyReport)
     return report

@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 import msgspec
 import pytest
 
-from unslow.app.verify.plans import both_lines, read_plan
+from unslow.app.verify.plans import both_lines, its_server, read_plan
 from unslow.app.verify.request import Request
 from unslow.cli import verify as command
 from unslow.facts.errors import UserError
@@ -90,6 +90,18 @@ def test_a_plan_without_a_line_asks_for_one(tmp_path):
     with pytest.raises(UserError, match="no command line of a server for --before"):
         both_lines(planned, "", "")
     assert both_lines(planned, "one", "other") == ("one", "other")
+
+
+def test_a_plan_says_which_server_it_was_made_for(tmp_path):
+    planned = read_plan(plan_file(tmp_path, current=None, url="http://127.0.0.1:8080"), 1)
+    assert its_server(planned) == "http://127.0.0.1:8080"
+    with pytest.raises(UserError) as caught:
+        both_lines(planned, "", "")
+    assert "--save before.json http://127.0.0.1:8080" in caught.value.hint
+    assert asked("--save", "b.json", "--plan", "x").plan == "x"
+    for elsewhere in ("", "http://192.0.2.1:8080"):
+        with pytest.raises(UserError, match="names no server of this machine"):
+            its_server(read_plan(plan_file(tmp_path, url=elsewhere), 1))
 
 
 def test_no_such_option(tmp_path):

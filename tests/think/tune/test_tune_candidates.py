@@ -1,5 +1,7 @@
 """What is tried around a plan: llama.cpp's own choice first, no doubles, and nothing that memory can't hold."""
 
+from functools import cache
+
 import msgspec
 import pytest
 from tests.think.plan.llama_cpp import planning
@@ -10,11 +12,11 @@ from unslow.think.plan.goal import Goal, Work
 from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.plan import plan_llama_cpp
-from unslow.think.plan.llama_cpp.points import Question
+from unslow.think.plan.llama_cpp.question import Question
 from unslow.think.plan.llama_cpp.variants import Variant
 from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport
 from unslow.think.tune.candidate import Around, Candidate, Hand, as_settings
-from unslow.think.tune.candidates import MOST, OWN_CHOICE, Candidates, candidates_of
+from unslow.think.tune.candidates import MOST, Candidates, candidates_of
 from unslow.think.tune.moved import full_bytes, layers_apart, moves_around
 from unslow.think.tune.neighbours import steps_around
 
@@ -34,8 +36,16 @@ def plan_of(machine: Hardware, goal: Goal) -> PlanReport:
     )  # fmt: skip
 
 
-SMALL = plan_of(planning.hardware(5), Goal(16384, Work(4096)))
-LARGE = plan_of(planning.hardware(24), Goal(8192, Work(512)))
+@cache
+def small() -> PlanReport:
+    """For a GPU that is too small."""
+    return plan_of(planning.hardware(5), Goal(16384, Work(4096)))
+
+
+@cache
+def large() -> PlanReport:
+    """For a GPU that holds it all."""
+    return plan_of(planning.hardware(24), Goal(8192, Work(512)))
 
 
 def best(plan: PlanReport) -> OptionShown:
@@ -44,9 +54,10 @@ def best(plan: PlanReport) -> OptionShown:
 
 
 def around(
-    settings: dict[Knob, object], spare: int = MUCH, hand: Hand = HAND, plan: PlanReport = SMALL, **goal: object
+    settings: dict[Knob, object], spare: int = MUCH, hand: Hand = HAND, plan: PlanReport | None = None, **goal: object
 ) -> Around:
     """Around these settings on a GPU that has so much left beyond its margin."""
+    plan = plan or small()
     option = best(plan)
     device = msgspec.structs.replace(option.devices[0], free_bytes=spare + MARGIN_BYTES, margin_bytes=MARGIN_BYTES)
     option = msgspec.structs.replace(option, devices=(device,))
@@ -62,34 +73,34 @@ def knobs(candidate: Candidate) -> dict[Knob, object]:
 
 
 def test_the_default_is_first_and_the_plan_second() -> None:
-    found = candidates_of(SMALL, HAND)
+    found = candidates_of(small(), HAND)
     assert [candidate.kind for candidate in found.all[:2]] == ["default", "plan"]
     assert knobs(found.all[0]) == {Knob.CONTEXT_LENGTH: 16384}
     assert (found.plan, found.references) == (1, (0, 1))
-    assert found.all[1].speed == best(SMALL).speed
-    assert SMALL.current
-    named = msgspec.structs.replace(SMALL.current, name=f"{OWN_CHOICE}: {SMALL.current.name}")
-    predicted = candidates_of(msgspec.structs.replace(SMALL, current=named), HAND).all[0].speed
-    assert predicted == SMALL.current.speed
-    assert predicted is not None
+    assert found.all[1].speed == best(small()).speed
+    assert small().current
+    assert small().current.speed is not None
+    assert found.all[0].speed == small().current.speed
+    of_what_runs = candidates_of(msgspec.structs.replace(small(), of_running=True), HAND)
+    assert of_what_runs.all[0].speed is None
 
 
 def test_there_are_no_doubles_and_not_too_many() -> None:
-    found = candidates_of(SMALL, HAND)
+    found = candidates_of(small(), HAND)
     assert len({frozenset(knobs(candidate).items()) for candidate in found.all}) == len(found.all) <= MOST
     assert sum(candidate.kind == "neighbour" for candidate in found.all) >= 5
     assert all(knobs(candidate)[Knob.CONTEXT_LENGTH] == 16384 for candidate in found.all)
 
 
 def test_a_plan_that_is_the_default_is_one_candidate() -> None:
-    found = candidates_of(LARGE, HAND)
+    found = candidates_of(large(), HAND)
     assert (found.plan, found.references) == (0, (0,))
     assert found.all[0].kind == "default"
     assert not any(Knob.THREADS in knobs(candidate) for candidate in found.all)  # all is on the GPU
 
 
 def test_without_a_recommendation_the_default_has_neighbours() -> None:
-    plan = msgspec.structs.replace(SMALL, recommended=None, options=(), current=None, verdict="cannot_tell")
+    plan = msgspec.structs.replace(small(), recommended=None, options=(), current=None, verdict="cannot_tell")
     found = candidates_of(plan, HAND)
     assert (found.plan, found.references) == (None, (0,))
     assert any(knobs(candidate).get(Knob.THREADS) == 16 for candidate in found.all)
@@ -112,10 +123,10 @@ def test_of_the_front_stays_what_serves_as_well_and_is_here(
 ) -> None:
     files = (ChangeShown(knob="model_file", value=file),) if file else ()
     option = msgspec.structs.replace(
-        best(SMALL), name="the other", context=context, settings=(ChangeShown(knob="threads", value=3), *files),
-        quality=msgspec.structs.replace(best(SMALL).quality, perplexity_increase=increase),
+        best(small()), name="the other", context=context, settings=(ChangeShown(knob="threads", value=3), *files),
+        quality=msgspec.structs.replace(best(small()).quality, perplexity_increase=increase),
     )  # fmt: skip
-    plan = msgspec.structs.replace(SMALL, options=(best(SMALL), option), recommended=0)
+    plan = msgspec.structs.replace(small(), options=(best(small()), option), recommended=0)
     for floor in (None, 0.1):
         asked = msgspec.structs.replace(plan, goal=msgspec.structs.replace(plan.goal, worst_perplexity_increase=floor))
         names = [candidate.name for candidate in candidates_of(asked, HAND).all]
@@ -127,7 +138,7 @@ def test_threads_are_tried_only_where_processors_compute() -> None:
     tried = [c[Knob.THREADS] for c in changed(around(some)) if Knob.THREADS in c]
     assert tried == [16, 7]
     assert not any(Knob.THREADS in c for c in changed(around({Knob.GPU_LAYERS: 33})))
-    alone = Around({}, SMALL.goal, HAND._replace(cores=1, logical=1))
+    alone = Around({}, small().goal, HAND._replace(cores=1, logical=1))
     assert not any(Knob.THREADS in c for c in changed(alone))
 
 
@@ -177,7 +188,7 @@ def test_a_layer_more_on_the_gpu_needs_its_memory() -> None:
     assert tight == [19]
     assert not changed_places(around({Knob.GPU_LAYERS: 20, Knob.TENSOR_SPLIT: "10,10"}))
     assert not changed_places(around({}))
-    assert not changed_places(Around(settings, SMALL.goal, HAND))
+    assert not changed_places(Around(settings, small().goal, HAND))
 
 
 def changed_places(found: Around) -> list[object]:

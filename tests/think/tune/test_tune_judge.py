@@ -72,6 +72,11 @@ def test_the_trials_hold_everything() -> None:
     assert trial.settings[0].knob == "threads"
 
 
+def test_the_plan_is_taken_where_noise_hides_that_others_are_hardly_faster() -> None:
+    report = reported([3.0, 2.0, 2.06], rounds=3, noise=0.015)
+    assert (report.winner, report.verdict) == (1, "faster")
+
+
 def test_the_plan_is_taken_where_nobody_feels_the_difference() -> None:
     report = reported([3.0, 2.0, 1.99])
     assert (report.winner, report.over_plan) == (1, None)

@@ -60,7 +60,7 @@ def test_nothing_answered_is_no_verdict():
     report = judged(side(10.0), Side(what="gone", failures=("nothing listens there",)), TOLD._replace(interrupted=True))
     assert (report.verdict, status_of(report)) == ("cannot_tell", 3)
     assert "nothing listens there" in report.because
-    assert "after: 1 requests failed" in report.notes
+    assert "after: 1 request failed" in report.notes
     assert "stopped before its time" in report.notes[-1]
 
 

@@ -59,3 +59,33 @@ def test_one_that_dies_at_the_questions_is_broken():
     dead = msgspec.structs.replace(side(20.0, 2, answers=()), compared_tokens=12)
     assert judged(side(10.0), dead, TOLD).verdict == "broken"
     assert judged(dead, side(30.0), TOLD).verdict == "cannot_tell"
+
+
+def unstarted(rate: float) -> Side:
+    return msgspec.structs.replace(side(rate), starts_s=(1.0,) * 7, failed_starts=("no memory", "no memory"))
+
+
+def test_one_that_does_not_start_again_is_broken_only_where_it_is_the_changed_one():
+    told = TOLD._replace(ended="x did not start again in round 8: no memory")
+    report = judged(side(10.0), unstarted(20.0), told)
+    assert (report.verdict, status_of(report)) == ("broken", 1)
+    assert report.because.startswith("after: it did not start again (no memory); until then, a whole request: faster")
+    assert report.notes == (
+        "after: 2 starts of 9 failed (no memory)",
+        "it ended before its time: x did not start again in round 8: no memory",
+    )
+    report = judged(unstarted(10.0), side(20.0), told)
+    assert (report.verdict, status_of(report)) == ("faster", 0)
+    assert report.notes[0] == "before: 2 starts of 9 failed (no memory)"
+
+
+def test_how_long_it_took_is_said_where_that_was_not_asked_for():
+    before, after = (msgspec.structs.replace(side(10.0, rounds=2), starts_s=(40.0, 41.0)) for _ in range(2))
+    told = TOLD._replace(way="one_after_the_other", asked_s=100.0, took_s=180.0)
+    assert judged(before, after, told).notes == (
+        "it took 180 s and not 100: 2 rounds, 162 s of it for 4 starts",
+        "there was time for 2 rounds only, 162 s of it for 4 starts: give it --seconds 270 or more",
+    )
+    assert judged(side(10.0), side(20.0), TOLD._replace(asked_s=100.0, took_s=120.0)).notes == ()
+    apart = judged(before, after, told._replace(way="apart"))
+    assert apart.notes[-2] == "it took 180 s and not 100: 2 rounds"

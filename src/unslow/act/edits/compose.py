@@ -4,13 +4,14 @@ No YAML is written anew: the few forms in which people write a command are read,
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from unslow.act.edits.words import NotUnderstoodError, Shape, Word, all_fit, in_a_row, rewritten, spaced
-from unslow.act.edits.yaml_values import VARIABLE, element, in_quotes, scalar_at, with_variables
+from unslow.act.edits.yaml_values import VARIABLE, check_quotes, element, in_quotes, scalar_at, with_variables
 
 _KEY = re.compile(r"( *)([\w.-]+|\"[^\"\\]+\"|'[^']+')[ ]*:(?=[ \n]|$)")
+_BLOCK_START = re.compile(r"(?:^|[ ])[|>][-+0-9]*[ ]*(?:#.*)?$")
 _BLOCK = re.compile(r"[|>][-+]?[ ]*(?:#.*)?")
 _TAME = re.compile(r"[\w@%+=:,./-]+")
 """What needs no quotes in a command that is one string."""
@@ -60,6 +61,8 @@ def command_of(text: str, service: str) -> Command:
     """The words of the command of a service."""
     if "\t" in text or "\r" in text or re.search(r"^(---|\.\.\.|%)", text.lstrip("-\n"), re.MULTILINE):
         raise NotUnderstoodError("tabs, several documents or other line ends")
+    for line in _outside_blocks(_lines(text)):
+        check_quotes(line.text)
     lines, first, last = _section(_lines(text), "services", 0)
     lines, first, last = _section(lines[first:last], service, _inner(lines[first:last]))
     lines, first, last = _section(lines[first:last], "command", _inner(lines[first:last]))
@@ -87,6 +90,16 @@ def _lines(text: str) -> list[Line]:
         found.append(Line(at, line, -1 if not bare or bare.startswith("#") else len(line) - len(bare)))
         at += len(raw)
     return found
+
+
+def _outside_blocks(lines: Sequence[Line]) -> Iterator[Line]:
+    """Lines that are YAML: not those of a text under a `|` or `>`, which may have anything in them."""
+    block = -1
+    for line in lines:
+        if line.indent < 0 or 0 <= block < line.indent:
+            continue
+        yield line
+        block = line.indent if _BLOCK_START.search(line.text) else -1
 
 
 def _name(word: str) -> str:

@@ -5,6 +5,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 
 from unslow.act.edits.shell import simple_commands
+from unslow.act.edits.shell_lines import line_starts
 from unslow.act.edits.words import NotUnderstoodError, Word, all_fit, rewritten, spaced
 
 _BEFORE = ("exec", "nohup", "setsid", "env", "command", "time")
@@ -33,23 +34,17 @@ def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
         raise NotUnderstoodError("it is too long for a script that starts a server")
     if "<<" in text:
         raise NotUnderstoodError("it holds a text of its own (<<), in which a command may be no command")
-    found = [words for start in _line_starts(text) if (words := _fitting(text, start, command))]
-    if len(found) != 1:
-        many = "several lines" if found else "no line"
-        raise NotUnderstoodError(f"{many} of it has the very words that the server was started with")
-    return found[0]
+    found = [words for start in line_starts(text) if (words := _fitting(text, start, command))]
+    if len(found) == 1:
+        return found[0]
+    if not found and any(_fitting(text, start, command) for start in _all_starts(text)):
+        raise NotUnderstoodError("the words that the server was started with stand only in a quoted text of it")
+    many = "several lines" if found else "no line"
+    raise NotUnderstoodError(f"{many} of it has the very words that the server was started with")
 
 
-def _line_starts(text: str) -> list[int]:
-    """Where lines start that are not the rest of another one."""
-    lines = text.splitlines(keepends=True)
-    starts, at, continued = [], 0, False
-    for line in lines:
-        if not continued:
-            starts.append(at)
-        at += len(line)
-        continued = line.endswith("\\\n") and not line.lstrip().startswith("#")
-    return starts
+def _all_starts(text: str) -> list[int]:
+    return [0, *(match.end() for match in re.finditer(r"\n", text))]
 
 
 def _fitting(text: str, start: int, command: Sequence[str]) -> tuple[Word, ...]:
@@ -83,6 +78,6 @@ def _with(environment: Mapping[str, str | None]) -> str:
 
 def _check(after: str, new: Sequence[str]) -> None:
     """Read again: what was written must be what was meant."""
-    found = [words for start in _line_starts(after) if (words := _fitting(after, start, new))]
+    found = [words for start in line_starts(after) if (words := _fitting(after, start, new))]
     if len(found) != 1:
         raise NotUnderstoodError("the edited line does not read as it was meant")

@@ -6,7 +6,26 @@ import re
 from unslow.act.edits.words import Meaning, NotUnderstoodError, Word
 
 VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*(?::?[-?+][^}$]*)?\})")
+_QUOTED = re.compile(r"'(?:[^'\n]|'')*'|\"(?:[^\"\\\n]|\\.)*\"")
+_OPENING = re.compile(r"(?:^|[-?:,\[{]|[&!][^ ]{0,64})[ ]{0,64}(?=[\"'])")
+"""What may stand before a quote that begins a value; in the middle of a plain one it is a sign like any other."""
 _PLAIN_END = re.compile(r"[ \t]+#|$", re.MULTILINE)
+
+
+def check_quotes(line: str) -> None:
+    """NotUnderstoodError where a quoted value of a line is not closed in it: what follows may look like anything."""
+    line, at = line.lstrip(" "), 0
+    while found := _OPENING.search(line, at):
+        if _commented(line[at : found.start()]):
+            return
+        closed = _QUOTED.match(line, found.end())
+        if not closed:
+            raise NotUnderstoodError("a quote that is not closed in its line")
+        at = closed.end()
+
+
+def _commented(text: str) -> bool:
+    return text.startswith("#") or " #" in text
 
 
 def in_quotes(word: str) -> str:
@@ -18,7 +37,7 @@ def scalar_at(text: str, at: int, ends: str = "") -> tuple[int, int]:
     """Where a value starts and ends, its quotes too."""
     sign = text[at : at + 1]
     if sign in ("'", '"'):
-        found = re.compile(r"'(?:[^'\n]|'')*'" if sign == "'" else r'"(?:[^"\\\n]|\\.)*"').match(text, at)
+        found = _QUOTED.match(text, at)
         if not found:
             raise NotUnderstoodError("a quote that is not closed")
         return at, found.end()

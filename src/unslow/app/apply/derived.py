@@ -13,8 +13,8 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.spelled import Spelled
 from unslow.look.at_hand import NO_UNIT, Unit
 from unslow.look.processes import read_process
+from unslow.look.runtimes.ollama.names import derived_name
 from unslow.look.runtimes.ollama.places import is_at_least
-from unslow.look.runtimes.ollama.spell_all import derived_name
 from unslow.look.starters import read_unit_files
 from unslow.look.system import LookError, System
 from unslow.look.units import read_unit

@@ -3,7 +3,6 @@
 import shlex
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -11,8 +10,8 @@ from unslow import __version__
 from unslow.act.changes import Changes
 from unslow.act.disk import Disk
 from unslow.act.files import file_step
-from unslow.act.journal import Journals, default_folder
 from unslow.act.ollama import Ollama
+from unslow.app.apply.journaled import journals_at, undo_line
 from unslow.app.apply.prepare import Prepared
 from unslow.facts.errors import UserError
 from unslow.facts.placed import Place, line_of
@@ -22,11 +21,6 @@ from unslow.think.change.report import ApplyReport
 RESTART_TIMEOUT_S = 300.0
 """A large model is loaded before some units say that they are up."""
 _MADE = "the change is made; `unslow undo` takes it back"
-
-
-def journals_at(folder: str | None, disk: Disk) -> Journals:
-    """Where changes are written down: where the user says, else where state is kept."""
-    return Journals(Path(folder).expanduser().absolute() if folder else default_folder(), disk)
 
 
 def check_allowed(ready: Prepared) -> None:
@@ -47,10 +41,9 @@ def performed(
     with journals.locked():
         mended = tuple(changes.recover())
         done = changes.apply(ready.planned, system.now(), __version__)
-    where = ["--journal", str(journals.folder)] if journal else []
     return msgspec.structs.replace(
         ready.report, outcome="changed", change=done.id, journal=journals.place(done.id), mended=mended,
-        undo=shlex.join(["unslow", "undo", done.id, *where]),
+        undo=undo_line(journals, done.id),
     )  # fmt: skip
 
 

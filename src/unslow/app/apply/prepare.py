@@ -6,11 +6,13 @@ import msgspec
 
 from unslow import __version__
 from unslow.act.changes import Planned
+from unslow.act.disk import Disk
 from unslow.act.edits.words import NotUnderstoodError
 from unslow.act.files import Edit
 from unslow.app.apply.derived import derived, lines_left, service_edit
 from unslow.app.apply.diffs import shown_edit
-from unslow.app.apply.plan_file import changes_of, chosen_option, is_of_running, read_plan
+from unslow.app.apply.journaled import check_in_force, journals_at, process_of
+from unslow.app.apply.plan_file import changes_of, chosen_option, read_plan
 from unslow.app.apply.subject import running
 from unslow.app.apply.taken_away import with_taken_away
 from unslow.app.apply.ways import Told, Way, way_of
@@ -53,20 +55,22 @@ def prepared(system: System, request: ApplyRequest) -> Prepared:
     subject = running(system, plan, request.target, request.api_key)
     if subject is None:
         spelled = spelled_plan(
-            changes_of(plan, option), Subject().runtime, Subject().model, system=system, name=plan.runtime
+            changes_of(plan, option, anew=True), Subject().runtime, Subject().model, system=system, name=plan.runtime
         )
         return _by_hand(plan, option, spelled, _NOT_RUNNING.format(runtime=plan.runtime))
     subject = _with_own_words(system, subject)
+    process = process_of(system, subject.runtime.pid.value_or(0))
+    check_in_force(journals_at(request.journal, Disk()), process)
     changes = changes_of(plan, option)
-    if not is_of_running(plan):
+    if not plan.of_running:
         changes = with_taken_away(changes, subject.runtime)
     spelled = spelled_plan(changes, subject.runtime, subject.model, system=system)
     if spelled.left_out:
         change, why = spelled.left_out[0]
         return _by_hand(plan, option, spelled, f"{change.knob} can't be had here ({why}), and the rest is another plan")
-    if subject.runtime.name.value_or("") == _OLLAMA:
-        return _of_ollama(system, request, plan, option, (subject, spelled))
-    return _of_command(system, request, plan, option, (subject, spelled))
+    of = _of_ollama if subject.runtime.name.value_or("") == _OLLAMA else _of_command
+    made = of(system, request, plan, option, (subject, spelled))
+    return made._replace(planned=made.planned._replace(process=process)) if made.planned else made
 
 
 def _with_own_words(system: System, subject: Subject) -> Subject:

@@ -1,6 +1,7 @@
 """Which running server a plan is for."""
 
 import re
+from urllib.parse import urlsplit
 
 from unslow.app.chosen import at_url, is_at
 from unslow.app.plan.request import PlanRequest
@@ -9,6 +10,7 @@ from unslow.app.runtimes import read_runtimes
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Subject
 from unslow.look.system import System
+from unslow.look.system.http import is_loopback
 from unslow.think.plan.report import PlanReport
 
 _HINT = "name it by its process id or its URL: --target"
@@ -27,6 +29,8 @@ def running(system: System, plan: PlanReport, target: str | None, api_key: str) 
         subjects = tuple(s for s in subjects if s.runtime.pid.value_or(None) == int(target))
         if not subjects:
             raise UserError(f"process {target} is no runtime that can be seen", "`unslow` alone finds those that run")
+    elif plan.url:
+        subjects = _where_it_was(system, plan.url, subjects, api_key)
     found = [s for s in subjects if _plain(s.runtime.name.value_or("")) == _plain(plan.runtime)]
     if target and not found:
         raise UserError(f"what runs there is not {plan.runtime}, which the plan is for", "make a plan for it")
@@ -37,6 +41,17 @@ def running(system: System, plan: PlanReport, target: str | None, api_key: str) 
     if len(same) > 1:
         raise UserError(f"{len(same)} servers of {plan.runtime} run that model, and the plan names none", _HINT)
     return same[0] if same else None
+
+
+def _where_it_was(system: System, url: str, seen: tuple[Subject, ...], api_key: str) -> tuple[Subject, ...]:
+    """The server at the address that a plan was made for; all that were seen where it is at none any more."""
+    there = tuple(s for s in seen if is_at(s, url))
+    if there or not is_loopback(urlsplit(url).hostname or ""):
+        return there or seen
+    try:
+        return at_url(system, url, api_key)
+    except UserError:  # it may have been started again at another one
+        return seen
 
 
 def _is_model(subject: Subject, model: str) -> bool:

@@ -97,7 +97,8 @@ class Tuning:
     def _turn(self, index: int, number: int, progress: Progress) -> None:
         trial, halving, system = self._trials[index], self.halving, self._place.system
         steps = Steps(progress, self._words(index, number), min(1.0, halving.spent_s / halving.budget_s))
-        limits = limits_of(halving.budget_s, self._best_s(), is_new=self._is_new(index))
+        left_s = halving.budget_s - halving.spent_s
+        limits = limits_of(halving.budget_s, left_s, self._best_s(), is_new=self._is_new(index))
         start = system.clock()
         prompts = self._prompts.setdefault(number, [])
         why = trial.turn(number, self._work, prompts, limits, steps)

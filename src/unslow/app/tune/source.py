@@ -7,6 +7,7 @@ import msgspec
 
 from unslow.app.fit.models import Found, find_gguf_model
 from unslow.app.plan.answer import planned
+from unslow.app.plan.saved import read_saved
 from unslow.app.predict.places import usual_threads
 from unslow.app.tune.request import Request
 from unslow.app.verify.plans import starting_line
@@ -18,14 +19,12 @@ from unslow.look.command_line import UNSET
 from unslow.look.launch.command import parse_command
 from unslow.look.launch.settings import program_of
 from unslow.look.llama_server.arguments import parse_settings
-from unslow.look.system import LookError, System
+from unslow.look.system import System
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.report import SCHEMA, PlanReport
+from unslow.think.plan.report import PlanReport
 from unslow.think.tune.candidate import Hand, as_settings
 from unslow.think.verify.predicted import work_of
 
-LARGEST_PLAN_BYTES = 16 * 1024**2
-_HINT = "such a file is written by `unslow plan MODEL --json > plan.json`"
 _RUNTIME = "llama.cpp"
 
 
@@ -44,7 +43,7 @@ class Source(NamedTuple):
 
 def source_of(system: System, request: Request) -> Source:
     """The plan and its model; UserError where there is nothing that can be started."""
-    plan = _read(system, request.target) if request.is_plan else planned(system, request.plan)
+    plan = read_saved(request.target) if request.is_plan else planned(system, request.plan)
     if plan.verdict == "impossible":
         raise UserError(f"there is no plan to search around: {plan.reason}", plan.hint)
     if plan.runtime != _RUNTIME:
@@ -111,18 +110,3 @@ def _model(plan: PlanReport, request: Request) -> str:
     if not request.model:
         raise UserError(f"{request.target} does not say which file the model is in", "name it: --model FILE")
     return request.model
-
-
-def _read(system: System, path: str) -> PlanReport:
-    try:
-        data = system.read_bytes(path, LARGEST_PLAN_BYTES)
-    except LookError as error:
-        raise UserError(f"{path}: {error.why}", _HINT) from error
-    try:
-        raw = msgspec.json.decode(data)
-        schema = raw.get("schema") if isinstance(raw, dict) else None
-        if schema != SCHEMA:
-            raise UserError(f"{path} has the schema {str(schema)[:60]!r}; this version reads {SCHEMA}", _HINT)
-        return msgspec.convert(raw, PlanReport)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is no plan: {str(error) or type(error).__name__}", _HINT) from error

@@ -44,10 +44,12 @@ class Limits(NamedTuple):
     request_s: float
 
 
-def limits_of(budget_s: float, best_s: float | None, *, is_new: bool) -> Limits:
-    """Whoever was never measured is waited for only as long as it may still be of interest."""
+def limits_of(budget_s: float, left_s: float, best_s: float | None, *, is_new: bool) -> Limits:
+    """Whoever was never measured is waited for only as long as it may still be of interest, and as there is time."""
     patient = max(_PATIENT_S, budget_s)
-    return Limits(patient, max(_LEAST_LIMIT_S, TOO_SLOW * best_s) if is_new and best_s is not None else patient)
+    if not is_new or best_s is None:
+        return Limits(patient, patient)
+    return Limits(max(_LEAST_LIMIT_S, left_s), max(_LEAST_LIMIT_S, min(TOO_SLOW * best_s, left_s)))
 
 
 class Trial:

@@ -19,9 +19,10 @@ HOST_EVERY = 6
 
 def alone(party: Party, course: Course, system: System, progress: Progress) -> str:
     """Rounds until they are steady or the time is over, then the answers; why it ended before its time."""
+    clock = Clock(system, course.for_speed_s, progress)
     with party.opened(progress) as bencher:
         progress.step(f"warming up: {party.what}", 0.0)
-        why = warm_up(bencher, party, course.work) or _rounds(bencher, party, course, progress)
+        why = warm_up(bencher, party, course.work) or _rounds(bencher, party, course, clock)
         _note_machine(party, bencher, system)
         if course.answers and not why:
             extent = course.extent or extent_of(party, course.for_answers_s)
@@ -29,8 +30,9 @@ def alone(party: Party, course: Course, system: System, progress: Progress) -> s
         return why
 
 
-def _rounds(bencher: Bencher, party: Party, course: Course, progress: Progress) -> str:
-    clock, number = Clock(bencher.system, course.for_speed_s, progress), 0
+def _rounds(bencher: Bencher, party: Party, course: Course, clock: Clock) -> str:
+    clock.begin_rounds()
+    number = 0
     while clock.has_time(number) and not is_steady(party.samples):
         if number % HOST_EVERY == 0:
             _note_host(party, bencher.system)

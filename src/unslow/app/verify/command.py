@@ -16,8 +16,9 @@ from unslow.app.verify.answering import extent_before
 from unslow.app.verify.course import Course
 from unslow.app.verify.lives import one_after_the_other
 from unslow.app.verify.party import Party
-from unslow.app.verify.plans import Planned, both_lines, read_plan
+from unslow.app.verify.plans import Planned, both_lines, its_server, read_plan
 from unslow.app.verify.request import Request
+from unslow.app.verify.room import check_room
 from unslow.app.verify.turns import in_turns
 from unslow.facts.errors import UserError
 from unslow.facts.verified import LARGEST_SIDE_BYTES, Side, Work, dump_side, parse_side
@@ -44,11 +45,14 @@ def verify(request: Request, progress: Progress) -> VerifyReport | Saved:
     discretion = Discretion(tuple(dict.fromkeys(keys)))
     with discretion.errors():
         shown = discretion.progress(progress)
+        planned = read_plan(request.plan, request.option) if request.plan else None
+        if planned and (request.save or request.against) and not request.after:
+            request = request._replace(after=its_server(planned))
         if request.save:
-            return _saved(request, request.save, shown, discretion)
+            return _saved(request, planned, request.save, shown, discretion)
         if request.against:
-            return _against(request, request.against, shown, discretion)
-        return _both(request, shown, discretion)
+            return _against(request, planned, request.against, shown, discretion)
+        return _both(request, planned, shown, discretion)
 
 
 def write_report(report: VerifyReport, path: str) -> None:
@@ -59,20 +63,21 @@ def write_report(report: VerifyReport, path: str) -> None:
         raise UserError(f"{path}: {error.strerror or error}", "name a file in a folder that exists") from error
 
 
-def _both(request: Request, progress: Progress, discretion: Discretion) -> VerifyReport:
-    planned = read_plan(request.plan, request.option) if request.plan else None
+def _both(request: Request, planned: Planned | None, progress: Progress, discretion: Discretion) -> VerifyReport:
     words = request.before or "", request.after or ""
     words = both_lines(planned, *words) if planned else words
     course = Course(request.work(planned.work if planned else Work()), request.seconds, request.answers)
     places = _places(words, request, progress)
     parties = [Party(*pair, request.manners, request.model) for pair in zip(words, places, strict=True)]
+    for party, place in zip(parties, places, strict=True):
+        check_room(party, place, course.work)
     together = request.together or all(party.is_running for party in parties)
     if not together and any(party.is_running for party in parties):
         raise UserError("one of them runs and the other has to be started", "give two URLs or two command lines")
     way: Way = "in_turns" if together else "one_after_the_other"
     measure = in_turns if together else one_after_the_other
     _announce(parties, course, progress)
-    end = _ended(lambda: measure(parties, course, places[0].system, progress))
+    end = _ended(places[0], lambda: measure(parties, course, places[0].system, progress))
     before, after = (discretion.facts(party.side(course.work)) for party in parties)
     return judged(before, after, _told(request, planned, places[0], way, end))
 
@@ -82,13 +87,16 @@ class _End(NamedTuple):
 
     why: str = ""
     interrupted: bool = False
+    took_s: float = 0.0
 
 
-def _ended(measure: Callable[[], str]) -> _End:
+def _ended(place: Place, measure: Callable[[], str]) -> _End:
+    start, why, interrupted = place.system.clock(), "", False
     try:
-        return _End(measure())
+        why = measure()
     except KeyboardInterrupt:
-        return _End(interrupted=True)
+        interrupted = True
+    return _End(why, interrupted, place.system.clock() - start)
 
 
 def _told(request: Request, planned: Planned | None, place: Place, way: Way, end: _End) -> Told:
@@ -101,6 +109,8 @@ def _told(request: Request, planned: Planned | None, place: Place, way: Way, end
         interrupted=end.interrupted,
         ended=end.why,
         answers=request.answers,
+        asked_s=request.seconds,
+        took_s=end.took_s,
     )
 
 
@@ -129,12 +139,13 @@ def _alone(request: Request, course: Course, progress: Progress) -> tuple[Party,
     word = request.after or ""
     place = place_of(word if is_live(word) else None, request.manners.api_key or "", progress)
     party = Party(word, place, request.manners, request.model, _WATCHED_HZ)
+    check_room(party, place, course.work)
     _announce([party], course, progress)
-    return party, place, _ended(lambda: alone(party, course, place.system, progress))
+    return party, place, _ended(place, lambda: alone(party, course, place.system, progress))
 
 
-def _saved(request: Request, path: str, progress: Progress, discretion: Discretion) -> Saved:
-    course = Course(request.work(Work()), request.seconds, request.answers)
+def _saved(request: Request, planned: Planned | None, path: str, progress: Progress, discretion: Discretion) -> Saved:
+    course = Course(request.work(planned.work if planned else Work()), request.seconds, request.answers)
     party, _, end = _alone(request, course, progress)
     if not party.samples:
         raise UserError(f"nothing was measured, so nothing is kept: {end.why or 'stopped'}", "is the server well?")
@@ -146,7 +157,9 @@ def _saved(request: Request, path: str, progress: Progress, discretion: Discreti
     return Saved(side, path)
 
 
-def _against(request: Request, path: str, progress: Progress, discretion: Discretion) -> VerifyReport:
+def _against(
+    request: Request, planned: Planned | None, path: str, progress: Progress, discretion: Discretion
+) -> VerifyReport:
     before = _read_side(path)
     work = request.work(before.work)
     if work != before.work:
@@ -155,7 +168,7 @@ def _against(request: Request, path: str, progress: Progress, discretion: Discre
         raise UserError(f"{path} was measured with another request", f"{hint}{known.answer_tokens}")
     course = Course(work, request.seconds, request.answers and bool(before.answers), extent_before(before))
     party, place, end = _alone(request, course, progress)
-    return judged(before, discretion.facts(party.side(work)), _told(request, None, place, "apart", end))
+    return judged(before, discretion.facts(party.side(work)), _told(request, planned, place, "apart", end))
 
 
 def _read_side(path: str) -> Side:

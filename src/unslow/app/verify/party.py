@@ -13,10 +13,14 @@ from unslow.app.read_target import as_url, is_live
 from unslow.facts.bench import Failure
 from unslow.facts.snapshot import Case
 from unslow.facts.verified import MOST_ROUNDS, Sample, Scored, Side, Work
-from unslow.look.launch.command import parse_command
+from unslow.look.launch.command import Command, parse_command
+from unslow.look.launch.server import START_TIMEOUT_S
 from unslow.look.launch.settings import shown
 from unslow.look.system.http import is_loopback
 from unslow.think.bench.conditions import settings_of
+
+_PATIENT_S, _TIMES = 60.0, 4.0
+"""A start that takes longer than this, and so many times as long as the longest before, is not waited for."""
 
 
 def is_local(word: str) -> bool:
@@ -43,8 +47,9 @@ class Party:
     """A server that runs, or a command line that starts one."""
 
     def __init__(self, word: str, place: Place, manners: Manners, model: str | None = None, hz: float = 0.0) -> None:
-        self.is_running = is_live(word)
-        self.what = word if self.is_running else shown(parse_command(word).words)
+        self.is_running, self.model = is_live(word), model
+        self.command: Command | None = None if self.is_running else parse_command(word)
+        self.what = shown(self.command.words) if self.command else word
         target, command = (word, None) if self.is_running else (None, word)
         self._request = BenchRequest(target, manners=manners, model=model, command=command, hz=hz, keep=False)
         self._place = place
@@ -52,6 +57,8 @@ class Party:
         """Whether it runs on this machine."""
         self.samples: list[Sample] = []
         self.failures: list[str] = []
+        self.starts_s: list[float] = []
+        self.failed_starts: list[str] = []
         self.answers: tuple[str, ...] = ()
         self.again: tuple[str, ...] = ()
         self.compared_tokens = self.places = 0
@@ -65,9 +72,17 @@ class Party:
     def opened(self, progress: Progress) -> Iterator[Bencher]:
         """It, ready to be asked; one that was started here is ended with the block."""
         shown = progress if self._case is None else _Steps(progress)
-        with opened(self._place, self._request, shown) as bencher:
+        start = self._place.system.clock()
+        with opened(self._place, self._request, shown, self._patience_s) as bencher:
             self._case = bencher.case
+            if not self.is_running:
+                self.starts_s.append(self._place.system.clock() - start)
             yield bencher
+
+    @property
+    def _patience_s(self) -> float:
+        """How long a start may take: for ever so long the first time, later a few times as long as it took before."""
+        return max(_PATIENT_S, _TIMES * max(self.starts_s)) if self.starts_s else START_TIMEOUT_S
 
     def failed(self, failure: Failure) -> None:
         """Take note of a request that was not answered."""
@@ -87,6 +102,8 @@ class Party:
             work=work,
             samples=tuple(self.samples[-MOST_ROUNDS:]),
             failures=tuple(self.failures),
+            starts_s=tuple(self.starts_s[-MOST_ROUNDS:]),
+            failed_starts=tuple(self.failed_starts[-MOST_ROUNDS:]),
             answers=self.answers,
             again=self.again,
             compared_tokens=self.compared_tokens,

@@ -1,20 +1,16 @@
 """The two command lines that a plan means, the request that it was made for, and what it promised."""
 
-from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import urlsplit
 
-import msgspec
-
+from unslow.app.plan.saved import read_saved
 from unslow.facts.errors import UserError
 from unslow.facts.placed import Place, line_of
 from unslow.facts.verified import Work
 from unslow.look.launch.command import parse_command
-from unslow.think.plan.report import SCHEMA, OptionShown, PlanReport
+from unslow.look.system.http import is_loopback
+from unslow.think.plan.report import OptionShown
 from unslow.think.verify.predicted import chosen_option, work_of
-
-LARGEST_PLAN_BYTES = 16 * 1024**2
-_HINT = "such a file is written by `unslow plan --json > plan.json`"
-_BY_HAND = "give the command lines: --before and --after; or measure with --save, change it, and then --against"
 
 
 class Planned(NamedTuple):
@@ -26,11 +22,13 @@ class Planned(NamedTuple):
     option: OptionShown
     floor: float | None
     """The rise of perplexity that the plan allows."""
+    url: str = ""
+    """Of the server that the plan was made for, where that is on this machine."""
 
 
 def read_plan(path: str, number: int | None) -> Planned:
     """The plan in a file, with the option of that number or the recommended one; UserError where it is none."""
-    plan = _parsed(path)
+    plan = read_saved(path)
     option = chosen_option(plan, number)
     if option is None:
         there = f"it has {len(plan.options)}" if plan.options else plan.reason or "it has none"
@@ -38,9 +36,16 @@ def read_plan(path: str, number: int | None) -> Planned:
             f"{path}: the plan has no such option: {there}", "give --option a number from 0 on, as in the JSON"
         )
     before = starting_line(plan.current) if plan.current else ""
-    return Planned(
-        before, starting_line(option), work_of(plan.goal), option, plan.goal.worst_perplexity_increase or None
-    )
+    floor = plan.goal.worst_perplexity_increase or None
+    url = plan.url if is_loopback(urlsplit(plan.url).hostname or "") else ""  # a file may say anything
+    return Planned(before, starting_line(option), work_of(plan.goal), option, floor, url)
+
+
+def its_server(planned: Planned) -> str:
+    """The address of the server that the plan was made for; UserError where it names none that is here."""
+    if not planned.url:
+        raise UserError("the plan names no server of this machine", "name it: a URL or a process id as the TARGET")
+    return planned.url
 
 
 def both_lines(planned: Planned, before: str, after: str) -> tuple[str, str]:
@@ -48,8 +53,15 @@ def both_lines(planned: Planned, before: str, after: str) -> tuple[str, str]:
     lines = before or planned.before, after or planned.after
     for name, line in zip(("before", "after"), lines, strict=True):
         if not line:
-            raise UserError(f"the plan has no command line of a server for --{name}", _BY_HAND)
+            raise UserError(f"the plan has no command line of a server for --{name}", _by_hand(planned))
     return lines
+
+
+def _by_hand(planned: Planned) -> str:
+    """What else can be done."""
+    at = f" {planned.url}" if planned.url else " TARGET"
+    measured = f"`unslow verify --save before.json{at}`, change it, `unslow verify --against before.json{at}`"
+    return f"give the command lines: --before and --after; or {measured}"
 
 
 def starting_line(option: OptionShown) -> str:
@@ -67,21 +79,3 @@ def _starts(line: str) -> bool:
     except UserError:
         return False
     return True
-
-
-def _parsed(path: str) -> PlanReport:
-    try:
-        with Path(path).open("rb") as file:
-            data = file.read(LARGEST_PLAN_BYTES + 1)
-    except OSError as error:
-        raise UserError(f"{path}: {error.strerror or error}", _HINT) from error
-    if len(data) > LARGEST_PLAN_BYTES:
-        raise UserError(f"{path} is larger than {LARGEST_PLAN_BYTES >> 20} MiB, so it is no plan", _HINT)
-    try:
-        raw = msgspec.json.decode(data)
-        schema = raw.get("schema") if isinstance(raw, dict) else None
-        if schema != SCHEMA:
-            raise UserError(f"{path} has the schema {str(schema)[:60]!r}; this version reads {SCHEMA}", _HINT)
-        return msgspec.convert(raw, PlanReport)
-    except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
-        raise UserError(f"{path} is no plan: {str(error) or type(error).__name__}", _HINT) from error

@@ -79,9 +79,9 @@ def _checked(request: Request) -> Request:
     if request.option is not None and not request.plan:
         raise UserError("--option is a number of a plan", "name the plan too: --plan plan.json")
     alone = request.save or request.against
-    if alone and (request.before or request.plan or request.together):
+    if alone and (request.before or request.together):
         raise UserError("--save and --against measure one server at a time", "name only its URL")
-    if alone and not request.after:
+    if alone and not request.after and not request.plan:
         raise UserError("which server?", "such as `unslow verify --save before.json http://127.0.0.1:8080`")
     if not alone and not request.plan and not (request.before and request.after):
         raise UserError("two servers are needed, one before the change and one after it", _FORMS)

@@ -19,20 +19,22 @@ Both = Sequence[tuple[Bencher, Party]]
 
 def in_turns(parties: Sequence[Party], course: Course, system: System, progress: Progress) -> str:
     """Rounds until they tell enough or the time is over, then the answers; why it ended before its time."""
+    clock = Clock(system, course.for_speed_s, progress)
     with ExitStack() as stack:
         both = [(stack.enter_context(party.opened(progress)), party) for party in parties]
         if both[0][0].target.url == both[1][0].target.url:
             raise UserError("both are the same server", "name two, or measure with --save, change it, then --against")
-        return asked_in_turns(both, course, system, progress)
+        return asked_in_turns(both, course, clock, progress)
 
 
-def asked_in_turns(both: Both, course: Course, system: System, progress: Progress) -> str:
-    """The same of servers that are open."""
+def asked_in_turns(both: Both, course: Course, clock: Clock, progress: Progress) -> str:
+    """The same of servers that are open; the clock has counted since before they were."""
     for bencher, party in both:
         progress.step(f"warming up: {party.what}", 0.0)
         if why := warm_up(bencher, party, course.work):
             return why
-    clock, number = Clock(system, course.for_speed_s, progress), 0
+    clock.begin_rounds()
+    number = 0
     while clock.has_time(number) and not is_enough(both[0][1].samples, both[1][1].samples):
         number += 1
         clock.say(f"round {number}")

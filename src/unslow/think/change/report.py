@@ -75,6 +75,13 @@ class ChangeShown(Shown, frozen=True, kw_only=True):
     then: tuple[str, ...] = ()
 
 
+class DamagedShown(Shown, frozen=True, kw_only=True):
+    """A change whose journal can't be read."""
+
+    id: str
+    because: str
+
+
 class UndoReport(Shown, frozen=True, kw_only=True):
     """What was taken back, or what there is to take back."""
 
@@ -87,4 +94,6 @@ class UndoReport(Shown, frozen=True, kw_only=True):
     foreign: tuple[FileShown, ...] = ()
     """What somebody else has changed since: the diff is theirs, against what the change left."""
     mended: tuple[str, ...] = ()
+    damaged: tuple[DamagedShown, ...] = ()
+    """Of a list: changes that can't be taken back, for what was written down of them can't be read."""
     journal: str = ""

@@ -15,7 +15,6 @@ _EQUAL = 0.001
 """Of perplexity: what the plan calls equal too."""
 DEFAULT = 0
 OWN_CHOICE = "llama.cpp's own choice"
-"""How a plan calls what nobody has set; what runs has another name."""
 
 
 class Candidates(NamedTuple):
@@ -47,7 +46,7 @@ def candidates_of(plan: PlanReport, hand: Hand) -> Candidates:
 
 def _all(plan: PlanReport, best: OptionShown | None, around: Around) -> Iterator[Candidate]:
     usual, base = _default(plan, best), around.settings
-    own = plan.current if plan.current and plan.current.name.startswith(OWN_CHOICE) else None
+    own = None if plan.of_running else plan.current
     same = best if best and base == usual else own
     yield Candidate(OWN_CHOICE, "default", as_changes(usual), same.speed if same else None)
     if best:

@@ -87,15 +87,15 @@ def status_of(report: TuneReport) -> int:
 
 
 def winner_of(halving: Halving, plan: int | None) -> int | None:
-    """The fastest; llama.cpp's own choice or the plan where nobody would feel the difference to it."""
+    """The fastest; llama.cpp's own choice where that is surely as fast, and the plan where it was nearly so."""
     leader = halving.leader
     if leader is None:
         return None
-    for simpler in (DEFAULT, plan):
-        gain = halving.gain(simpler, leader) if simpler is not None else None
-        if simpler == leader or (gain and gain.pairs >= _FEWEST_ROUNDS and verdict_of(gain) == "same"):
-            return simpler
-    return leader
+    gain = halving.gain(DEFAULT, leader)
+    if leader == DEFAULT or (gain and gain.pairs >= _FEWEST_ROUNDS and verdict_of(gain) == "same"):
+        return DEFAULT
+    gain = halving.gain(plan, leader) if plan is not None else None
+    return plan if gain and gain.middle <= math.log1p(SAME) else leader
 
 
 def _verdict(halving: Halving, winner: int | None) -> tuple[Verdict, str]:

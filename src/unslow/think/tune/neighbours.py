@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from unslow.facts.knob import Knob
-from unslow.think.plan.llama_cpp.points import DEFAULT_MICRO_BATCH
+from unslow.think.plan.llama_cpp.point import DEFAULT_MICRO_BATCH
 from unslow.think.plan.quality import cost_of, is_equal_quality
 from unslow.think.tune.candidate import Around, Settings
 

@@ -1,14 +1,11 @@
 """The whole report of two sides: the verdict on speed and answers, what differs, what the plan had said."""
 
-from typing import NamedTuple
-
 import msgspec
 
 from unslow.facts.verified import REQUEST, Side
-from unslow.think.plan.report import OptionShown
-from unslow.think.verify.answers import ALLOWED, judged_answers
-from unslow.think.verify.apart import host_drift
+from unslow.think.verify.answers import judged_answers
 from unslow.think.verify.figures import figures_of
+from unslow.think.verify.notes import notes_of
 from unslow.think.verify.predicted import predicted_of
 from unslow.think.verify.report import (
     AnswersShown,
@@ -17,36 +14,22 @@ from unslow.think.verify.report import (
     SideShown,
     Verdict,
     VerifyReport,
-    Way,
     WorkShown,
 )
+from unslow.think.verify.told import Told
 from unslow.think.verify.trouble import Trouble, trouble_of
+
+__all__ = ["Told", "changes_of", "judged", "status_of"]
 
 _MOST_FAILURES = 5
 _OF_THE_START = ("runtime.pid", "runtime.url")
-
-
-class Told(NamedTuple):
-    """What is known beside the two sides."""
-
-    unslow_version: str
-    machine: str = ""
-    way: Way = "in_turns"
-    allowed: float = ALLOWED
-    option: OptionShown | None = None
-    notes: tuple[str, ...] = ()
-    interrupted: bool = False
-    ended: str = ""
-    """Why it ended before its time, where a server was the reason."""
-    answers: bool = True
-    """Whether they were to be compared."""
 
 
 def judged(before: Side, after: Side, told: Told) -> VerifyReport:
     """The report on two sides."""
     figures, answers = figures_of(before, after, told.way), _answers(before, after, told)
     trouble = trouble_of(before, after, told.ended, apart=told.way == "apart")
-    verdict, because = _verdict(figures, answers, trouble, after)
+    verdict, because = _verdict(figures, answers, trouble, (before, after))
     return VerifyReport(
         unslow_version=told.unslow_version,
         machine=told.machine,
@@ -64,8 +47,10 @@ def judged(before: Side, after: Side, told: Told) -> VerifyReport:
         after=_side(after),
         changes=changes_of(before, after),
         predicted=predicted_of(told.option, figures) if told.option else None,
-        notes=(*_notes(before, after, told), *told.notes),
+        notes=(*notes_of(before, after, told, figures), *told.notes),
         interrupted=told.interrupted,
+        asked_s=told.asked_s,
+        took_s=told.took_s,
     )
 
 
@@ -89,15 +74,17 @@ def _answers(before: Side, after: Side, told: Told) -> AnswersShown:
 
 
 def _verdict(
-    figures: tuple[FigureShown, ...], answers: AnswersShown, trouble: Trouble | None, after: Side
+    figures: tuple[FigureShown, ...], answers: AnswersShown, trouble: Trouble | None, sides: tuple[Side, Side]
 ) -> tuple[Verdict, str]:
     if answers.verdict == "changed":
         return "answers_changed", answers.because
-    if trouble:
-        return trouble
     request = next((figure for figure in figures if figure.metric == REQUEST), None)
+    before, after = sides
+    if trouble:
+        until = f"; until then, a whole request: {request.because}" if request and after.failed_starts else ""
+        return trouble.verdict, f"{trouble.because}{until}"
     if request is None:
-        why = f": {after.failures[-1]}" if after.failures else ""
+        why = f": {(*before.failures, *after.failures)[-1]}" if before.failures or after.failures else ""
         return "cannot_tell", f"no round was answered by both{why}"
     still = "; whether it still answers as before can't be told" if _is_open(answers) else ""
     return request.verdict, f"a whole request: {request.because}{still}"
@@ -112,6 +99,8 @@ def _side(side: Side) -> SideShown:
         settings=side.settings,
         failures=side.failures[-_MOST_FAILURES:],
         taken_at=side.taken_at,
+        starts_s=side.starts_s,
+        failed_starts=side.failed_starts[-_MOST_FAILURES:],
     )
 
 
@@ -121,30 +110,3 @@ def changes_of(before: Side, after: Side) -> tuple[ChangeShown, ...]:
     names = [name for name in dict.fromkeys([*before.settings, *after.settings]) if name not in _OF_THE_START]
     known |= {name: (before.settings.get(name, ""), after.settings.get(name, "")) for name in names}
     return tuple(ChangeShown(setting=name, before=a, after=b) for name, (a, b) in known.items() if a != b)
-
-
-def _notes(before: Side, after: Side, told: Told) -> tuple[str, ...]:
-    notes = [f"{name}: {len(side.failures)} requests failed" for name, side in _named(before, after) if side.failures]
-    notes += [f"{name}: no perplexity: {side.not_scored}" for name, side in _named(before, after) if side.not_scored]
-    if told.way == "apart":
-        notes.append(_drift_words(before, after))
-    if told.ended:
-        notes.append(f"it ended before its time: {told.ended}")
-    if told.interrupted:
-        notes.append("stopped before its time: what was measured until then counts")
-    return tuple(notes)
-
-
-def _named(before: Side, after: Side) -> tuple[tuple[str, Side], tuple[str, Side]]:
-    return ("before", before), ("after", after)
-
-
-def _drift_words(before: Side, after: Side) -> str:
-    drift = host_drift(before, after)
-    seen = "whether the host was as fast is not known"
-    if drift is not None:
-        seen = f"the host's memory was {abs(drift):.1%} {'faster' if drift > 0 else 'slower'} the second time"
-    clocks = [side.conditions.get("gpu_clock_hz") for side in (before, after)]
-    if clocks[0] and clocks[1]:
-        seen += f", its GPU's clock {clocks[1] / clocks[0] - 1:+.1%}"
-    return f"measured at different times, so drift is not excluded: {seen}; the interval is wider for it"

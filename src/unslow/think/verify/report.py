@@ -62,6 +62,10 @@ class SideShown(Shown, frozen=True, kw_only=True):
     settings: dict[str, str]
     failures: tuple[str, ...] = ()
     taken_at: str = ""
+    starts_s: tuple[float, ...] = ()
+    """How long each start took, where it was started for this."""
+    failed_starts: tuple[str, ...] = ()
+    """Why it did not start, after it had started before."""
 
 
 class ChangeShown(Shown, frozen=True, kw_only=True):
@@ -137,3 +141,7 @@ class VerifyReport(Shown, frozen=True, kw_only=True):
     predicted: PredictedShown | None = None
     notes: tuple[str, ...] = ()
     interrupted: bool = False
+    asked_s: float | None = None
+    """How long it was to take."""
+    took_s: float | None = None
+    """How long it took, starts included."""

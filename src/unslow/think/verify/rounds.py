@@ -11,6 +11,8 @@ from unslow.think.verify.gain import Gain, gain_of
 METRICS = (REQUEST, DECODE, PREFILL)
 """The whole request first: it is what one waits for, and decides."""
 SLOWER_IS_MORE = frozenset({REQUEST})
+FEWEST_ROUNDS = 3
+"""Fewer tell nothing about noise."""
 FIRST_LOOK, LOOK_EVERY = 6, 1.5
 """Looks after 6, 9, 14, 21 ... rounds: each look is another chance to stop at a lucky moment."""
 NARROW, OF_THE_GAIN = 0.015, 0.15

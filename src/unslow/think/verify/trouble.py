@@ -24,6 +24,8 @@ def trouble_of(before: Side, after: Side, ended: str, *, apart: bool = False) ->
         failing = ["after"] if apart else _most_failures(before, after)
     if not failing:
         return None
+    if failing == ["before"] and before.failed_starts and not before.failures:
+        return None  # the change is not to blame, and what was measured until then counts
     because = "; ".join(f"{name}: {_words(sides[name])}" for name in failing)
     return Trouble("broken" if failing == ["after"] else "cannot_tell", because)
 
@@ -41,12 +43,14 @@ def fails_to_answer(side: Side) -> bool:
 
 def _most_failures(before: Side, after: Side) -> list[str]:
     """Who ended it: the one that failed more often, else nobody knows which."""
-    one, other = len(before.failures), len(after.failures)
+    one, other = (len(side.failures) + len(side.failed_starts) for side in (before, after))
     return ["after"] if other > one else ["before"] if one > other else ["before", "after"]
 
 
 def _words(side: Side) -> str:
     failed = len(side.failures)
+    if not failed and side.failed_starts:
+        return f"it did not start again ({side.failed_starts[-1]})"
     if not failed:
         return "it ended before its time"
     return f"{failed} of {failed + len(side.samples)} requests failed ({side.failures[-1]})"

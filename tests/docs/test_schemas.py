@@ -1,0 +1,36 @@
+"""Every answer that programs read has its schema in the reference, and the index of the documentation names it."""
+
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from unslow.think.change.report import ApplyReport, UndoReport
+from unslow.think.tune.report import TuneReport
+from unslow.think.verify.report import VerifyReport
+
+ROOT = Path(__file__).parents[2]
+REFERENCE = ROOT / "docs" / "reference"
+REPORTS = sorted((ROOT / "src" / "unslow" / "think").rglob("report.py"))
+NAMES = sorted(name for path in REPORTS for name in re.findall(r'"unslow\.(\w+)/\d+"', path.read_text("utf-8")))
+
+
+def test_answers_are_found():
+    assert {"apply", "undo", "verify", "tune", "plan", "report"} <= set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_an_answer_has_a_schema_that_the_index_names(name):
+    assert json.loads((REFERENCE / f"{name}.schema.json").read_text("utf-8"))["$defs"]
+    assert f"reference/{name}.schema.json" in (ROOT / "docs" / "README.md").read_text("utf-8")
+
+
+@pytest.mark.parametrize("report", [ApplyReport, UndoReport, VerifyReport, TuneReport])
+def test_the_schema_has_the_fields_of_the_answer(report):
+    name = report.__name__.removesuffix("Report").lower()
+    written = json.loads((REFERENCE / f"{name}.schema.json").read_text("utf-8"))
+    (own,) = (part for key, part in written["$defs"].items() if key.endswith(report.__name__))
+    assert set(own["properties"]) == {field.encode_name for field in msgspec.structs.fields(report)}
+    assert own["properties"]["schema"]["default"] == f"unslow.{name}/1"
