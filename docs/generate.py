@@ -42,7 +42,10 @@ from unslow.show._fit import render_fit
 from unslow.show._page import page_markdown
 from unslow.show._plan import render_plan
 from unslow.show._predict import render_predict
+from unslow.show._tune import render_tune
 from unslow.show._units import rate, size, span
+from unslow.show._verify import render_verify
+from unslow.think.change.report import ApplyReport, UndoReport
 from unslow.think.claims.report import CheckReport
 from unslow.think.fit.report import FitReport
 from unslow.think.judge import diagnose
@@ -69,6 +72,7 @@ PLAN_RESULTS = DOCS / "explanation" / "plan_results.md"
 FAULTS = DOCS.parent / "lab" / "data" / "faults"
 BENCHED = DOCS.parent / "tests" / "benches" / "h200_standard.json"
 PROVED = DOCS.parent / "lab" / "data" / "bench"
+WHOLE = DOCS.parent / "lab" / "data" / "plan_gpu_whole"
 LOG_SPEED = DOCS.parent / "lab" / "data" / "triage_log.txt"
 ORDER = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh"]
 """Files of reports: those that were looked at, then those that were only scored."""
@@ -107,6 +111,8 @@ def reference() -> Iterator[tuple[Path, str]]:
     yield ROOT / "bench.schema.json", schema(Bench)
     yield ROOT / "verify.schema.json", schema(VerifyReport)
     yield ROOT / "tune.schema.json", schema(TuneReport)
+    yield ROOT / "apply.schema.json", schema(ApplyReport)
+    yield ROOT / "undo.schema.json", schema(UndoReport)
     yield MEMORY_WALL, between(MEMORY_WALL, {"walls": shown_walls(), "explain": shown_explain()})
     yield PREDICT, between(PREDICT, {"predict": shown_predict()})
     yield PLAN, between(PLAN, {"plan": shown_plan("lab_gpu_stranger_leaves_4_gib")})
@@ -174,7 +180,18 @@ def shown_plans() -> dict[str, str]:
     """What plans gained against llama.cpp's own fit, what memory they took, and two sweeps beside them."""
     rows = read_plan_rows(plans.DATA)
     swept = {f"plan sweep {name}": plans.sweep_table(rows, name) for name in ("8b", "moe")}
-    return {"plan gpu": plans.table(rows), "plan memory": plans.memory_table(rows), **swept}
+    gained = {"plan gpu": plans.table(rows), "plan memory": plans.memory_table(rows)}
+    return {**gained, **swept, **shown_whole()}
+
+
+def shown_whole() -> dict[str, str]:
+    """A plan that was verified and tuned on the H200, as a person sees it."""
+    verdict = msgspec.json.decode((WHOLE / "verify.json").read_bytes(), type=VerifyReport)
+    tuned = msgspec.json.decode((WHOLE / "tune.json").read_bytes(), type=TuneReport)
+    return {
+        "plan verify": render_verify(verdict, "terminal", width=118, color=False),
+        "plan tune": render_tune(tuned, "terminal", width=118, color=False),
+    }
 
 
 def first_played() -> str:

@@ -6,17 +6,11 @@ from typing import Any
 from unslow.facts.knob import Knob
 from unslow.facts.units import MIB
 
-LARGEST_BATCH = 2048
-"""llama-server's own -b: a larger micro-batch needs a larger one."""
 _ALL = "99"
 
 
 def _layers(value: Any) -> list[str]:
     return ["-ngl", _ALL if value in (-1, None) else str(value)]
-
-
-def _micro_batch(value: Any) -> list[str]:
-    return ["-ub", str(value), *(["-b", str(value)] if int(value) > LARGEST_BATCH else [])]
 
 
 def _switch(flag: str) -> Callable[[Any], list[str]]:
@@ -45,7 +39,7 @@ _WORDS: dict[Knob, Callable[[Any], list[str]]] = {
     Knob.PARALLEL: _word("-np"),
     Knob.KV_OFFLOAD: _unless("-nkvo"),
     Knob.FLASH_ATTENTION: _switch("-fa"),
-    Knob.BATCH: _micro_batch,
+    Knob.BATCH: _word("-ub"),
     Knob.LOGICAL_BATCH: _word("-b"),
     Knob.OP_OFFLOAD: _unless("--no-op-offload"),
     Knob.SPLIT_MODE: _word("-sm"),

@@ -9,6 +9,8 @@ from unslow.catalog.models import Shape, WellKnown, model_at
 MOE, TINY = "moe64", "tiny"
 QUANT = "Q4_K_M"
 SHORT, LONG = "short", "long"
+ALONE = "alone"
+"""The short prompt, and nothing else to be done within the context."""
 SHORT_TOKENS, LONG_TOKENS = 32, 4096
 SPARE_TOKENS = 32
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.faults.fault import SkippedError
-from lab.plan_gpu.cases import LONG, SHORT, Case
+from lab.plan_gpu.cases import ALONE, LONG, SHORT, Case
 from lab.plan_gpu.gpu import Holder
 from lab.plan_gpu.planning import planned
 from lab.plan_gpu.serving import Arm, Asked, OutOfTimeError, Place, live
@@ -85,18 +85,25 @@ class Session:
         return Path(self._args.models) / f"{case.model}.gguf"
 
     def _plan(self, case: Case) -> None:
-        """Plans for both prompts, made while the memory is held; a failed one is told and leaves its arm out."""
-        for prompt, count in ((SHORT, self._args.short), (LONG, self._args.long)):
-            row = planned(case, prompt, self._model(case), case.room_for(count), self._args.plan_args.split())
+        """Plans that are not there yet, made while the memory is held; a failed one is told and leaves its arm out."""
+        works: list[tuple[str, int, list[str]]] = [(SHORT, self._args.short, []), (LONG, self._args.long, [])]
+        if self._args.sweep:
+            works.append((ALONE, self._args.short, ["--this-work-only"]))
+        for prompt, count, words in works:
+            if self._sheet.plan(case.name, prompt):
+                continue
+            more = [*self._args.plan_args.split(), *words]
+            row = planned(case, prompt, self._model(case), case.room_for(count), more)
             self._sheet.write(row)
             print(f"  plan for a {prompt} prompt, {row['seconds']} s: {_said(row)}", flush=True)
 
     def _arms(self, case: Case) -> list[Arm] | None:
         """Every arm that was asked for; None where the case was not planned yet."""
         wanted = self._args.arms.split(",") if self._args.arms else ["fit", "plan"]
-        plans = {prompt: self._sheet.plan(case.name, prompt) for prompt in (SHORT, LONG)}
-        tried = sum(r["kind"] == "plan" and r["case"] == case.name for r in self._sheet.rows)
-        if "plan" in wanted and None in plans.values() and tried < 2:
+        works = (SHORT, LONG, *((ALONE,) if self._args.sweep else ()))
+        plans = {prompt: self._sheet.plan(case.name, prompt) for prompt in works}
+        tried = {r["prompt"] for r in self._sheet.rows if r["kind"] == "plan" and r["case"] == case.name}
+        if "plan" in wanted and not tried.issuperset(works):
             return None
         fit = [FIT] if "fit" in wanted else []
         return [*fit, *(plan_arms(plans, both=bool(self._args.sweep)) if "plan" in wanted else ()), *self._more]
@@ -105,7 +112,7 @@ class Session:
 def plan_arms(plans: dict[str, dict[str, Any] | None], *, both: bool) -> list[Arm]:
     """One arm where both works have the same plan; else each is measured at its own work alone, unless at both."""
     words = {prompt: tuple(row["arguments"]) for prompt, row in plans.items() if row}
-    if len(words) > 1 and len(set(words.values())) == 1:
+    if not both and len(words) > 1 and len(set(words.values())) == 1:
         return [Arm("plan", words[SHORT])]
     at = (SHORT, LONG)
     return [Arm(f"plan_{prompt}", given, at if both else (prompt,)) for prompt, given in words.items()]

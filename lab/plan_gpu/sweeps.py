@@ -7,8 +7,8 @@ from lab.plan_gpu.serving import Arm
 
 MOST = 24
 """Settings of a sweep, the fit's and the plan's own among them."""
-BESIDE = 3
-"""The fit's, and the plan's for a short and for a long prompt."""
+BESIDE = 4
+"""The fit's, and the plan's for a short and for a long prompt, and for the short one and no other work."""
 _FILE = Path(__file__).with_name("sweeps.toml")
 
 

@@ -171,16 +171,16 @@ def _ranked(lives: list[Row], prompt: str) -> str:
             by_arm.setdefault(life["arm"], []).append(one)
     order = sorted(by_arm, key=lambda arm: _middle(by_arm[arm]).request_s)
     best = _middle(by_arm[order[0]]).request_s if order else 1.0
-    head = f"{prompt} prompt: {'tok/s':>10} {'prefill':>8} {'request':>9} {'of best':>7}"
+    head = f"{f'{prompt} prompt:':13} {'tok/s':>10} {'prefill':>8} {'request':>9} {'from - to':>13} {'of best':>7}"
     lines = [_ranked_line(arm, by_arm[arm], best) for arm in order]
     failed = [f"did not run: {arm}" for arm in dict.fromkeys(r["arm"] for r in lives if "trouble" in r)]
     return "\n".join([head, *lines, *failed])
 
 
 def _ranked_line(arm: str, lives: list[Figures], best_s: float) -> str:
-    one = _middle(lives)
+    one, span = _middle(lives), _span([life.request_s for life in lives])
     share = best_s / one.request_s
-    return f"{one.decode:>24.1f} {one.prefill:>8.0f} {one.request_s:>7.2f} s {share:>7.0%}  {arm}"
+    return f"{one.decode:>24.1f} {one.prefill:>8.0f} {one.request_s:>7.2f} s {span:>13} {share:>7.0%}  {arm}"
 
 
 def memory_table(rows: Iterable[Row]) -> str:

@@ -66,7 +66,8 @@ def test_settings_in_words():
     settings = [
         {"knob": "value_cache_type", "value": "q4_0"}, {"knob": "gpu_layers", "value": 24},
         {"knob": "kv_cache_type", "value": "q8_0"}, {"knob": "flash_attention", "value": True},
-        {"knob": "batch", "value": 4096}, {"knob": "kv_offload", "value": True}, {"knob": "op_offload", "value": False},
+        {"knob": "batch", "value": 4096}, {"knob": "logical_batch", "value": 4096},
+        {"knob": "kv_offload", "value": True}, {"knob": "op_offload", "value": False},
         {"knob": "fit_margin", "value": 256 * 2**20}, {"knob": "model_file", "value": "x.gguf"},
         {"knob": "threads", "value": None},
     ]  # fmt: skip
