@@ -173,3 +173,12 @@ def test_transformers_spills_to_the_host_and_says_so() -> None:
 def test_a_gguf_file_is_not_for_vllm() -> None:
     with pytest.raises(UserError, match="GGUF"):
         fit(runtime="vllm")
+
+
+@pytest.mark.parametrize(
+    ("model", "ubatch", "says"),
+    [("olmoe-1b-7b", 1024, True), ("olmoe-1b-7b", 64, False), ("llama-3.2-1b", 1024, False)],
+)
+def test_what_newer_builds_take_more_is_said_where_it_counts(model: str, ubatch: int, *, says: bool) -> None:
+    report = fit(model, quant="Q4_K_M", context=4096, ubatch=ubatch, parallel=1)
+    assert any("fused kernels" in note for note in report.notes) is says

@@ -9,12 +9,14 @@ from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms, room_notes
 from unslow.catalog.mixes import mixes_from_large_to_small
 from unslow.facts.errors import UserError
+from unslow.facts.units import MIB
 from unslow.look.system import System
 from unslow.think.adapt.remembered import one_judgement
 from unslow.think.fit import llama_cpp
 from unslow.think.fit.report import FitReport, MemoryShown, ModelShown, QuantShown, RuleShown, WayShown
 from unslow.think.fit.rule_of_thumb import rule_of_thumb
 from unslow.think.fit.shown import FITS, verdict_of
+from unslow.think.memory.llama_cpp.fused import UNFUSED_UNTIL
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.refusals import refusal
 from unslow.think.memory.llama_cpp.settings import Settings
@@ -24,6 +26,8 @@ _ROUGH = 0.05
 _COARSE_BITS = 3.3
 """Below so many bits for each weight answers suffer visibly."""
 _SHORTEST_USEFUL = 2048
+_WORTH_A_WORD = 32 * MIB
+"""Less is lost in any margin."""
 _TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (-fit off keeps them)"
 
 
@@ -42,13 +46,24 @@ def gguf_answer(system: System, request: Request) -> FitReport:
     margin = llama_cpp.DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
     question = llama_cpp.Question(found.blueprint, rooms, host, settings, margin).settled()
     notes = setting_notes(request, settings, trained, experts=bool(hyper.experts), gpus=bool(rooms))
-    said = (*found.notes, *notes, *room_notes(rooms, host), *_estimate_note(question))
+    said = (*found.notes, *notes, *room_notes(rooms, host), *_estimate_note(question), *_newer_note(question, hyper))
     return _Gguf(request, found, question).report(said)
 
 
 def _estimate_note(question: llama_cpp.Question) -> tuple[str, ...]:
     why = question.memory().estimated
     return (f"compute buffers are estimated: {why}",) if why else ()
+
+
+def _newer_note(question: llama_cpp.Question, hyper: Hyper) -> tuple[str, ...]:
+    """What newer builds take more: only experts make a difference, and only on GPUs."""
+    if not hyper.experts or not question.rooms or question.settings.fuses:
+        return ()
+    both = (question.memory(question.settings._replace(fuses=fuses)).needs[:-1] for fuses in (False, True))
+    more = max(newer.compute - older.compute for older, newer in zip(*both, strict=True))
+    if more < _WORTH_A_WORD:
+        return ()
+    return (f"builds of llama.cpp after b{UNFUSED_UNTIL} keep {more / MIB:,.0f} MiB more for fused kernels on CUDA",)
 
 
 class _Gguf:
