@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 WORKERS ?= 2
+unexport PYTHONDONTWRITEBYTECODE # else every program that a test starts, and every run, compiles all anew
 
 .PHONY: run test test-real check docs bench machines clean
 

@@ -3,6 +3,8 @@
 import gc
 import signal
 import sys
+import threading
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -17,21 +19,32 @@ settings.load_profile("unslow")  # a busy machine is slow, and no test is wrong 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as it is wherever the tests run in the background
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
-TRACED = ("app", "facts", "think")
+TRACED = (("facts",), ("think",), ("app", "fit"), ("app", "bench", "sweeps"))
 """Folders whose tests tell which lines of `facts` and `think` are tested. Those of the others run the same lines again,
-and being traced takes as long as running them."""
-
-
-UNTRACED = {("app", name) for name in ("apply", "plan", "tune", "verify")}
-"""Of the traced folders, those that run for long what has tests of its own in another."""
+and being traced takes longer than running them."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Tests of no traced folder are not traced."""
     for item in items:
         parts = item.path.relative_to(HERE).parts
-        if parts[0] not in TRACED or parts[:2] in UNTRACED:
+        if not any(parts[: len(folder)] == folder for folder in TRACED):
             item.add_marker(pytest.mark.no_cover)
+
+
+@pytest.hookimpl(wrapper=True, trylast=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    """What is not to be traced is not: in a worker of pytest-xdist, pytest-cov stops one of its two tracers alone."""
+    if item.get_closest_marker("no_cover") is None:
+        return (yield)
+    here, in_threads = sys.gettrace(), threading.gettrace()
+    sys.settrace(None)
+    threading.settrace(None)
+    try:
+        return (yield)
+    finally:
+        sys.settrace(here)
+        threading.settrace(in_threads)
 
 
 def pytest_collection_finish() -> None:

@@ -69,6 +69,7 @@ def seconds(case: Case, cure: Cure | None = None, ask=predict) -> float:
     return found.seconds.mid
 
 
+@pytest.mark.no_cover  # many cures through the same lines
 @pytest.mark.parametrize("name", CASES)
 @settings(max_examples=4, deadline=None)
 @given(data=st.data())
@@ -79,6 +80,7 @@ def test_a_cure_never_slows_down_and_an_empty_one_changes_nothing(name, data):
     assert predict_prefill(case, Cure()) == predict_prefill(case)
 
 
+@pytest.mark.no_cover  # many cures through the same lines
 @given(st.lists(cures, min_size=2, max_size=4), st.randoms(use_true_random=False))
 def test_the_order_of_cures_does_not_matter(some, random):
     shuffled = random.sample(some, len(some))

@@ -53,6 +53,7 @@ class Mood:
         return 1 - self.chance.uniform(0.05, 0.5) if self.chance.random() < self.disturbed else 1.0
 
 
+@pytest.mark.no_cover  # hundreds of comparisons of the same lines
 @pytest.mark.parametrize(
     ("repeat", "run", "disturbed", "least"),
     [(0.01, 0.005, 0.0, 0.9), (0.02, 0.01, 0.0, 0.9), (0.02, 0.01, 0.2, 0.5), (0.025, 0.01, 0.1, 0.5)],

@@ -32,6 +32,7 @@ def verdicts(make, expected, seeds=20) -> list[str]:
     return [judge_depths(make(seed), expected).verdict for seed in range(seeds)]
 
 
+@pytest.mark.no_cover  # hundreds of curves through the same lines
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("count", COUNTS)
 def test_an_honest_slope_is_no_cliff_and_not_steep(count, noise):
@@ -48,6 +49,7 @@ def test_a_slope_that_hides_in_noise_is_never_a_cliff(count, noise):
     assert found.count("slope") >= 18 or count < 7
 
 
+@pytest.mark.no_cover  # hundreds of curves through the same lines
 @pytest.mark.parametrize("noise", NOISES)
 @pytest.mark.parametrize("times", [1.5, 2.0, 5.0, 20.0])
 @pytest.mark.parametrize("count", COUNTS)

@@ -94,6 +94,14 @@ def test_a_long_prompt_of_the_quick_protocol_is_not_4k():
     assert DECODE_AT_4K not in figures_of([made(LONG, prompt_tokens=1024)]).figures
 
 
+def test_an_answer_that_comes_out_of_a_buffer_at_once_is_no_rate():
+    at_once = made(server_decode_s=None, client_first_token_s=2.0, client_last_token_s=2.002)
+    assert client_decode_rate(at_once) is None
+    assert decode_rate(at_once) is None
+    quick = made(server_decode_s=None, client_first_token_s=2.0, client_last_token_s=2.02)
+    assert decode_rate(quick) == pytest.approx(5000)
+
+
 def test_an_answer_of_a_few_tokens_is_no_rate():
     found = figures_of([made(generated_tokens=5, ended_early=True)])
     assert DECODE not in found.figures

@@ -14,6 +14,7 @@ SIZES = Path(__file__).parents[3] / "lab" / "data" / "file_sizes.csv"
 FILES = [row for row in csv.DictReader(SIZES.read_text("utf-8").splitlines()) if row["mix"] == "plain"]
 
 
+@pytest.mark.no_cover  # tells nothing more of which lines are tested
 @pytest.mark.parametrize("file", FILES, ids=lambda row: f"{row['model']}-{row['quant']}")
 def test_a_mix_has_the_size_of_the_real_file(file):
     made = made_up(well_known()[file["model"]], file["quant"])

@@ -63,6 +63,7 @@ PLACES = (
 """One for each system, maker of GPUs and runtime."""
 
 
+@pytest.mark.no_cover  # the machines are judged elsewhere
 @pytest.mark.parametrize("place", PLACES)
 def test_a_machine_is_asked_for_nothing_that_it_has_not(place):
     """As it was looked at, with the advice that probes and runtimes left themselves."""

@@ -13,6 +13,8 @@ from unslow.think.judge import _answer, judge
 pytestmark = pytest.mark.no_cover  # thousands of judgements tell nothing more of which lines are tested
 
 IDS = list(all_causes())
+AGAIN = 4
+"""Every so-manieth report is made twice: of each kind some, as there are three kinds in turn."""
 OTHERS = [fires() for fires in FIRING.values()]
 
 
@@ -42,9 +44,9 @@ def test_its_answer_is_sound_and_always_the_same(name):
 
 @pytest.mark.parametrize("name", IDS)
 def test_the_judge_is_sound_and_always_says_the_same(name):
-    for kind, case in scrambled(name):
+    for number, (kind, case) in enumerate(scrambled(name)):
         report = judge(case)
-        assert report == judge(case), kind
+        assert number % AGAIN or report == judge(case), kind
         assert report.verdict in ("slow", "normal", "failed", "cannot_tell")
         assert report.summary
         assert all(f.evidence and 0 < f.confidence <= 1 for f in report.findings), kind

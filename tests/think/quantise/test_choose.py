@@ -42,6 +42,7 @@ def letters(runs: str, count: int) -> list[str]:
     return [letter for n, letter in re.findall(r"(\d+)(\D)", runs) for _ in range(int(n))]
 
 
+@pytest.mark.no_cover  # thousands of tensors tell nothing more of lines
 @pytest.mark.parametrize("name", truth()[1])
 def test_every_tensor_gets_the_type_that_llama_quantize_picks(name):
     legend, models = truth()

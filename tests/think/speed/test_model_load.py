@@ -51,7 +51,7 @@ def test_a_tied_table_is_read_as_the_output():
 
 
 def test_all_bytes_are_counted():
-    for name in ("llama-3.1-8b", "qwen3-30b-a3b", "gemma-3-4b", "qwen3.5-9b"):
+    for name in ("llama-3.1-8b", "qwen3-30b-a3b", "gemma-3-4b", "qwen3.5-9b", "flan-t5-base"):
         plan = made_up(find_model(name), "Q4_K_M")
         assert model_load(plan).file_bytes == pytest.approx(sum(t.bytes for t in plan.tensors), rel=0.001)
 
@@ -60,3 +60,13 @@ def test_experts_met_by_many_tokens():
     moe = totals(load("qwen3-30b-a3b"))
     assert moe.met_share(1.0) == pytest.approx(8 / 128)
     assert moe.met_share(512.0) > 0.99
+
+
+def test_an_answer_goes_through_the_decoder_and_not_the_encoder():
+    plan = made_up(find_model("flan-t5-base"), "Q8_0")
+    found = model_load(plan)
+    decoder, encoder = (
+        sum(t.bytes for t in plan.tensors if t.name.startswith(f"{side}.blk.")) for side in ("dec", "enc")
+    )
+    assert sum(layer.dense_bytes for layer in found.layers) == decoder > 0
+    assert found.table_bytes >= encoder > 0
