@@ -10,6 +10,14 @@ def vllm(command: str, environment: dict[str, str] | None = None, *, complete: b
     return vllm_flags.told(vllm_flags.FLAGS.settings(command.split(), environment or {}), complete=complete)
 
 
+def test_threads_are_the_variable_s_only_where_vllm_binds_none():
+    unbound = {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": "6"}
+    assert vllm("vllm serve org/m", unbound).threads.need() == 6
+    bound = {**unbound, "VLLM_CPU_OMP_THREADS_BIND": "auto"}
+    assert not isinstance(vllm("vllm serve org/m", bound).threads, Known)
+    assert not isinstance(vllm("vllm serve org/m", {"OMP_NUM_THREADS": "6"}).threads, Known)
+
+
 def test_flags_of_vllm_are_facts():
     told = vllm(
         "vllm serve org/m --enforce-eager -tp 2 --quantization=awq --max-model-len 32k --gpu_memory_utilization 0.85 "

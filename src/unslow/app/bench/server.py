@@ -21,6 +21,7 @@ from unslow.facts.machine import Machine
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.values import Known, Unknown, not_supported
 from unslow.look.bench.guest import Target
+from unslow.look.launch.server import START_TIMEOUT_S
 from unslow.look.llama_server.measuring import read_used_slots
 from unslow.look.sampler import Sampler
 from unslow.look.system import System
@@ -70,12 +71,14 @@ def subject_of(snapshot: Snapshot, model: str | None = None) -> Subject | None:
 
 
 @contextmanager
-def opened(place: Place, request: Request, progress: Progress) -> Iterator[Bencher]:
-    """A bencher for the server that runs, or for one that is started now and stopped in the end."""
+def opened(place: Place, request: Request, progress: Progress, start_s: float = START_TIMEOUT_S) -> Iterator[Bencher]:
+    """A bencher for the server that runs, or for one that is started now, within so long, and stopped in the end."""
     wants_own = request.command is not None or (request.model is not None and request.target is None)
     subject = None if wants_own else subject_of(place.snapshot, request.model)
     if subject is None:
-        with own_of(place, request, progress).started({}) as bencher, _watching(bencher, request):
+        own = own_of(place, request, progress)
+        own.timeout_s = start_s
+        with own.started({}) as bencher, _watching(bencher, request):
             bencher.case = case_of(place.snapshot, bencher.subject)
             yield bencher
         return

@@ -38,6 +38,8 @@ FLAGS = Flags(
         "block_size": Flag(("--block-size",)),
         "context": Flag(("--max-model-len",)),
         "cpu_kv": Flag((), ("VLLM_CPU_KVCACHE_SPACE",)),
+        "binding": Flag((), ("VLLM_CPU_OMP_THREADS_BIND",)),
+        "threads": Flag((), ("OMP_NUM_THREADS",)),
         # work
         "sequences": Flag(("--max-num-seqs",)),
         "batched_tokens": Flag(("--max-num-batched-tokens",)),
@@ -98,6 +100,7 @@ def told(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
         "quantization": given.text("quantization"),
         "weights_type": given.text("dtype"),
         **_drafting(given),
+        **_threads(given),
     }
     return Runtime(**facts)
 
@@ -109,6 +112,13 @@ def _eager(given: Given) -> Fact[bool]:
         return reported(value=True, source=level.source)
     lowest = given.truth("unoptimised")
     return lowest if isinstance(lowest, Known) else given.truth("eager", default=False)
+
+
+def _threads(given: Given) -> dict[str, Fact[Any]]:
+    """On a CPU: while it binds threads to cores, their number is its own, and its log tells it."""
+    binding = given.settings.get("binding")
+    unbound = binding is not None and binding.value == "nobind" and "threads" in given.settings
+    return {"threads": given.number("threads")} if unbound else {}
 
 
 def _drafting(given: Given) -> dict[str, Fact[Any]]:

@@ -10,6 +10,8 @@ SHORTEST_CLIENT_PROMPT = 256
 """The same where only the client's clock tells, which holds the way there and the first step too."""
 FASTEST = 1e9
 """Tokens per second that no machine reaches: whoever tells more is not believed."""
+FASTEST_STREAM = 20_000
+"""Tokens per second that no step for one user reaches: what comes faster waited together in a buffer on the way."""
 
 
 def decode_rate(done: Pass) -> float | None:
@@ -20,8 +22,9 @@ def decode_rate(done: Pass) -> float | None:
 
 
 def client_decode_rate(done: Pass) -> float | None:
-    """The same by the client's clock, from the first piece of the stream to the last."""
-    return _rate(_tokens_after_first_piece(done), done.client_last_token_s - done.client_first_token_s)
+    """The same by the client's clock, from the first piece of the stream to the last; None where all came at once."""
+    rate = _rate(_tokens_after_first_piece(done), done.client_last_token_s - done.client_first_token_s)
+    return rate if rate is not None and rate <= FASTEST_STREAM else None
 
 
 def prefill_rate(done: Pass) -> float | None:

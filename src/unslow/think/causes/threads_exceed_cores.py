@@ -17,8 +17,9 @@ all on the GPU.
 
 ## How to fix
 Leave the number of threads to the runtime, or set it to the number of physical cores that it may use. llama.cpp: drop
-`-t` and `-tb`, or `-t N`; Ollama: drop `num_thread`; LM Studio: "CPU Thread Pool Size"; vLLM and Transformers:
-`OMP_NUM_THREADS=N`. Several processes on one machine, such as the workers of tensor parallelism, share the cores.
+`-t` and `-tb`, or `-t N`; Ollama: drop `num_thread`; LM Studio: "CPU Thread Pool Size"; Transformers:
+`OMP_NUM_THREADS=N`; vLLM on a CPU, which else counts the cores itself: `VLLM_CPU_OMP_THREADS_BIND=nobind
+OMP_NUM_THREADS=N`. Several processes on one machine, such as the workers of tensor parallelism, share the cores.
 
 ## Safety
 Answers do not change.

@@ -15,9 +15,9 @@ A quota that is never reached: the throttled periods do not grow. Nor a machine 
 threads are another cause.
 
 ## How to fix
-Threads: the quota rounded down. llama.cpp `-t N -tb N`, Ollama `num_thread`, LM Studio "CPU Thread Pool Size", vLLM
-and Transformers `OMP_NUM_THREADS=N`. Or raise the quota (`docker update --cpus N`), or give whole CPUs
-(`--cpuset-cpus`) instead of a quota.
+Threads: the quota rounded down. llama.cpp `-t N -tb N`, Ollama `num_thread`, LM Studio "CPU Thread Pool Size",
+Transformers `OMP_NUM_THREADS=N`, vLLM `VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=N`. Or raise the quota
+(`docker update --cpus N`), or give whole CPUs (`--cpuset-cpus`) instead of a quota.
 
 ## Safety
 Answers do not change.

@@ -8,7 +8,7 @@ from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known
-from unslow.look.runtimes.vllm.versions import ATTENTION_FLAG, version_of
+from unslow.look.runtimes.vllm.versions import ATTENTION_FLAG, full_version, thread_variables, version_of
 from unslow.look.serving.restart import restarted
 from unslow.look.serving.turns import (
     MORE_MEMORY,
@@ -110,8 +110,12 @@ def _capacity(_value: Setting, runtime: Runtime) -> list[str]:
 
 def _threads(value: Setting, runtime: Runtime) -> list[str]:
     """Its threads compute only where it runs on the CPU."""
-    on_cpu = runtime.device_used.value_or("") == "cpu"
-    return [f"OMP_NUM_THREADS={value}", "VLLM_CPU_OMP_THREADS_BIND=auto"] if on_cpu and value else []
+    if runtime.device_used.value_or("") != "cpu":
+        return []
+    if not isinstance(value, int) or value < 1:
+        return ["VLLM_CPU_OMP_THREADS_BIND=auto"]
+    variables = thread_variables(value, full_version(runtime.version))
+    return [" ".join(f"{name}={text}" for name, text in variables.items())]
 
 
 def _quant(value: Setting, runtime: Runtime) -> list[str]:

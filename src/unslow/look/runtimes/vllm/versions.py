@@ -58,6 +58,10 @@ CACHE_TYPES_SINCE: dict[str, tuple[int, ...]] = {
 }  # fmt: skip
 
 
+UNBOUND_SINCE = (0, 11, 1)
+"""The release that first left threads unbound when told so; before, a list of CPUs is what sets their number."""
+
+
 def full_version(text: Fact[str]) -> tuple[int, ...] | None:
     """All three parts of a version; None where there is none."""
     found = re.match(r"v?(\d{1,4})\.(\d{1,4})(?:\.(\d{1,4}))?", text.value_or(""))
@@ -72,6 +76,13 @@ def lacking(word: str, version: tuple[int, ...] | None) -> str:
     if version is not None and version < since:
         return f"vLLM {_dotted(version)} has no {word}, which came with {_dotted(since)}"
     return ""
+
+
+def thread_variables(count: int, version: tuple[int, ...] | None) -> dict[str, str]:
+    """What makes it compute with so many threads: while it binds them itself, OMP_NUM_THREADS is written over."""
+    if version is not None and version < UNBOUND_SINCE:
+        return {"VLLM_CPU_OMP_THREADS_BIND": f"0-{count - 1}" if count > 1 else "0"}
+    return {"VLLM_CPU_OMP_THREADS_BIND": "nobind", "OMP_NUM_THREADS": str(count)}
 
 
 def _dotted(version: tuple[int, ...]) -> str:

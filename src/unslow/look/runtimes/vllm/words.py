@@ -10,7 +10,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.values import Known
 from unslow.look.at_hand import AtHand
 from unslow.look.paths import is_absolute
-from unslow.look.runtimes.vllm.versions import CACHE_TYPES_SINCE, full_version, lacking
+from unslow.look.runtimes.vllm.versions import CACHE_TYPES_SINCE, full_version, lacking, thread_variables
 
 
 class Words(NamedTuple):
@@ -190,7 +190,9 @@ def _device(value: Setting, _wanted: Wanted) -> Answer:
 def _threads(value: Setting, wanted: Wanted) -> Answer:
     if wanted.runtime.device_used.value_or("") != "cpu" or not value:
         return "threads compute only where vLLM runs on the CPU"
-    return Words(environment={"OMP_NUM_THREADS": str(value)})
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        return f"{value!r} is no number of threads"
+    return Words(environment=dict(thread_variables(value, full_version(wanted.runtime.version))))
 
 
 _TURNS: Mapping[Knob, _Turn] = {
