@@ -1,5 +1,7 @@
 """The placings that are priced: the fewest pieces with the host for each number of whole layers."""
 
+from math import inf
+
 import pytest
 from tests.think.plan.llama_cpp import planning
 
@@ -7,6 +9,7 @@ from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
 from unslow.think.plan.llama_cpp.fitting import Fitting, Rooms
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Ledger, Placing
+from unslow.think.plan.llama_cpp.tried import Tried
 
 PIECES = Pieces(planning.blueprint())
 LEDGER = Ledger(PIECES, planning.settings())
@@ -17,10 +20,42 @@ def rooms(fitting: Fitting, room: float) -> Rooms:
     return fitting.rooms(lambda _: (room,))
 
 
-def test_where_all_fits_there_is_nothing_else_to_price() -> None:
+def test_where_all_fits_no_piece_is_moved_and_the_host_is_weighed_all_the_same() -> None:
     fitting = Fitting(PIECES, 1, EVERYTHING)
     found = fitting.placings(LEDGER, rooms(fitting, LEDGER.all_bytes))
-    assert [placing for placing, _ in found] == [Placing(0)]
+    assert [placing for placing, _ in found] == [*(Placing(whole) for whole in range(LAYERS + 1)), Placing(LAYERS)]
+    assert [split for _, split in found[-2:]] == [(1,), (0,)]
+
+
+def test_what_was_tried_makes_place_for_the_next() -> None:
+    fitting, tried = Fitting(PIECES, 1, EVERYTHING), Tried()
+    asked = rooms(fitting, 0.9 * LEDGER.all_bytes)
+    first, *others = (placing for placing, _ in fitting.placings(LEDGER, asked, tried))
+    tried.lacks_gpu(first, LEDGER.gpu_bytes(first))
+    second, *rest = (placing for placing, _ in fitting.placings(LEDGER, asked, tried))
+    assert rest == others
+    assert second.whole == first.whole == 0
+    assert (second.apart, second.pieces) > (first.apart, first.pieces)
+    tried.fits(second)
+    third = fitting.placings(LEDGER, asked, tried)[0][0]
+    assert third.whole or (third.apart, third.pieces) < (second.apart, second.pieces)
+
+
+def test_what_the_host_has_no_room_for_closes_all_that_leaves_it_more() -> None:
+    fitting, tried = Fitting(PIECES, 1, EVERYTHING), Tried()
+    asked = rooms(fitting, 0.5 * LEDGER.all_bytes)
+    first = fitting.placings(LEDGER, asked, tried)[3][0]
+    tried.lacks_host(LEDGER.gpu_bytes(first))
+    left = fitting.placings(LEDGER, asked, tried)
+    assert all(LEDGER.gpu_bytes(placing) > LEDGER.gpu_bytes(first) for placing, _ in left)
+
+
+def test_of_several_gpus_another_split_is_tried_first() -> None:
+    tried = Tried()
+    tried.lacks_gpu(Placing(0, 2, 1), 500, (3, 1), (2, 2))
+    assert tried.most_bytes(Placing(0, 1, 1)) == inf
+    tried.lacks_gpu(Placing(0, 2, 1), 500, (2, 2), (3, 1))
+    assert tried.most_bytes(Placing(0, 1, 1)) == 499
 
 
 @pytest.mark.parametrize("share", [0.2, 0.5, 0.9])

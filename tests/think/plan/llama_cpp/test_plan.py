@@ -16,6 +16,7 @@ from unslow.think.plan.llama_cpp.plan import plan_llama_cpp
 from unslow.think.plan.llama_cpp.points import Points
 from unslow.think.plan.llama_cpp.question import Draft, Question
 from unslow.think.plan.llama_cpp.variants import Variant
+from unslow.think.plan.llama_cpp.whole import fits_whole
 from unslow.think.plan.planned import Planned
 from unslow.think.plan.report import OptionShown
 
@@ -105,6 +106,51 @@ def test_the_best_quality_at_a_floor_of_speed() -> None:
     assert best(found).quant == "Q6_K"
     quick, _ = planned(planning.hardware(12), goal._replace(least_tokens_per_s=140), (FINER, GIVEN))
     assert best(quick).quant == "Q4_K_M"
+
+
+def test_where_quality_is_the_aim_a_coarser_file_may_be_what_keeps_the_floor_of_speed() -> None:
+    goal, coarser = Goal(8192, Work(512), "quality", least_tokens_per_s=60), COARSER._replace(at_hand=True)
+    found, _ = planned(planning.hardware(4.5), goal, (GIVEN, coarser))
+    assert best(found).quant == "Q3_K_M"
+    assert any("Q3_K_M: +10.5" in cost for cost in best(found).costs)
+    none, _ = planned(planning.hardware(4.5), goal._replace(aim="speed"), (GIVEN, coarser))
+    assert none.recommended is None
+    assert "--worst-perplexity 10." in none.hint
+
+
+def test_a_longer_context_keeps_its_fine_cache_where_there_is_room() -> None:
+    roomy, _ = planned(planning.hardware(24), Goal(8192, Work(512)))
+    tight, _ = planned(planning.hardware(6.2), Goal(8192, Work(512)))
+    for found, cache in ((roomy, "f16"), (tight, "q8_0")):
+        longest = max(found.options, key=lambda option: option.context)
+        assert longest.context > 8192
+        assert f"cache {cache}" in longest.name
+
+
+def test_the_first_quant_that_fits_whole_is_on_the_front() -> None:
+    goal, machine = Goal(8192, Work(512)), planning.hardware(3.6)
+    small = variant("IQ2_XS")._replace(whole=True)
+    assert [fits_whole(v.blueprint, machine, goal, MARGIN_BYTES) for v in (GIVEN, COARSER, small)] == [
+        False,
+        False,
+        True,
+    ]
+    assert not fits_whole(small.blueprint, machine._replace(rooms=(), chips=()), goal, MARGIN_BYTES)
+    others = (COARSER, variant("Q2_K"), small)
+    found, _ = planned(machine, goal, (GIVEN, *others))
+    assert any(option.quant == "IQ2_XS" and "all on the GPU" in option.name for option in found.options)
+
+
+def test_the_floor_in_a_full_context_is_told() -> None:
+    found, _ = planned(planning.hardware(8), Goal(4096, Work(512), "context", least_tokens_per_s=40))
+    assert any("the floor of 40 tok/s holds there too" in note for note in found.notes)
+
+
+def test_no_two_rows_of_the_front_read_alike() -> None:
+    found, _ = planned(planning.hardware(12, gpus=2), Goal(8192, Work(512)))
+    names = [option.name for option in found.options]
+    assert len(names) == len(set(names))
+    assert not any(other.what == "Q4_K_M with a cache of f16" for other in found.rejected)
 
 
 def test_says_why_there_is_no_plan() -> None:

@@ -9,12 +9,15 @@ from hypothesis import strategies as some
 from tests.think.plan.llama_cpp import planning
 
 from unslow.think.memory.llama_cpp.need import memory_of
+from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.pieces import Pieces
-from unslow.think.plan.llama_cpp.placing import Ledger, Placing, held, patterns, placed
+from unslow.think.plan.llama_cpp.placing import Ledger, Placing, held, patterns, placed, split
+from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.llama_cpp.splitting import split_by_speed, split_evenly
 
 DENSE = Pieces(planning.blueprint())
 SPARSE = Pieces(planning.blueprint("olmoe-1b-7b"))
+LATE = Pieces(planning.blueprint("deepseek-v2-lite"))
 MIB = 2**20
 
 
@@ -47,8 +50,10 @@ def test_the_fewest_pieces_are_the_fewest(pieces: Pieces) -> None:
 
 def test_a_room_for_everything_takes_everything() -> None:
     book = ledger(DENSE)
-    assert held(book, Placing(), [book.all_bytes]) == (Placing(), (31,))
+    assert held(book, Placing(), [book.all_bytes]) == Placing()
     assert held(book, Placing(), [book.all_bytes - 1]) is None
+    assert held(book, Placing(), [book.all_bytes], most=book.all_bytes - 1) is None
+    assert split(book, Placing(), [book.all_bytes]) == (31,)
 
 
 @given(
@@ -124,9 +129,34 @@ def test_a_quick_and_a_slow_gpu_are_no_even_pair() -> None:
     ledger, rooms = Ledger(pieces, planning.settings(512)), (0.9 * 2**30, 0.9 * 2**30)
     assert pair.speeds
     assert not planning.hardware(1.0, gpus=2).speeds
-    found = held(ledger, Placing(), rooms, pair.speeds)
-    alike = held(ledger, Placing(), rooms)
+    assert held(ledger, Placing(), rooms) == Placing()
+    found, alike = split(ledger, Placing(), rooms, pair.speeds), split(ledger, Placing(), rooms)
+    assert found[0] < alike[0]
+    assert sum(found) == sum(alike)
+
+
+def test_a_layer_without_experts_gives_up_no_part_of_them() -> None:
+    """The first layer of DeepSeek V2 has none: a pattern for nothing would mean all of it."""
+    book = ledger(LATE)
+    assert held(book, Placing(0, 0, 1), [book.all_bytes]) is None
+    found = held(book, Placing(0, 1, 1), [0.9 * book.all_bytes])
     assert found
-    assert alike
-    assert found[1][0] < alike[1][0]
-    assert sum(found[1]) == sum(alike[1])
+    assert patterns(found, LATE)
+    assert all("_exps" in pattern for pattern in patterns(found, LATE))
+
+
+def test_layers_without_experts_are_not_crossed() -> None:
+    pricing = Pricing(LATE, planning.hardware(16), Work(32, 0, 64))
+    first, second, third = (_step_s(pricing, apart) for apart in (1, 2, 3))
+    assert third - second == pytest.approx(second - first, rel=0.05)  # the second layer is the first with experts
+    assert first - _step_s(pricing, 0) < 0.7 * (second - first)
+
+
+def _step_s(pricing: Pricing, apart: int) -> float:
+    return pricing.price(planning.settings(), Placing(0, apart), (28,), 8).step_s
+
+
+def test_the_host_alone_is_no_layer_on_any_gpu() -> None:
+    layers = len(DENSE.layers)
+    assert placed(planning.settings(), Placing(layers), DENSE, (0, 0)).gpu_layers == 0
+    assert placed(planning.settings(), Placing(layers), DENSE, (0, 1)).gpu_layers == 1

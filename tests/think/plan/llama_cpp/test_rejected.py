@@ -44,3 +44,16 @@ def test_rows_on_each_gpu_are_priced_and_take_the_same_memory() -> None:
     because = told(1.2, Work(512, 0, 64), gpus=2)["rows of every matrix on each GPU (-sm row)"]
     assert "times as long" in because
     assert "each GPU holds about as much" in because
+
+
+def test_what_is_quicker_is_told_with_what_it_would_cost() -> None:
+    """With a floor in a full context, much is quicker in an empty one."""
+    goal = Goal(4096, Work(512, 0, 64), "context", least_tokens_per_s=50)
+    asked = Question((GIVEN,), planning.hardware(1.0), goal, planning.MARGIN_BYTES, 8)
+    with one_judgement():
+        points = Points(asked)
+        chosen = choose(points)
+        assert chosen.best
+        said = [other.because for other in rejected(points, chosen.best, ()) if "times as quick" in other.because]
+    assert said
+    assert all("but " in because for because in said)

@@ -10,6 +10,7 @@ from unslow.think.plan.llama_cpp.point import DEFAULT_CACHE, DEFAULT_MICRO_BATCH
 from unslow.think.plan.llama_cpp.points import MOST_TOKENS, NEARLY, Points
 from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.llama_cpp.variants import Variant
+from unslow.think.plan.llama_cpp.whole import has_room_for
 from unslow.think.plan.quality import is_equal_quality
 
 _SAME = 1.01
@@ -35,7 +36,8 @@ def choose(points: Points) -> Chosen:
     """Everything that serves the goal, and the best of it."""
     goal = points.question.goal
     every = [point for point in _every(points) if point]
-    if not any(_serves(point, goal, points) for point in every) and not points.unguarded:
+    guarded = not points.unguarded and has_room_for(points.question.given.blueprint, points.question.hardware)
+    if guarded and not any(_serves(point, goal, points) for point in every):
         points.unguarded = True
         points.forget()
         every = [point for point in _every(points) if point]
@@ -57,13 +59,13 @@ def _every(points: Points) -> Iterator[Point | None]:
         if number == _SEARCHED_WHOLE:
             points.settle()
         yield points.at(given, kind, kind, goal.context)
+        if number < _SEARCHED_WHOLE:
+            yield points.alone(given, kind, kind, goal.context)
     for key, value in mixed_types(points):
         yield points.at(given, key, value, goal.context)
-    for kind in asked.abilities.cache_types[:_SEARCHED_WHOLE]:
-        yield points.alone(given, kind, kind, goal.context)
     kinds = asked.abilities.cache_types[:2]
     for kind in kinds[-1:] if goal.aim == "speed" else kinds:
-        yield from _longer(points, kind)
+        yield from _as_fine(points, kinds[0], _longer(points, kind))
     for variant in _neighbours(asked.variants, given, all_of_them=goal.aim == "quality"):
         for kind in kinds if goal.aim == "quality" else kinds[-1:]:
             yield points.at(variant, kind, kind, goal.context)
@@ -93,6 +95,15 @@ def _longer(points: Points, kind: str) -> Iterator[Point | None]:
             return
 
 
+def _as_fine(points: Points, finest: str, longer: Iterable[Point | None]) -> Iterator[Point | None]:
+    """Those, and each with the finest cache where nothing is divided with the host: there may be room for that too."""
+    alone = not points.question.hardware.rooms
+    for point in longer:
+        yield point
+        if point and (alone or not point.found.placing.first_complete):
+            yield points.at(points.question.given, finest, finest, point.context)
+
+
 def _contexts(points: Points) -> tuple[int, ...]:
     """A few for a look; every doubling and the steps between where the context is the aim."""
     goal, given = points.question.goal, points.question.given
@@ -111,7 +122,7 @@ def _neighbours(variants: Sequence[Variant], given: Variant, *, all_of_them: boo
     if all_of_them:
         return others
     at = variants.index(given)
-    return [v for v in others if 0 < variants.index(v) - at <= _NEIGHBOURS]
+    return [v for v in others if v.whole or 0 < variants.index(v) - at <= _NEIGHBOURS]
 
 
 def _serves(point: Point, goal: Goal, points: Points) -> bool:
@@ -121,10 +132,10 @@ def _serves(point: Point, goal: Goal, points: Points) -> bool:
 
 
 def _is_quick(point: Point, goal: Goal, points: Points) -> bool:
-    return goal.least_tokens_per_s is None or _slowest(point, points) >= goal.least_tokens_per_s
+    return goal.least_tokens_per_s is None or slowest(point, points) >= goal.least_tokens_per_s
 
 
-def _slowest(point: Point, points: Points) -> float:
+def slowest(point: Point, points: Points) -> float:
     """Tokens per second at the user's work; where the context is the aim, of a conversation that fills it."""
     if points.question.goal.aim != "context":
         return point.found.price.decode_tokens_per_s
@@ -140,9 +151,14 @@ def _is_at_hand(point: Point) -> bool:
 
 
 def is_good_enough(point: Point, goal: Goal, points: Points) -> bool:
-    """By the floor that was given; else as good as the given file with its cache as it is by default."""
+    """By the floor that was given; else as good as the given file with its cache as it is by default.
+
+    Where quality is the aim, the finest is taken that keeps the floor of speed, and no other floor is needed.
+    """
     if goal.worst_perplexity_increase is not None:
         return point.increase <= goal.worst_perplexity_increase
+    if goal.aim == "quality":
+        return True
     if point.variant.given:
         return is_equal_quality(point.cost, points.cost(point.variant, DEFAULT_CACHE))
     return point.increase <= (points.cost(points.question.given, DEFAULT_CACHE).perplexity_increase or 0.0)
@@ -152,9 +168,9 @@ def _best(serving: Sequence[Point], goal: Goal) -> Point | None:
     """The best by the aim; of those that are nearly as good, the finest and simplest."""
     if not serving:
         return None
-    if goal.aim == "context":
-        longest = max(point.context for point in serving)
-        serving = [point for point in serving if point.context == longest]
+    if goal.aim != "quality":  # a longer one than was asked for is no quicker, and other work was not held against it
+        wanted = (max if goal.aim == "context" else min)(point.context for point in serving)
+        serving = [point for point in serving if point.context == wanted]
     if goal.aim == "quality":
         least = min(point.increase for point in serving)
         serving = [point for point in serving if point.increase <= least]

@@ -26,3 +26,5 @@ class Counted:
 
     def __init__(self) -> None:
         self.combinations = self.priced = self.laid_out = 0
+        self.unproved = 0
+        """Ways of which not everything was tried that might have been quicker."""

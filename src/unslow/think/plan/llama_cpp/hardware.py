@@ -83,6 +83,15 @@ class Hardware(NamedTuple):
         every = tuple(float(chip.bytes_per_s) for chip in self.chips)
         return every if len(set(every)) > 1 else ()
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is one GPU at most, and it reads faster than the host: then the search is a proof.
+
+        Beside a slow GPU more with the host may be faster, and layers are divided among several by rule.
+        """
+        quick = all(float(chip.bytes_per_s) >= self.processors.bytes_per_s for chip in self.chips)
+        return quick and len(self.chips) <= 1
+
     def crew(self, splits: Sequence[tuple[int, ...]]) -> tuple[Chip, Number]:
         """One chip for GPUs that take turns, and how many they are; arrays where there is more than one split."""
         if len(self.chips) == 1:

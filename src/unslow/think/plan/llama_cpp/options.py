@@ -67,6 +67,7 @@ class Shown:
             costs.append(
                 f"another file: {point.variant.quant}" + ("" if point.variant.at_hand else ", not on this machine")
             )
+            costs += filter(None, [point.cost.weights.words])
         if point.found.settings.cache_types != DEFAULT_CACHE.lower() and point.cost.cache.words:
             costs.append(point.cost.cache.words)
         if before and before.price.prompt_token_s * _NOTICED < point.found.price.prompt_token_s:

@@ -130,6 +130,11 @@ class Pieces:
         return tuple(accumulate((_has_experts(layer) for layer in self.layers), initial=0))
 
     @cached_property
+    def parted_layers(self) -> tuple[int, ...]:
+        """How many of so many first layers have anything that can lie apart."""
+        return tuple(accumulate((bool(layer.pieces) for layer in self.layers), initial=0))
+
+    @cached_property
     def nothing(self) -> Totals:
         """No part of it."""
         return layer_totals(self.load, (), with_output=False)

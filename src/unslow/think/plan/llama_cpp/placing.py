@@ -4,6 +4,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
+from math import inf
 from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.cache import layer_caches
@@ -34,7 +35,7 @@ class Placing(NamedTuple):
 
 Kind = tuple[int, int, int]
 SEVERAL = 3
-"""Layers in a row whose weights a GPU borrows at once: with more, its buffers do not grow."""
+"""Layers in a row whose weights a GPU borrows at once: with more, its buffers do not grow as a rule."""
 
 
 class Ledger:
@@ -79,16 +80,20 @@ class Ledger:
         The number of whole layers stays, and so does how many pieces the layer after the last gives up, if any.
         """
         lacking = self.gpu_bytes(least) - room
-        if lacking <= 0 or not least.apart:
-            return least if lacking <= 0 else None
+        if not least.apart:
+            return least if lacking <= 0 and self._is_sound(least) else None
         first = least.whole + least.apart
-        last = bisect_left(self._piece_sums, self._piece_sums[first] + lacking, first)
+        last = bisect_left(self._piece_sums, self._piece_sums[first] + lacking, first) if lacking > 0 else first
         placing = least._replace(apart=min(last, self.layers) - least.whole)
-        while placing.pieces and placing.whole + placing.apart < self.layers and self.gpu_bytes(placing) > room:
+        while placing.first_complete <= self.layers:
+            if self.gpu_bytes(placing) <= room and self._is_sound(placing):
+                return placing
             placing = placing._replace(apart=placing.apart + 1)
-        if placing.pieces and placing.whole + placing.apart >= self.layers:
-            return None
-        return placing if self.gpu_bytes(placing) <= room else None
+        return None
+
+    def _is_sound(self, placing: Placing) -> bool:
+        """Whether the layer after the last keeps some of its pieces, where it gives up some."""
+        return not placing.pieces or placing.pieces < len(self.pieces.layers[placing.first_complete - 1].pieces)
 
     def on_gpus(self, placing: Placing) -> list[int]:
         """The bytes of each layer that lies on GPUs, in order, and at the end of the output."""
@@ -99,22 +104,25 @@ class Ledger:
         return sizes
 
 
-def held(
-    ledger: Ledger, least: Placing, rooms: Sequence[float], speeds: Sequence[float] = ()
-) -> tuple[Placing, tuple[int, ...]] | None:
-    """The fewest pieces of a sort on the host so that each GPU can hold its layers; unlike GPUs have their speeds."""
-    room = sum(max(0.0, r) for r in rooms)
+def held(ledger: Ledger, least: Placing, rooms: Sequence[float], most: float = inf) -> Placing | None:
+    """The fewest pieces of a sort on the host so that each GPU can hold its layers, and all together no more."""
+    if rooms[0] == -inf:
+        return None
+    room = min(most, sum(max(0.0, r) for r in rooms))
     while True:
         placing = ledger.fewest_apart(least, room)
-        if placing is None:
-            return None
-        if len(rooms) == 1:
-            return placing, (ledger.layers + 1 - placing.whole,)
-        sizes = ledger.on_gpus(placing)
-        if filled(sizes, rooms):
-            by_speed = split_by_speed(sizes, rooms, speeds) if speeds else None
-            return placing, by_speed or split_by_room(sizes, rooms)
+        if placing is None or len(rooms) == 1 or filled(ledger.on_gpus(placing), rooms):
+            return placing
         room = ledger.gpu_bytes(placing) - 1  # layers are whole: what all hold together, each may not
+
+
+def split(ledger: Ledger, placing: Placing, rooms: Sequence[float], speeds: Sequence[float] = ()) -> tuple[int, ...]:
+    """How many layers each GPU has of a placing that they can hold; unlike GPUs have their speeds."""
+    if len(rooms) == 1:
+        return (ledger.layers + 1 - placing.whole,)
+    sizes = ledger.on_gpus(placing)
+    by_speed = split_by_speed(sizes, rooms, speeds) if speeds else None
+    return by_speed or split_by_room(sizes, rooms)
 
 
 def placed(settings: Settings, placing: Placing, pieces: Pieces, split: Sequence[int]) -> Settings:
@@ -122,7 +130,7 @@ def placed(settings: Settings, placing: Placing, pieces: Pieces, split: Sequence
     layers, host = len(pieces.layers), str(len(split))
     experts = placing.whole + placing.apart if pieces.is_sparse and placing.apart else 0
     return settings._replace(
-        gpu_layers=layers + 1 - placing.whole,
+        gpu_layers=layers + 1 - placing.whole if any(split) else 0,
         experts_on_cpu=experts,
         overrides=tuple((pattern, host) for pattern in patterns(placing, pieces)),
         split=tuple(map(float, split)) if len(split) > 1 else (),

@@ -1,12 +1,15 @@
 """The answer for llama.cpp: the front, the recommendation, and why not the others."""
 
+import math
+from collections.abc import Sequence
+
 import msgspec
 
 from unslow.facts.units import GIB
 from unslow.think.plan.llama_cpp.by_itself import valued
-from unslow.think.plan.llama_cpp.choose import Chosen, choose, is_good_enough
+from unslow.think.plan.llama_cpp.choose import Chosen, choose, is_good_enough, slowest
 from unslow.think.plan.llama_cpp.drafting import drafted_option
-from unslow.think.plan.llama_cpp.options import Shown
+from unslow.think.plan.llama_cpp.options import Shown, name_of
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.point import Point
 from unslow.think.plan.llama_cpp.points import Points
@@ -34,15 +37,15 @@ def plan_llama_cpp(
     shown = Shown(question, now, before.found if before else None, by_itself)
     current = shown.option(before) if before else None
     if current and not question.current:
-        current = _renamed(current)
+        current = msgspec.structs.replace(current, name=f"{question.runtime}'s own choice: {current.name}")
     counted = points.counted
-    exact = _is_exact(chosen, question)
+    exact = chosen.best is None or chosen.best.proved
     searched = SearchedShown(
         combinations=counted.combinations, priced=counted.priced, laid_out=counted.laid_out, exact=exact
     )
     if chosen.best is None:
         reason, hint = _why_not(points, chosen)
-        few = sorted(chosen.front, key=lambda point: point.request_s)[:_MOST_SHOWN]
+        few = _told_apart(sorted(chosen.front, key=lambda point: point.request_s))[:_MOST_SHOWN]
         options = tuple(shown.option(point) for point in few)
         return Planned(options, None, (), searched, (), reason, hint), current
     front = _shortened(chosen, chosen.best)
@@ -52,14 +55,8 @@ def plan_llama_cpp(
         next(n for n, point in enumerate(front) if point is chosen.best),
         rejected(points, chosen.best, _left_out(chosen, front)),
         searched,
-        (*_notes(points), *((told,) if told else ())),
+        (*_notes(points, chosen.best), *((told,) if told else ())),
     ), current
-
-
-def _is_exact(chosen: Chosen, question: Question) -> bool:
-    """Whether the recommendation is among those for which all micro-batches and placings were weighed."""
-    best = chosen.best
-    return best is None or (best.variant.given and best.context == question.goal.context)
 
 
 def _before(points: Points, hindered: float) -> Point | None:
@@ -84,25 +81,29 @@ def _before(points: Points, hindered: float) -> Point | None:
     return points.point(given, found, found.settings.slot_context)
 
 
-def _renamed(option: OptionShown) -> OptionShown:
-    return msgspec.structs.replace(option, name=f"llama.cpp's own choice: {option.name}")
-
-
 def _shortened(chosen: Chosen, best: Point) -> list[Point]:
     """A front that can be read: the best, and the others from the quickest on."""
-    others = [point for point in chosen.front if point is not best]
-    kept = sorted(others, key=lambda point: point.request_s)[: _MOST_SHOWN - 1]
-    return sorted([best, *kept], key=lambda point: (point.context, point.request_s))
+    others = sorted((point for point in chosen.front if point is not best), key=lambda point: point.request_s)
+    kept = _told_apart([best, *others])[:_MOST_SHOWN]
+    return sorted(kept, key=lambda point: (point.context, point.request_s))
+
+
+def _told_apart(points: Sequence[Point]) -> list[Point]:
+    """The first of those that a reader would take for the same."""
+    return list({name_of(point): point for point in reversed(points)}.values())[::-1]
 
 
 def _left_out(chosen: Chosen, front: list[Point]) -> tuple[Point, ...]:
     """What was found and is not shown."""
-    shown = {id(point) for point in front}
-    return tuple(point for point in (*chosen.front, *chosen.others) if id(point) not in shown)
+    shown = {name_of(point) for point in front}
+    return tuple(point for point in (*chosen.front, *chosen.others) if name_of(point) not in shown)
 
 
-def _notes(points: Points) -> tuple[str, ...]:
-    notes = []
+def _notes(points: Points, best: Point) -> tuple[str, ...]:
+    notes, goal = [], points.question.goal
+    if goal.aim == "context" and goal.least_tokens_per_s:
+        full = f"{slowest(best, points):.3g} tok/s once {best.context:,} tokens are nearly full"
+        notes.append(f"the floor of {goal.least_tokens_per_s:g} tok/s holds there too: {full}")
     if points.unguarded:
         notes.append("nothing keeps every other work within this context as quick as it is now")
     return tuple(notes)
@@ -114,6 +115,17 @@ def _memory_of(question: Question) -> str:
     on_gpus = f"{sum(room.usable_bytes for room in rooms) / GIB:.1f} GiB of {'GPUs' if len(rooms) > 1 else 'the GPU'}"
     of_host = f"{host.usable_bytes / GIB:.1f} GiB of the host" if host else ""
     return " and ".join(filter(None, (on_gpus if rooms else "", of_host))) or "this memory"
+
+
+def _coarser(points: Points, every: Sequence[Point], quickest: float) -> str:
+    """That less quality would be quick enough, where it would."""
+    goal = points.question.goal
+    least = goal.least_tokens_per_s or 0.0
+    quick = [p for p in every if p.context >= goal.context and slowest(p, points) >= least > quickest]
+    if not quick:
+        return ""
+    worse = min(point.increase for point in quick)
+    return f", or allow less quality: --worst-perplexity {math.ceil(worse * 1000) / 10:g}%"
 
 
 def _why_not(points: Points, chosen: Chosen) -> tuple[str, str]:
@@ -129,7 +141,9 @@ def _why_not(points: Points, chosen: Chosen) -> tuple[str, str]:
     good = [p for p in every if is_good_enough(p, goal, points)]
     quickest = max((p.found.price.decode_tokens_per_s for p in good), default=0.0)
     if good and goal.least_tokens_per_s:
-        told = f"nothing of this quality keeps {goal.least_tokens_per_s:g} tok/s"
+        what = "nothing that is at hand" if goal.aim == "quality" else "nothing of this quality"
         where = " with a full context" if goal.aim == "context" else ""
-        return f"{told}{where}: the most is {quickest:.3g} at the work that was named", "lower --least-speed"
+        told = f"{what} keeps {goal.least_tokens_per_s:g} tok/s{where}: the most is {quickest:.3g}"
+        hint = "lower --least-speed" + _coarser(points, every, quickest)
+        return f"{told} at the work that was named", hint
     return "nothing keeps the floor of quality", "raise --worst-perplexity, or take a finer file"

@@ -17,6 +17,8 @@ class Point(NamedTuple):
     context: int
     """Of one conversation."""
     cost: Cost
+    proved: bool = False
+    """Whether no other placing or micro-batch of this choice can be quicker."""
 
     @property
     def request_s(self) -> float:

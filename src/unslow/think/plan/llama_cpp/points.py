@@ -14,8 +14,9 @@ from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.point import DEFAULT_MICRO_BATCH, Point
 from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.llama_cpp.question import Question
-from unslow.think.plan.llama_cpp.search import Search
+from unslow.think.plan.llama_cpp.search import ABOUT, EXACTLY, Search
 from unslow.think.plan.llama_cpp.variants import Variant
+from unslow.think.plan.llama_cpp.whole import has_room_for
 from unslow.think.plan.quality import Cost, cost_of
 
 NEARLY = 1.03
@@ -50,7 +51,8 @@ class Points:
         """The quickest settings of this choice; None where nothing fits."""
         name = (variant.quant, key, value, context)
         if name not in self._found:
-            self._found[name] = self._best(variant, key, value, context)
+            has_room = has_room_for(variant.blueprint, self.question.hardware)
+            self._found[name] = self._best(variant, key, value, context) if has_room else None
         return self._found[name]
 
     def _best(self, variant: Variant, key: str, value: str, context: int) -> Point | None:
@@ -58,13 +60,21 @@ class Points:
         base = self.base(context)._replace(key_type=key, value_type=value)
         floor = floor_of(self.question, variant, context)
         compared = variant.given and context == self.question.goal.context and self.question.goal.aim == "speed"
+        search.same = EXACTLY if self._is_searched_whole(variant, context) else ABOUT
+        unproved = self.counted.unproved
         free = self.unguarded or self.question.goal.alone
         guards = self._guards(variant, context) if compared and not free else ()
         # without anything to compare it with, a cache stays beside its layers
         found = self._quickest(search, base, (*guards, *floor), may_be_far=compared)
         if found is None and floor:
             found = self._quickest(search, base, guards, may_be_far=compared)
-        return None if found is None else self.point(variant, found, context)
+        proved = search.same == EXACTLY and self.counted.unproved == unproved
+        return None if found is None else self.point(variant, found, context)._replace(proved=proved)
+
+    def _is_searched_whole(self, variant: Variant, context: int) -> bool:
+        """Whether all micro-batches are weighed there, and to the last."""
+        asked = variant.given and context == self.question.goal.context
+        return asked and not self.settled and self.question.hardware.is_plain
 
     def _usual(self, search: Search, base: Settings, found: Found) -> Found | None:
         """What is nearly as quick and needs one setting less."""
@@ -72,7 +82,10 @@ class Points:
         return search.best(base, (DEFAULT_MICRO_BATCH,), sides, nextafter(NEARLY * found.price.request_s, inf))
 
     def alone(self, variant: Variant, key: str, value: str, context: int) -> Point | None:
-        """All of it on one of several GPUs; None where there is but one, or none has the room."""
+        """All of it on one of several GPUs; None where there is but one, or none has the room.
+
+        Where the others have no room at all, what it lacks lies with the host.
+        """
         hardware, base = self.question.hardware, self.base(context)._replace(key_type=key, value_type=value)
         if len(hardware.rooms) == 1:
             return None
@@ -84,8 +97,14 @@ class Points:
         hardware = self.question.hardware
         one = hardware._replace(rooms=hardware.rooms[number : number + 1], chips=hardware.chips[number : number + 1])
         search = self._new_search(variant, self.question.goal.work, one)
-        search.allowed = lambda placing: not placing.first_complete
-        found = search.best(base, (DEFAULT_MICRO_BATCH,))
+        others = [free for n, free in enumerate(hardware.free_bytes) if n != number]
+        if max(others) > search.margin_bytes:
+            search.allowed = lambda placing: not placing.first_complete
+        context, goal = base.context // base.slots, self.question.goal
+        free = self.unguarded or goal.alone or goal.aim != "speed"
+        guards = () if free else self._guards(variant, context)
+        own_guards = tuple(g._replace(pricing=Pricing(variant.pieces, one, g.pricing.work)) for g in guards)
+        found = self._quickest(search, base, own_guards, may_be_far=False)
         if found is None:
             return None
         own, host = found.memory.needs
@@ -105,7 +124,6 @@ class Points:
         near = search.best(base, sizes)
         if not may_be_far or (near and not near.placing.first_complete):
             return near
-        sizes = (near.settings.micro_batch,) if near else sizes
         return search.best(base, sizes, (False,), near.price.request_s / MUCH if near else inf) or near
 
     def _is_unusual(self, found: Found) -> bool:
@@ -139,7 +157,9 @@ class Points:
 
     def fresh_search(self, variant: Variant) -> Search:
         """One that knows nothing yet, and guards nothing."""
-        return self._new_search(variant, self.question.goal.work)
+        search = self._new_search(variant, self.question.goal.work)
+        search.same = ABOUT
+        return search
 
     def _new_search(self, variant: Variant, work: Work, hardware: Hardware | None = None) -> Search:
         asked = self.question
@@ -171,7 +191,8 @@ class Points:
         if context not in self._by_itself:
             given = self.question.given
             search = self._new_search(given, self.question.goal.work)
-            found = self._by_itself[context] = fitted(search, self.base(context))
+            has_room = has_room_for(given.blueprint, self.question.hardware)
+            found = self._by_itself[context] = fitted(search, self.base(context)) if has_room else None
             if found:
                 sizes = [need.compute for need in found.memory.needs[:-1]]
                 self.search(given).buffers.hint(found.settings, found.placing.kind, sizes)

@@ -54,8 +54,8 @@ class Pricing:
     def __init__(self, pieces: Pieces, hardware: Hardware, work: Work, checked: int = 1) -> None:
         self.pieces, self.hardware, self.work = pieces, hardware, work
         self._checked = checked
-        self.split_mode = LAYER
         """Tokens of each conversation in one step: more than one where guesses are checked."""
+        self.split_mode = LAYER
         self._types = class_of_model(pieces.blueprint)
 
     def price(self, settings: Settings, placing: Placing, split: Split, threads: int) -> Price:
@@ -117,7 +117,8 @@ class Pricing:
 
             parts, index = [self._parts(placing) for placing in placings], everyone(len(placings))
             away, held = (stacked([part[side] for part in parts], index) for side in (0, 1))
-            self.pieces.stacked[placings] = away, held, stacked([_crossings(placing) for placing in placings], index)
+            crossings = [self._crossings(placing) for placing in placings]
+            self.pieces.stacked[placings] = away, held, stacked(crossings, index)
         return self.pieces.stacked[placings]
 
     def _question(self, settings: Settings, held: Totals, splits: Sequence[Split]) -> Question:
@@ -144,9 +145,17 @@ class Pricing:
             held = pieces.whole.without(away)._replace(
                 layers=float(len(pieces.layers) - placing.whole), expert_layers=pieces.sparse_layers[-1] - sparse
             )
-            away = away._replace(layers=float(placing.first_complete), expert_layers=sparse)
+            away = away._replace(layers=float(placing.whole + self._parted(placing)), expert_layers=sparse)
             pieces.parted[placing] = (away, held)
         return self.pieces.parted[placing]
+
+    def _parted(self, placing: Placing) -> int:
+        """Layers on GPUs that have something with the host."""
+        return self.pieces.parted_layers[placing.first_complete] - self.pieces.parted_layers[placing.whole]
+
+    def _crossings(self, placing: Placing) -> float:
+        """How often a step goes from one side to the other: once for whole layers, there and back for parts of one."""
+        return float(CROSSINGS_PER_LAYER * self._parted(placing) + bool(placing.whole))
 
     def _beside_step(self, settings: Settings, away: Totals, threads: int) -> Number:
         """Copies of a cache that lies on the host to the layers that do not, and threads that have no core."""
@@ -182,11 +191,6 @@ class Pricing:
 def cache_element_bytes(settings: Settings) -> float:
     """Of a key or a value, on average."""
     return sum(element_bytes(kind.lower()) for kind in (settings.key_type, settings.value_type)) / 2
-
-
-def _crossings(placing: Placing) -> float:
-    """How often a step goes from one side to the other: once for whole layers, there and back for parts of one."""
-    return float(CROSSINGS_PER_LAYER * (placing.first_complete - placing.whole) + bool(placing.whole))
 
 
 def _each(values: Number, count: int) -> list[float]:

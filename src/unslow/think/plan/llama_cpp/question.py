@@ -48,6 +48,8 @@ class Question(NamedTuple):
     abilities: Abilities = EVERYTHING
     current: Current | None = None
     draft: Draft | None = None
+    runtime: str = "llama.cpp"
+    """That it is for, by its own name: llama.cpp, or what is built on it."""
 
     @property
     def given(self) -> Variant:

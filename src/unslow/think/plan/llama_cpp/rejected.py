@@ -6,14 +6,16 @@ from typing import NamedTuple
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.interconnect import ROW
 from unslow.think.plan.goal import Work
+from unslow.think.plan.llama_cpp.found import Found
 from unslow.think.plan.llama_cpp.guards import other_work
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.point import DEFAULT_CACHE, DEFAULT_MICRO_BATCH, Point
-from unslow.think.plan.llama_cpp.points import Points
+from unslow.think.plan.llama_cpp.points import MUCH, Points
 from unslow.think.plan.llama_cpp.price import Price, Pricing
 from unslow.think.plan.report import RejectedShown
 
 _ALIKE = 1.03
+_TOO_LITTLE = f"but less than {MUCH:g} times, and processors must then compute attention: that is not worth the risk"
 _BUILT = (
     "llama.cpp as it is usually built has kernels for one type of both: builds until September 2026 compute attention "
     "on the processor then, later ones turn all keys and values into 16 bits for each token"
@@ -39,7 +41,7 @@ def _tempting(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     if not best.found.split or not any(best.found.split):
         yield from _fewer_threads(points, best)
         return
-    if settings.cache_on_gpu and placing.first_complete:
+    if settings.cache_on_gpu and placing.first_complete and points.question.abilities.cache_on_host:
         yield from _cache_with_host(points, best)
     if placing.first_complete - placing.whole:
         yield from _instead(points, best, "whole layers with the host (-ngl alone)", lambda p: p.apart + p.pieces == 0)
@@ -60,19 +62,24 @@ class _Other(NamedTuple):
 
     price: Price
     placing: Placing
-    at_most: bool
-    """Whether its memory was not laid out: it may be slower than that."""
+    found: Found | None = None
+    """None where its memory was not laid out: it may be slower than that."""
+
+    @property
+    def at_most(self) -> bool:
+        """Whether the price is the least that it can be."""
+        return self.found is None
 
 
 def _best_of(points: Points, best: Point, settings: Settings, allowed: Callable[[Placing], bool]) -> _Other | None:
     """The quickest of some placings; what seems to be quicker than the plan is laid out like the plan itself."""
     other = points.search(best.variant).best_of(settings, allowed)
     if other is None or other[0].request_s * _ALIKE >= best.request_s:
-        return None if other is None else _Other(*other, at_most=True)
+        return None if other is None else _Other(*other)
     search = points.fresh_search(best.variant)
     search.allowed = allowed
     found = search.best(settings, (settings.micro_batch,), (settings.cache_on_gpu,))
-    return None if found is None else _Other(found.price, found.placing, at_most=False)
+    return None if found is None else _Other(found.price, found.placing, found)
 
 
 def _instead(
@@ -80,7 +87,31 @@ def _instead(
 ) -> Iterator[tuple[str, str]]:
     plain = _unplaced(best)
     other = _best_of(points, best, plain._replace(micro_batch=micro_batch or plain.micro_batch), allowed)
-    yield what, "does not fit" if other is None else _against(best.found.price, other.price, at_most=other.at_most)
+    if other is None:
+        yield what, "does not fit"
+        return
+    said = _against(best.found.price, other.price, at_most=other.at_most)
+    yield what, "; ".join((said, *_but(points, best, other)))
+
+
+def _but(points: Points, best: Point, other: _Other) -> Iterator[str]:
+    """What keeps something from being taken that is quicker at the work that was named."""
+    if other.found is None or other.price.request_s * _ALIKE >= best.request_s:
+        return
+    long, deep = other_work(points.question.goal.work, best.context)
+    now, then = (_price_of(points, best, found, deep) for found in (best.found, other.found))
+    if then.step_s > now.step_s:
+        yield f"but {_when_deep(points, best, other)}"
+        return
+    now, then = (_price_of(points, best, found, long) for found in (best.found, other.found))
+    if then.request_s > now.request_s:
+        slower = then.request_s / now.request_s
+        yield f"but a prompt of {long.prompt:,} tokens and its answer take {slower:.2f} times as long"
+
+
+def _price_of(points: Points, best: Point, found: Found, work: Work) -> Price:
+    pricing = Pricing(best.variant.pieces, points.question.hardware, work)
+    return pricing.price(found.settings, found.placing, found.split, found.threads)
 
 
 def _cache_with_host(points: Points, best: Point) -> Iterator[tuple[str, str]]:
@@ -88,18 +119,26 @@ def _cache_with_host(points: Points, best: Point) -> Iterator[tuple[str, str]]:
     other = _best_of(points, best, _unplaced(best)._replace(cache_on_gpu=False), lambda _: True)
     if other is None:
         return
-    deep = other_work(points.question.goal.work, best.context)[1]
-    now = _at(points, best, deep, best.found.placing, cache_on_gpu=True)
-    then = _at(points, best, deep, other.placing, cache_on_gpu=False)
     said = _against(best.found.price, other.price, at_most=other.at_most)
-    further = f"at {deep.depth:,.0f} tokens of depth {then.decode_tokens_per_s:.3g} tok/s instead of"
-    yield "keys and values with the host (-nkvo)", f"{said}; {further} {now.decode_tokens_per_s:.3g}"
+    reasons = [*_but(points, best, other)] or [_when_deep(points, best, other)]
+    if other.found and other.price.request_s * _ALIKE < best.request_s and not reasons[0].startswith("but"):
+        reasons.append(_TOO_LITTLE)
+    yield "keys and values with the host (-nkvo)", "; ".join((said, *reasons))
 
 
-def _at(points: Points, best: Point, work: Work, placing: Placing, *, cache_on_gpu: bool) -> Price:
+def _when_deep(points: Points, best: Point, other: _Other) -> str:
+    deep = other_work(points.question.goal.work, best.context)[1]
+    now = _price_of(points, best, best.found, deep)
+    then = _price_of(points, best, other.found, deep) if other.found else _at(points, best, deep, other.placing)
+    speeds = f"{then.decode_tokens_per_s:.3g} tok/s instead of {now.decode_tokens_per_s:.3g}"
+    return f"at {deep.depth:,.0f} tokens of depth {speeds}"
+
+
+def _at(points: Points, best: Point, work: Work, placing: Placing) -> Price:
+    """Of a placing with its cache on the host whose memory was not laid out."""
     pricing = Pricing(best.variant.pieces, points.question.hardware, work)
     split = (len(best.variant.pieces.layers) + 1 - placing.whole,) + (0,) * (len(best.found.split) - 1)
-    settings = _unplaced(best)._replace(cache_on_gpu=cache_on_gpu)
+    settings = _unplaced(best)._replace(cache_on_gpu=False)
     return pricing.price(settings, placing, split if len(split) == 1 else best.found.split, best.found.threads)
 
 
@@ -141,15 +180,19 @@ def _other_micro_batch(points: Points, best: Point) -> Iterator[tuple[str, str]]
 
 def _points(best: Point, others: tuple[Point, ...]) -> Iterator[tuple[str, str]]:
     """Other quants and types of cache with the same context; each once."""
-    said: set[str] = set()
+    said = {_kind(best)}
     for point in others:
-        what = f"{point.variant.quant} with a cache of {point.found.settings.cache_types}"
+        what = _kind(point)
         if point.context != best.context or what in said:
             continue
         said.add(what)
         costs = point.cost.cache.words if point.variant.given else point.cost.weights.words
         missing = "" if point.variant.at_hand else "no such file is here"
         yield what, "; ".join(filter(None, (_against(best.found.price, point.found.price), costs, missing)))
+
+
+def _kind(point: Point) -> str:
+    return f"{point.variant.quant} with a cache of {point.found.settings.cache_types}"
 
 
 def _unplaced(point: Point) -> Settings:
@@ -166,4 +209,4 @@ def _against(best: Price, other: Price, *, at_most: bool = False) -> str:
         return f"{'at least ' if at_most else ''}{ratio:.2f} times as long for the same request ({speeds})"
     if ratio < 1 / _ALIKE:
         return f"the same request {1 / ratio:.2f} times as quick, answers at {speeds}"
-    return f"no difference to speak of ({speeds})"
+    return f"{'at best as quick' if at_most else 'no difference to speak of'} ({speeds})"

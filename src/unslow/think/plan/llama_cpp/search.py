@@ -1,8 +1,9 @@
 """The best placing and micro-batch at one length of context and type of cache, by branch and bound.
 
 A way is everything but where things lie. Its bound is the price with buffers that are known to be no larger than its
-own. The way with the best bound gets its buffers laid out exactly and its best placing checked against all memories:
-it fits, or its bound is now a better one; once a way that fits comes first, nothing can beat it.
+own, of what was not tried yet. Of the way with the best bound a placing is laid out exactly and checked against all
+memories: first what will do as a rule, then what the bounds leave open. Once no bound is below the quickest that fits,
+nothing can beat it.
 """
 
 import heapq
@@ -26,13 +27,19 @@ from unslow.think.plan.llama_cpp.placing import Kind, Ledger, Placing, placed
 from unslow.think.plan.llama_cpp.price import Price, Pricing
 from unslow.think.plan.llama_cpp.quickest import Priced, Quickest
 from unslow.think.plan.llama_cpp.splitting import split_evenly
+from unslow.think.plan.llama_cpp.tried import Tried
 
 _USUAL_BATCH = 2048
 WORKSPACE_BYTES, SPARSE_WORKSPACE_BYTES = 160 * MIB, 320 * MIB
 """What no plan goes below: the first prompt took 74 to 126 MiB beside all buffers on an H200, and 172 to 236 with
 experts, the more the larger the micro-batch (lab/plan_gpu)."""
-_MOST_TRIES = 12
-"""Of placings that the exact layout turned down: each time by less."""
+_MOST_TRIES = 60
+"""Of placings of one way that are laid out: what is left then is not proved."""
+_FEWEST_TRIES, _LAYERS_TRIED = 10, 800
+"""Of placings of all ways, where nothing is to be proved: as many as make so many layers, for those take the time."""
+EXACTLY, ABOUT = 1.01, 1.05
+"""What can't be quicker by more than that is not looked for, where it is asked for and where it is shown beside: no
+prediction is as fine as either."""
 
 
 class _Way:
@@ -40,16 +47,7 @@ class _Way:
 
     def __init__(self, settings: Settings, ledger: Ledger, guesses: dict[Kind, tuple[int, ...]]) -> None:
         self.settings, self.ledger, self.guesses = settings, ledger, guesses
-        self.tries = 0
-
-    @property
-    def is_open(self) -> bool:
-        """Whether there is anything left to try."""
-        return self.tries < _MOST_TRIES
-
-    def close(self) -> None:
-        """Nothing of it can fit."""
-        self.tries = _MOST_TRIES
+        self.tried = Tried()
 
 
 class Search:
@@ -62,6 +60,8 @@ class Search:
         least = SPARSE_WORKSPACE_BYTES if pricing.pieces.is_sparse else WORKSPACE_BYTES
         self.margin_bytes = max(margin_bytes, least)
         """What stays free on each GPU; the first prompt's workspace comes out of it."""
+        self.same = EXACTLY
+        """Times that what is found may take of what nobody looked at."""
         self.guards: tuple[Guard, ...] = ()
         self.allowed: Callable[[Placing], bool] | None = None
         """Which placings may be chosen; all of them where nothing is said."""
@@ -89,28 +89,38 @@ class Search:
 
         The sides are whether the cache lies beside its layers; to the host it goes only where the runtime lets it.
         """
-        order, heap = count(), list[tuple[float, int, _Way, Found | None]]()
+        order, heap, best = count(), list[tuple[float, int, _Way]](), None
 
-        def push(bound: float | None, way: _Way, found: Found | None = None) -> None:
+        def push(way: _Way) -> None:
+            bound = self._bound(way)
             if bound is not None:
-                heapq.heappush(heap, (bound, next(order), way, found))
+                heapq.heappush(heap, (bound, next(order), way))
 
         for way in self._ways(base, micro_batches, sides):
-            push(self._bound(way), way)
+            push(way)
+        started = self.counted.laid_out
         while heap and heap[0][0] < below_s:
-            bound, _, way, found = heapq.heappop(heap)
-            if found is not None:
-                return found
+            if self.counted.laid_out - started >= self._most_tries:
+                self.counted.unproved += 1
+                break
+            bound, _, way = heapq.heappop(heap)
             better = self._bound(way)
-            if better is None or better > bound:  # another way's buffers were laid out in the meantime
-                push(better, way)
-                continue
-            found = self._tried(way)
-            if found is not None:
-                push(found.price.request_s, way, found)
-            elif way.is_open:
-                push(self._bound(way), way)
-        return None
+            if better is not None and better <= bound:  # else another way's buffers were laid out in the meantime
+                found = self._tried(way, below_s)
+                if found and found.price.request_s < below_s:
+                    best, below_s = found, found.price.request_s / self.same
+            if way.tried.times < _MOST_TRIES:
+                push(way)
+            else:
+                self.counted.unproved += 1
+        return best
+
+    @property
+    def _most_tries(self) -> float:
+        """No end where it is to be proved that nothing is quicker, which several GPUs never allow."""
+        if self.same <= EXACTLY and self.hardware.is_plain:
+            return inf
+        return max(_FEWEST_TRIES, _LAYERS_TRIED // max(1, len(self.pieces.layers)))
 
     def best_of(self, settings: Settings, allowed: Callable[[Placing], bool]) -> tuple[Price, Placing] | None:
         """The quickest placing of one way among some, whatever else gets slower by it; its memory is not laid out."""
@@ -133,20 +143,15 @@ class Search:
         best = self._best_placing(way)
         return None if best is None else best.price.request_s
 
-    def _tried(self, way: _Way) -> Found | None:
-        """The best placing of a way if it really fits: what it is turned down for is known to all that follow."""
-        way.tries += 1
-        best = self._best_placing(way, way.guesses)
+    def _tried(self, way: _Way, below_s: float) -> Found | None:
+        """One more placing of a way if it really fits: what it is turned down for is known to all that follow."""
+        best = self._next(way, below_s)
         if best is None:
-            way.close()
             return None
         placing, split = best.placing, self._evened(way, best)
         settings = placed(way.settings, placing, self.pieces, split)
         memory, lacking = self._laid_out(settings)
-        if self._is_news(way, placing.kind, memory, lacking) and self._has_better(way, placing):
-            return None
-        if lacking[-1] > 0:  # the host lacks it, and anything else would leave it more
-            way.close()
+        self._learn(way, best._replace(split=split), memory, lacking)
         if any(less > 0 for less in lacking):
             return None
         price = best.price
@@ -155,17 +160,37 @@ class Search:
         easy = not placing.first_complete and all(less <= self.margin_bytes - GIB for less in lacking[:-1])
         return Found(settings, placing, split, self.threads, price, memory, easy)
 
-    def _is_news(self, way: _Way, kind: Kind, memory: Memory, lacking: Sequence[int]) -> bool:
-        """Whether buffers of this sort were not known; they are learned, and where they did not do, so much more."""
-        is_known = self.buffers.own(way.settings, kind) is not None
-        if not is_known or any(less > 0 for less in lacking):
-            self.buffers.learn(way.settings, kind, [need.compute for need in memory.needs[:-1]], lacking)
-        return not is_known
-
-    def _has_better(self, way: _Way, placing: Placing) -> bool:
-        """Whether by what is known now another placing comes first: with smaller buffers, a piece more finds room."""
+    def _next(self, way: _Way, below_s: float) -> Priced | None:
+        """What to lay out: what will do as a rule, else what the bounds leave open; None where that is nothing."""
+        if not way.guesses:
+            self._learn_base(way)
         best = self._best_placing(way, way.guesses)
-        return best is not None and best.placing != placing
+        if best is None or best.price.request_s >= below_s:
+            self._learn_base(way)
+            best = self._best_placing(way)
+        return best if best and best.price.request_s < below_s else None
+
+    def _learn(self, way: _Way, best: Priced, memory: Memory, lacking: Sequence[int]) -> None:
+        """What a layout says of this placing and of others."""
+        placing, gpu_bytes = best.placing, way.ledger.gpu_bytes(best.placing)
+        if not any(best.split):
+            way.tried.close_host()
+            return
+        self.buffers.learn(way.settings, placing.kind, [need.compute for need in memory.needs[:-1]], lacking)
+        if any(less > 0 for less in lacking[:-1]):
+            way.tried.lacks_gpu(placing, gpu_bytes, best.split, self._evened(way, best))
+        elif lacking[-1] > 0:
+            shared = any(room.unified for room in self.hardware.rooms)  # then it does not matter who has it
+            way.tried.lacks_host(way.ledger.all_bytes if shared else gpu_bytes)
+        else:
+            way.tried.fits(placing)
+
+    def _learn_base(self, way: _Way) -> None:
+        """What a way's buffers are on one GPU with nothing on the host: about the smallest that they can be."""
+        if len(self._free_bytes) != 1 or self.buffers.has_base(way.settings):
+            return
+        memory, _ = self._laid_out(placed(way.settings, Placing(), self.pieces, (1,)))
+        self.buffers.learn_base(way.settings, [need.compute for need in memory.needs[:-1]])
 
     def _evened(self, way: _Way, best: Priced) -> tuple[int, ...]:
         """The same layers over the GPUs so that all of them have about as much left."""
@@ -181,7 +206,8 @@ class Search:
     def _placings(self, way: _Way, guesses: Guesses | None = None) -> Sequence[Placed]:
         """All that can be the quickest, as far as buffers are known."""
         least = self.buffers.least(way.settings, guesses)
-        return self._fitting.placings(way.ledger, self._fitting.rooms(lambda kind: self._room(least, kind)))
+        rooms = self._fitting.rooms(lambda kind: self._room(least, kind))
+        return self._fitting.placings(way.ledger, rooms, way.tried)
 
     @cached_property
     def _combinations(self) -> int:
@@ -189,9 +215,13 @@ class Search:
         return sum(1 + len(layer.pieces) for layer in self.pieces.layers) ** 2 // 2
 
     def _room(self, least: Least, kind: Kind) -> tuple[float, ...]:
-        """What each GPU has for weights and cache."""
+        """What each GPU has for weights and cache.
+
+        With anything on the host, the first of several borrows it for prompts: without room for that, none has any.
+        """
         pairs = zip(self._free_bytes, least.of(kind), strict=True)
-        return tuple(free - self.margin_bytes - buffer for free, buffer in pairs)
+        rooms = tuple(free - self.margin_bytes - buffer for free, buffer in pairs)
+        return (-inf,) * len(rooms) if len(rooms) > 1 and any(kind) and least.of(kind)[0] and rooms[0] < 0 else rooms
 
     def laid_out(self, settings: Settings) -> Memory:
         """What settings ask of every memory."""

@@ -18,6 +18,8 @@ class Variant(NamedTuple):
     """Whether it is the one that runs, or that the user named."""
     at_hand: bool = False
     """Whether the user has it, or has no file at all and can take any."""
+    whole: bool = False
+    """Whether it is here because all of it fits onto the GPUs, and no usual one does."""
 
     @property
     def blueprint(self) -> Blueprint:

@@ -8,7 +8,7 @@ from unslow.think.plan.hf_quality import hf_quality
 from unslow.think.plan.report import ChangeShown, OptionShown, RejectedShown, SpeedShown
 from unslow.think.plan.transformers.memory import shown_devices
 from unslow.think.plan.transformers.question import Choice, Question
-from unslow.think.plan.transformers.search import NO_BFLOAT16, Point, can_flash
+from unslow.think.plan.transformers.search import NO_BFLOAT16, Point, can_flash, is_taken
 from unslow.think.speed.report import RateShown
 
 COMPILING_S = 40
@@ -101,7 +101,9 @@ def rejected(question: Question, chosen: Point, points: Sequence[Point]) -> Iter
     for what, choice in _tries(chosen.choice):
         point = known.get(choice)
         if point is None:
-            yield RejectedShown(what=what, because="does not fit, or is not taken by `generate` here")
+            taken = is_taken(question, choice)
+            because = "does not fit" if taken else "`generate` does not take it with the other settings"
+            yield RejectedShown(what=what, because=because)
         elif point.worth.speed <= chosen.worth.speed:
             seconds = f"{point.paced.request_s.mid:.2f} s a request instead of {chosen.paced.request_s.mid:.2f} s"
             yield RejectedShown(what=what, because=f"not faster: {seconds}")

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 from unslow.think.plan.frontier import SAME
 from unslow.think.plan.report import RejectedShown
+from unslow.think.plan.vllm.memory import Pool
 from unslow.think.plan.vllm.question import Choice
 from unslow.think.plan.vllm.search import Point, Search
 from unslow.think.plan.vllm.space import batches, cache_types, can_split, loads
@@ -47,20 +48,31 @@ def _judged(search: Search, chosen: Point, what: str, choice: Choice) -> Rejecte
     question, pool = search.question, search.pool
     if not loads(question, pool, choice.checkpoint, choice.tensor, choice.pipeline):
         return RejectedShown(what=what, because="its part of the weights does not fit a card")
-    most = pool.most(choice)
-    tried = choice._replace(share=max(min(choice.share, most), 0.0))
-    tried = tried if pool.serves(tried) else tried._replace(share=most)
-    if not most or not pool.serves(tried):
-        return RejectedShown(what=what, because=f"no room is left for a request of {choice.context:,} tokens")
+    shorter = choice._replace(context=question.goal.context)
+    fewer = shorter._replace(sequences=question.goal.users)
+    tried = next((fitted for each in (choice, shorter, fewer) if (fitted := _serving(pool, each))), None)
+    if tried is None:
+        return RejectedShown(what=what, because=f"no room is left for a request of {shorter.context:,} tokens")
     point = search.point(tried)
     ratio = point.served.request_s.mid / chosen.served.request_s.mid
     seconds = f"{point.served.request_s.mid:.2f} s a request instead of {chosen.served.request_s.mid:.2f} s"
+    if tried.context < choice.context:
+        seconds += f", with room for {tried.context:,} tokens"
     if ratio > 1 + SAME:
         return RejectedShown(what=what, because=f"slower: {seconds}")
     if ratio >= 1 - SAME:
         return RejectedShown(what=what, because=f"as fast as without it ({seconds})")
     if point.worth.weight_bits < chosen.worth.weight_bits:
         return RejectedShown(what=what, because=f"faster ({seconds}), with other answers: a floor of quality allows it")
+    return None
+
+
+def _serving(pool: Pool, choice: Choice) -> Choice | None:
+    """The choice with as much of the memory as it needs; None where that is not to be had."""
+    most = pool.most(choice)
+    for share in (max(min(choice.share, most), 0.0), most):
+        if most and pool.serves(choice._replace(share=share)):
+            return choice._replace(share=share)
     return None
 
 
