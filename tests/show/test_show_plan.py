@@ -62,3 +62,36 @@ def test_long_requests_are_told_in_minutes_and_hours() -> None:
     assert "a request in 44.3 min" in said
     assert "25.0 h" in said
     assert "e+" not in said
+
+
+def test_the_arrow_is_at_what_is_to_be_taken() -> None:
+    def marked(report: PlanReport) -> list[str]:
+        return [line for line in render_plan(report, "terminal", width=80, color=False).splitlines() if "→" in line]
+
+    assert "usual" in marked(already_best(of_running=False))[0]
+    assert len(marked(already_best(of_running=False))) == 1
+    assert marked(already_best(of_running=True)) == []
+    assert "best" in marked(msgspec.structs.replace(already_best(of_running=True), verdict="better"))[0]
+
+
+def test_markdown_marks_rows_as_the_terminal_does() -> None:
+    said = shown(msgspec.structs.replace(already_best(of_running=True), verdict="better"), "markdown")
+    assert "| now usual |" in said
+    assert "| → best |" in said
+
+
+def test_a_pattern_is_code_in_markdown() -> None:
+    report = plan("llama.cpp", "m", option("best", tensor_override=r"blk\.(1|2)\.ffn=CPU"))
+    assert r"- tensor_override: `blk\.(1|2)\.ffn=CPU`" in render_plan(report, "markdown", width=80, color=False)
+
+
+def test_words_to_a_person_fit_the_terminal_and_lines_to_copy_are_whole() -> None:
+    line, words = f"llama-server -m {'x' * 100}.gguf", f"by hand: {'put the file into the line ' * 5}"
+    report = plan("llama.cpp", "m", msgspec.structs.replace(timed("best", 50, 5), commands=(words, line)))
+    said = render_plan(report, "terminal", width=80, color=False).splitlines()
+    assert [told for told in said if len(told) > 80] == [f"  {line}"]
+
+
+def test_a_context_that_nobody_knows_is_not_told() -> None:
+    unknown = msgspec.structs.replace(plan("x", "m"), goal=msgspec.structs.replace(GOAL, context=0), recommended=None)
+    assert "context" not in shown(unknown)

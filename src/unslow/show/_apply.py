@@ -19,6 +19,8 @@ _HEADS = {
     "listed": " CHANGES ", "would_undo": " WOULD TAKE BACK ", "undone": " TAKEN BACK ", "nothing": " NOTHING TO UNDO ",
 }  # fmt: skip
 _STYLES = {"+": "green", "-": "red", "@": "cyan"}
+_TAB = 4
+"""Columns of a tab in a file: to a terminal it is a sign that moves, so blanks are shown."""
 
 
 def check_apply_format(form: str) -> None:
@@ -72,7 +74,8 @@ def _files(files: Sequence[FileShown]) -> Iterator[RenderableType]:
     for file in files:
         yield _in(f"{file.path}{' (new)' if file.is_new else ''}", "bold")
         for line in file.diff.splitlines():
-            yield Padding(Text(safe(line), style=_STYLES.get(line[:1], ""), overflow="fold"), (0, 0, 0, 4))
+            seen = safe(line[:1] + line[1:].expandtabs(_TAB))
+            yield Padding(Text(seen, style=_STYLES.get(line[:1], ""), overflow="fold"), (0, 0, 0, 4))
 
 
 def _model(model: ModelShown) -> Padding:

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from unslow.facts.errors import UserError
+from unslow.facts.placed import Place, line_of
 from unslow.show._clean import as_json, cleaned
 from unslow.show._commands import command_text, commands
 from unslow.show._console import TextConsole
@@ -86,7 +87,8 @@ def _goal(report: PlanReport) -> str:
     kept = f" after {goal.kept_tokens:,} kept" if goal.kept_tokens else ""
     users = f", {goal.users} conversations at a time" if goal.users > 1 else ""
     work = f"{goal.prompt_tokens:,} new tokens{kept}, {goal.answer_tokens:,} answered{users}"
-    return " · ".join((report.runtime, f"most {goal.aim}", f"context {goal.context:,}", work, *floors))
+    context = (f"context {goal.context:,}",) if goal.context else ()
+    return " · ".join((report.runtime, f"most {goal.aim}", *context, work, *floors))
 
 
 def _dim(text: str) -> Padding:
@@ -105,7 +107,7 @@ def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableTy
         yield _changes(best.changes)
     if best.commands:
         yield ""
-        yield from map(command_text, best.commands)
+        yield from map(_line, best.commands)
     for cost in best.costs:
         yield _dim(f"costs: {cost}")
     if best.risk:
@@ -117,7 +119,12 @@ def _kept(report: PlanReport, now: OptionShown) -> Iterator[RenderableType]:
     yield Padding(Text(_as_it_is(report, now)), (0, 0, 0, 2))
     if now.commands and not report.of_running:
         yield ""
-        yield from map(command_text, now.commands)
+        yield from map(_line, now.commands)
+
+
+def _line(text: str) -> RenderableType:
+    """A line to copy as it is; words to a person in as many lines as they need."""
+    return Padding(Text(text, style="cyan"), (0, 0, 0, 2)) if line_of(text).place is Place.HAND else command_text(text)
 
 
 def _speeds(speed: SpeedShown) -> str:
@@ -181,9 +188,16 @@ def _table(report: PlanReport) -> RenderableType:
     for name in _columns(report):
         table.add_column(name, justify="right", no_wrap=True)
     for n, option in _numbered(report):
-        mark = "now" if n is None and report.of_running else "→" if n is not None and n == report.recommended else ""
-        table.add_row(f" {mark}", option.name, *_figures(option))
+        table.add_row(f" {_mark(report, n)}", option.name, *_figures(option))
     return table
+
+
+def _mark(report: PlanReport, number: int | None) -> str:
+    """What is now, and the one to take; a number is of an option."""
+    if number is None and report.of_running:
+        return "now"
+    taken = None if _stays(report) else report.recommended
+    return "→" if report.recommended is not None and number == taken else ""
 
 
 def _columns(report: PlanReport) -> tuple[str, ...]:
@@ -220,13 +234,13 @@ def _markdown(report: PlanReport) -> Iterator[str]:
         yield from commands(() if report.of_running else now.commands)
     elif best:
         yield f"\n**{best.name}**: {_gain(report, best)}\n"
-        yield from (f"- {c.knob}: {_value(c.value)}" + (f" ({c.why})" if c.why else "") for c in best.changes)
+        yield from (f"- {c.knob}: `{_value(c.value)}`" + (f" ({c.why})" if c.why else "") for c in best.changes)
         yield from commands(best.commands)
         yield from (f"- costs: {cost}" for cost in best.costs)
         yield from ([f"- risk: {best.risk}"] if best.risk else [])
     yield f"\n| | {' | '.join(_columns(report))} |\n|---|---|---|---|---|---|"
-    for _, option in _numbered(report):
-        yield f"| {option.name} | {' | '.join(_figures(option))} |"
+    for n, option in _numbered(report):
+        yield f"| {f'{_mark(report, n)} {option.name}'.strip()} | {' | '.join(_figures(option))} |"
     if report.rejected:
         yield "\nWhy not:\n"
         yield from (f"- {r.what}: {r.because}" for r in report.rejected)

@@ -30,7 +30,8 @@ def time_words(report: VerifyReport) -> str:
     sides = (report.before, report.after) if report.way != "apart" else (report.after,)
     starts = [seconds for side in sides for seconds in side.starts_s]
     many = "1 round" if rounds == 1 else f"{rounds} rounds"
-    of_starts = f", of which {len(starts)} starts took {span(sum(starts))}" if starts else ""
+    started = "1 start" if len(starts) == 1 else f"{len(starts)} starts"
+    of_starts = f", of which {started} took {span(sum(starts))}" if starts else ""
     return f"{many} in {span(report.took_s or 0.0)}{of_starts}"
 
 

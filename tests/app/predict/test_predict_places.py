@@ -43,6 +43,15 @@ def test_several_devices_of_one_kind() -> None:
     assert also.rooms == found.rooms
 
 
+def test_unlike_gpus_of_this_machine_are_a_place_for_who_can_use_them() -> None:
+    request, name = Request.from_flags({"model": "qwen3-8b"}), "built_rtx_3090_and_p40_uneven_split"
+    found = find_place(RecordedSystem(MACHINES / name), request, unlike=True)
+    assert isinstance(found, Place)
+    assert [device.name for device in found.devices] == ["RTX 3090", "Tesla P40"]
+    assert [room.name for room in found.rooms] == ["RTX 3090", "Tesla P40"]
+    assert isinstance(find_place(RecordedSystem(MACHINES / name), request), Unknown)
+
+
 def test_a_device_with_an_unknown_size_of_memory_is_taken_to_be_large_enough() -> None:
     found = place(devices=["M3 Max"])
     assert isinstance(found, Place)

@@ -1,10 +1,11 @@
 """The files of one model that a plan chooses among: the one that was named, its siblings, and quants to be had."""
 
 import posixpath
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from unslow.app.fit.models import Found, as_quant, find_gguf_model
 from unslow.catalog.quant_in_name import split_quant
+from unslow.facts.blueprint import Blueprint
 from unslow.facts.errors import UserError
 from unslow.look.system import LookError, System
 from unslow.think.plan.llama_cpp.pieces import Pieces
@@ -12,23 +13,45 @@ from unslow.think.plan.llama_cpp.variants import Variant
 
 OTHER_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
 """Of the mixes that llama-quantize makes, those that most publishers offer."""
+SMALLEST_QUANTS = ("IQ2_M", "IQ2_XS", "IQ2_XXS")
+"""Looked at where one of them is the first that fits onto the GPUs whole: that may be ten times as fast."""
 CATALOGUE = "catalogue"
 _MOST_SIBLINGS = 6
 _LIKE = 0.03
 """Of parameters: a file with so many fewer or more is another model."""
 
 
-def variants_of(system: System | None, found: Found) -> tuple[Variant, ...]:
-    """The given one among its siblings and what could be had, finest first; without a system none lie beside it."""
+def variants_of(
+    system: System | None, found: Found, fits_whole: Callable[[Blueprint], bool] = lambda _: True
+) -> tuple[Variant, ...]:
+    """The given one among its siblings and what could be had, finest first; without a system none lie beside it.
+
+    `fits_whole` says whether all of a file fits onto the GPUs.
+    """
     given = Variant(found.quant, Pieces(found.blueprint), found.parameters, _file(found), given=True, at_hand=True)
     known = {given.quant: given}
     for other in _siblings(system, found):
         known.setdefault(other.quant, _variant(other, at_hand=True))
     for quant in OTHER_QUANTS:
         if quant not in known:
-            made = found._replace(quant=quant, blueprint=as_quant(found.blueprint, quant), source="")
-            known[quant] = _variant(made, at_hand=found.source == CATALOGUE)
-    return tuple(sorted(known.values(), key=lambda v: -sum(t.bytes for t in v.blueprint.tensors)))
+            known[quant] = _variant(_made(found, quant), at_hand=found.source == CATALOGUE)
+    every = sorted(known.values(), key=lambda v: -_bytes(v.blueprint))
+    if fits_whole(every[-1].blueprint):
+        return tuple(every)
+    smaller = (_made(found, quant) for quant in SMALLEST_QUANTS if quant not in known)
+    first = next((made for made in smaller if fits_whole(made.blueprint)), None)
+    if first is None or _bytes(first.blueprint) >= _bytes(every[-1].blueprint):
+        return tuple(every)
+    return (*every, _variant(first, at_hand=found.source == CATALOGUE)._replace(whole=True))
+
+
+def _made(found: Found, quant: str) -> Found:
+    """The model as llama-quantize would make it."""
+    return found._replace(quant=quant, blueprint=as_quant(found.blueprint, quant), source="")
+
+
+def _bytes(blueprint: Blueprint) -> int:
+    return sum(tensor.bytes for tensor in blueprint.tensors)
 
 
 def _variant(found: Found, *, at_hand: bool) -> Variant:

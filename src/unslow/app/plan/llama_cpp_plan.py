@@ -1,6 +1,7 @@
 """The plan for llama.cpp and what is built on it."""
 
-from collections.abc import Collection
+from collections import Counter
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -12,17 +13,19 @@ from unslow.app.plan.machines import find_hardware, threads_by_itself
 from unslow.app.plan.margins import margin_of
 from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.told import context_notes, host_notes
-from unslow.app.predict.places import Place
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
+from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.adapt.remembered import one_judgement
+from unslow.think.fit.rooms import Room
 from unslow.think.plan.goal import Goal, Work
 from unslow.think.plan.llama_cpp.abilities import Abilities
 from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
 from unslow.think.plan.llama_cpp.question import Question
+from unslow.think.plan.llama_cpp.whole import fits_whole
 from unslow.think.plan.planned import Planned
 from unslow.think.plan.report import OptionShown, PlanReport, Verdict
 
@@ -45,6 +48,7 @@ _LACKING: dict[Knob, Abilities] = {
     Knob.LOGICAL_BATCH: Abilities(micro_batches=(128, 256, 512, 1024, 2048)),
 }
 """What is left to choose from where the version at hand has no word for a setting."""
+_NAMES = {"ollama": "Ollama", "lm_studio": "LM Studio"}
 _WORTH_A_CHANGE = 1.05
 """Less of a gain is within what a prediction is off."""
 
@@ -87,14 +91,16 @@ def plan_for_model(system: System, request: PlanRequest, lacking: Collection[Kno
     question = _question(system, request, found, goal, machine, abilities_of(request.runtime, lacking))
     itself = request.threads or threads_by_itself(place.machine) or question.threads
     planned, current = plan_with_or_without_gpus(question, (), itself)
-    taken = (*host_notes(place, request), *context_notes(goal, found.blueprint), *_incomparable(planned, current))
+    alone = _incomparable(question, planned, current)
+    taken = (*host_notes(place, request), *context_notes(goal, found.blueprint), *alone)
     notes = (*found.notes, *place.notes, *taken, *planned.notes)
-    report = report_of(request, found, goal, planned, _machine(place))
+    names = [device.name for device in place.devices or (place.device,) * place.gpus]
+    report = report_of(request, found, goal, planned, machine_words(names, place.host_room))
     return msgspec.structs.replace(report, current=current, notes=notes), found
 
 
-def _incomparable(planned: Planned, current: OptionShown | None) -> tuple[str, ...]:
-    told = "what llama.cpp does by itself finds no room here, so there is nothing to compare with"
+def _incomparable(question: Question, planned: Planned, current: OptionShown | None) -> tuple[str, ...]:
+    told = f"what {question.runtime} does by itself finds no room here, so there is nothing to compare with"
     return (told,) if current is None and planned.recommended is not None else ()
 
 
@@ -116,14 +122,16 @@ def goal_of(request: PlanRequest, found: Found) -> Goal:
 def _question(
     system: System, request: PlanRequest, found: Found, goal: Goal, hardware: Hardware, abilities: Abilities
 ) -> Question:
+    margin = margin_of(request, hardware.rooms)
     return Question(
-        variants=variants_of(system, found),
+        variants=variants_of(system, found, lambda plan: fits_whole(plan, hardware, goal, margin)),
         hardware=hardware,
         goal=goal,
-        margin_bytes=margin_of(request, hardware.rooms),
+        margin_bytes=margin,
         threads=request.threads or hardware.processors.cores,
         abilities=abilities,
         draft=find_draft(system, request, found.blueprint),
+        runtime=_NAMES.get(request.runtime, request.runtime),
     )
 
 
@@ -161,10 +169,14 @@ def _verdict(planned: Planned, goal: Goal) -> Verdict:
     return "already_best" if slow and goal.aim == "speed" else "better"
 
 
-def _machine(place: Place) -> str:
-    count = f"{place.gpus}x " if place.gpus > 1 else ""
-    host = f" and {place.host_room.capacity_bytes / 2**30:.0f} GiB of the host" if place.host_room else ""
-    return f"{count}{place.device.name}{host}"
+def machine_words(names: Sequence[str], host: Room | None) -> str:
+    """The devices, those of one name counted, and how much memory the host has."""
+    devices = ", ".join(f"{count}x {name}" if count > 1 else name for name, count in Counter(names).items())
+    if host is None:
+        return devices
+    held = host.capacity_bytes
+    size = f"{held / GIB:.0f} GiB" if held >= GIB else f"{held / MIB:.0f} MiB"
+    return f"{devices} and {size} of the host"
 
 
 def unknown_report(request: PlanRequest, found: Found, goal: Goal, why: Unknown) -> PlanReport:

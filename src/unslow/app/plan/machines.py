@@ -26,20 +26,19 @@ def find_hardware(system: System, request: PlanRequest, plan: Blueprint) -> tupl
         model=request.model or "", devices=request.devices, ram_bytes=request.ram_bytes, threads=request.threads,
         ram_bandwidth=request.ram_bandwidth,
     )  # fmt: skip
-    place = find_place(system, asked)
+    place = find_place(system, asked, unlike=True)
     if isinstance(place, Unknown):
         return place
     place = _with_own_processors(place, request)
     backend = backend_of(place.device, asked)
     setting = setting_of(plan, place, asked, backend)
-    chip = gpu_chip(place.device)
     if backend != "cpu" and not place.rooms:
         why = f"how much memory the {place.device.name} has was not said"
         return Unknown(why, f'name its size, as in --device "{place.named or place.device.name} 32GB", or give --ram')
     rooms = () if backend == "cpu" else place.rooms
     return Hardware(
         rooms=rooms,
-        chips=(chip,) * len(rooms),
+        chips=tuple(map(gpu_chip, place.devices)) or (gpu_chip(place.device),) * len(rooms),
         setting=setting,
         processors=processors_of(place, measured=request.ram_bandwidth is None),
         host_setting=setting._replace(backend="cpu", family=setting.family if backend == "cpu" else "", device=""),
@@ -47,7 +46,7 @@ def find_hardware(system: System, request: PlanRequest, plan: Blueprint) -> tupl
         link_bytes_per_s=_link(place.machine),
         pinned=may_pin(backend, place.host_room, sum(tensor.bytes for tensor in plan.tensors)),
         year=THIS_YEAR,
-        peers=has_peers(place.device),
+        peers=all(map(has_peers, place.devices or (place.device,))),
     ), place
 
 

@@ -8,7 +8,7 @@ from unslow import __version__
 from unslow.app.fit.models import Found
 from unslow.app.plan.drafts import find_draft
 from unslow.app.plan.files import variants_of
-from unslow.app.plan.llama_cpp_plan import abilities_of, goal_of, report_of, unknown_report
+from unslow.app.plan.llama_cpp_plan import abilities_of, goal_of, machine_words, report_of, unknown_report
 from unslow.app.plan.machines import threads_by_itself
 from unslow.app.plan.margins import margin_of
 from unslow.app.plan.request import PlanRequest
@@ -17,7 +17,6 @@ from unslow.app.plan.seen_rooms import gpus_at_work, rooms_of
 from unslow.app.plan.told import context_notes
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.system import System
@@ -31,6 +30,7 @@ from unslow.think.plan.llama_cpp.question import Question
 from unslow.think.plan.llama_cpp.room import room_lacking
 from unslow.think.plan.llama_cpp.running import Seen, context_of, current_of, hindered_by_threads, now_of, slots_of
 from unslow.think.plan.llama_cpp.seen_hardware import hardware_of, is_assumed
+from unslow.think.plan.llama_cpp.whole import fits_whole
 from unslow.think.plan.overflow import UNPRICED, by_measurement, has_unpriced, is_far_below, overflows
 from unslow.think.plan.report import OptionShown, PlanReport
 from unslow.think.plan.seen_work import work_seen
@@ -52,11 +52,12 @@ def plan_running(
     hardware = _hardware(case)
     if isinstance(hardware, Unknown):
         return unknown_report(request, found, goal, hardware)
+    margin = margin_of(request, hardware.rooms)
     question = Question(
-        variants=variants_of(there, found),
+        variants=variants_of(there, found, lambda plan: fits_whole(plan, hardware, goal, margin)),
         hardware=hardware,
         goal=goal,
-        margin_bytes=margin_of(request, hardware.rooms),
+        margin_bytes=margin,
         threads=request.threads or hardware.processors.cores,
         abilities=abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case)),
         draft=find_draft(system, request, found.blueprint, here=live),
@@ -178,11 +179,8 @@ def _notes(case: Case, hardware: Hardware, current: OptionShown | None) -> tuple
 
 
 def _machine(case: Case, hardware: Hardware) -> str:
-    names = [room.name for room in hardware.rooms]
-    count = f"{len(names)}x " if len(set(names)) == 1 < len(names) else ""
-    devices = count + ", ".join(dict.fromkeys(names)) if names else case.machine.cpu.model.value_or("its processors")
-    host = hardware.host_room
-    return devices + (f" and {host.capacity_bytes / GIB:.0f} GiB of the host" if host else "")
+    names = [room.name for room in hardware.rooms] or [case.machine.cpu.model.value_or("its processors")]
+    return machine_words(names, hardware.host_room)
 
 
 def untold(request: PlanRequest, case: Case, why: Unknown) -> PlanReport:

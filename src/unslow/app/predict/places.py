@@ -1,5 +1,6 @@
 """Where a model is to run: one kind of device of the catalogue, so many times, and the host beside it."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.app.fit.device_lists import SIZE_ALONE, parse_device_list
@@ -30,6 +31,7 @@ _MAKERS = {
     "cuda": ("NVIDIA",), "rocm": ("AMD",), "hip": ("AMD",), "metal": ("Apple",), "mlx": ("Apple",), "sycl": ("Intel",),
 }  # fmt: skip
 _NAMES_SHOWN = 6
+_ORDER = "GPUs are counted from the fastest on, as CUDA does it: `llama-server --list-devices` has the order"
 _SHARE_OF_UNIFIED = 0.5
 """Of a memory that a GPU shares with processors, what these alone can draw: about so on M1 Max and Strix Halo."""
 
@@ -49,20 +51,53 @@ class Place(NamedTuple):
     host_is_assumed: bool = False
     named: str = ""
     """The devices as they were asked for: a platform of the catalogue has processors of many names."""
+    devices: tuple[Device, ...] = ()
+    """One for each room where these are unlike, the fastest first; `device` is the first of them."""
 
 
-def find_place(system: System, request: Request) -> Place | Unknown:
-    """The place that the flags name, or this machine; Unknown where its speed can't be told."""
+def find_place(system: System, request: Request, *, unlike: bool = False) -> Place | Unknown:
+    """The place that the flags name, or this machine; Unknown where its speed can't be told.
+
+    With `unlike` it may have GPUs of different kinds.
+    """
     names = parse_device_list(request.devices)
     kinds = list(dict.fromkeys(name.casefold() for name in names))
     if len(kinds) > 1:
-        return Unknown(f"{', '.join(names)}: the speed of unlike devices together is not predicted", "name one of them")
+        return _unlike(names, request) if unlike and not _HERE & set(kinds) else _not_together(names)
     if request.gpus and len(names) not in (1, request.gpus):
         raise UserError(f"{len(names)} devices and --gpus {request.gpus} contradict each other", "leave out --gpus")
     gpus = request.gpus or len(names)
     if kinds[0] in _HERE:
-        return _this_machine(system, request, wants_gpu=kinds[0] == "auto")
+        return _this_machine(system, request, wants_gpu=kinds[0] == "auto", unlike=unlike)
     return named_place(names[0], gpus, request)
+
+
+def _not_together(names: Sequence[str]) -> Unknown:
+    return Unknown(f"{', '.join(names)}: the speed of unlike devices together is not predicted", "name one: --device")
+
+
+def _unlike(names: Sequence[str], request: Request) -> Place | Unknown:
+    """Named GPUs of different kinds in one machine."""
+    places = [named_place(name, 1, request) for name in names]
+    unknown = next((place for place in places if isinstance(place, Unknown)), None)
+    known = [place for place in places if isinstance(place, Place) and place.rooms]
+    if unknown or len(known) < len(names):
+        return unknown or _not_together(names)
+    notes = dict.fromkeys(note for place in known for note in place.notes)
+    every = [(place.device, place.rooms[0]) for place in known]
+    return _together(every, known[0]._replace(notes=tuple(notes))) or _not_together(names)
+
+
+def _together(every: Sequence[tuple[Device | None, Room]], place: Place) -> Place | None:
+    """The place with unlike GPUs of one maker, each with memory of its own; None where it has others."""
+    known = [(device, room) for device, room in every if device and device.memory_bytes_per_s]
+    apart = all(device.kind == "gpu" and not device.unified and not room.unified for device, room in known)
+    if len(known) < len(every) or not apart or len({device.vendor for device, _ in known}) > 1:
+        return None
+    known.sort(key=lambda pair: -pair[0].memory_bytes_per_s)
+    devices = tuple(device for device, _ in known)
+    rooms, notes = tuple(room for _, room in known), (*place.notes, _ORDER)
+    return place._replace(device=devices[0], devices=devices, gpus=len(rooms), rooms=rooms, notes=notes)
 
 
 def named_place(name: str, gpus: int, request: Request) -> Place | Unknown:
@@ -155,7 +190,7 @@ def _read_by(threads: int, memory: Memory) -> float:
     return min(every, threads * memory.read_one_core_bytes_per_s.value_or(every))
 
 
-def _this_machine(system: System, request: Request, *, wants_gpu: bool) -> Place | Unknown:
+def _this_machine(system: System, request: Request, *, wants_gpu: bool, unlike: bool) -> Place | Unknown:
     machine = overlaid(read_machine(system)[0], Machine(memory=read_ram_bandwidth(system)))
     host, assumed = _host(request, machine, _read_by(request.threads or usual_threads(machine.cpu), machine.memory))
     rooms, ram = here(machine, request.ram_bytes)
@@ -167,18 +202,21 @@ def _this_machine(system: System, request: Request, *, wants_gpu: bool) -> Place
         said = f"no GPU was found on this machine: its processors are predicted, with memory read at {_gb(host)}"
         notes = (said,) if wants_gpu else (f"memory is read at {_gb(host)} here",)
         return Place(device, 1, (), host, ram, notes, machine)
-    return _own_gpus(gpus, request, Place(_processor(machine.cpu, host), 1, tuple(rooms), host, ram, (), machine))
+    place = Place(_processor(machine.cpu, host), 1, tuple(rooms), host, ram, (), machine)
+    return _own_gpus(gpus, request, place, unlike=unlike)
 
 
-def _own_gpus(gpus: tuple[Gpu, ...], request: Request, place: Place) -> Place | Unknown:
+def _own_gpus(gpus: tuple[Gpu, ...], request: Request, place: Place, *, unlike: bool) -> Place | Unknown:
     found = [find_device(gpu.name.value_or(""), gpu.vram_total_bytes.value_or(0)) for gpu in gpus]
     devices = list(dict.fromkeys(found))
-    names = ", ".join(gpu.name.value_or(f"GPU {gpu.index}") for gpu in gpus)
+    names = [gpu.name.value_or(f"GPU {gpu.index}") for gpu in gpus]
     if len(devices) != 1:
-        return Unknown(f"{names}: the speed of unlike devices together is not predicted", "name one: --device")
+        all_read = len(place.rooms) == len(gpus)
+        mixed = _together(list(zip(found, place.rooms, strict=True)), place) if unlike and all_read else None
+        return mixed or _not_together(names)
     device = devices[0]
     if device is None or not device.memory_bytes_per_s:
-        return Unknown(f"the catalogue has no {names}", _HINT)
+        return Unknown(f"the catalogue has no {', '.join(names)}", _HINT)
     count = min(request.gpus or len(gpus), len(gpus))
     if request.gpus and request.gpus > len(gpus):
         raise UserError(f"--gpus {request.gpus}: this machine has {len(gpus)}", "name the device: --device NAME")

@@ -1,0 +1,13 @@
+from unslow.show._apply import render_apply
+from unslow.think.change.report import ApplyReport, FileShown
+
+
+def test_tabs_of_a_file_are_blanks_and_signs_that_drive_a_terminal_are_not_shown():
+    diff = "--- a\n+++ a\n@@ -1 +1 @@\n-\t-t 1\n+\t-t 2\x1b[2J"
+    report = ApplyReport(
+        unslow_version="0", runtime="llama.cpp", model="m", option="o", how="script", outcome="would_change",
+        files=(FileShown(path="a", diff=diff),),
+    )  # fmt: skip
+    shown = render_apply(report, "terminal", width=80, color=False)
+    assert "\n    -    -t 1\n" in shown
+    assert "\n    +    -t 2�[2J" in shown
