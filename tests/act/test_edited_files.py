@@ -1,3 +1,4 @@
+import errno
 import fcntl
 import os
 import subprocess
@@ -37,6 +38,16 @@ def test_what_is_shown_is_what_is_there_or_nothing_happens(script, tmp_path):
     script.write_bytes(b"edited meanwhile\n")
     assert "changed since" in refused(tmp_path, script)
     assert "already" in refused(tmp_path, script, before=b"edited meanwhile\n", after=b"edited meanwhile\n")
+
+
+def test_the_disk_that_is_full_is_named(script, tmp_path):
+    def full(what: str, path: str) -> None:
+        if what == "write" and path.endswith(".new") and "start.sh" in path:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    with pytest.raises(UserError, match=f"{script.parent}/.*: No space left"):
+        apply_in(tmp_path / "j", planned(script), full)
+    assert script.read_bytes() == b"old\n"
 
 
 def test_a_file_with_two_names_is_not_parted_from_the_other(script, tmp_path):

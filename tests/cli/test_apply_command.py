@@ -137,7 +137,8 @@ def test_no_key_is_shown():
 
 def test_a_restart_that_fails_is_said_and_the_change_stays():
     restarted(["true"])
-    for lines in (["false-no-such-program"], ["sh -c 'echo broken >&2; exit 1'"], ["by hand: start it again"]):
+    silent, loud = ["sh -c 'exit 3'"], ["sh -c 'echo broken >&2; exit 1'"]
+    for lines in (["false-no-such-program"], silent, loud, ["by hand: start it again"]):
         with pytest.raises(UserError) as told:
             restarted(lines)
         assert "unslow undo" in told.value.hint

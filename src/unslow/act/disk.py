@@ -61,10 +61,12 @@ class Disk:
                 os.fsync(descriptor)
             finally:
                 os.close(descriptor)
-        except BaseException:
+        except BaseException as error:
             with contextlib.suppress(OSError):
                 self.step("unlink", path)
                 os.unlink(path)
+            if isinstance(error, OSError) and error.filename is None:
+                error.filename = path  # which of the disks is full
             raise
 
     def _write(self, descriptor: int, path: str, data: bytes) -> None:

@@ -85,6 +85,8 @@ class Side(Facts, frozen=True, kw_only=True):
     scored: Scored | None = None
     not_scored: str = ""
     """Why it was not asked for probabilities, or gave none."""
+    written_turns: Annotated[str, msgspec.Meta(max_length=64)] = ""
+    """A sign of the way that it writes a conversation (its chat template); empty where it does not show that."""
     host_bytes_per_s: Annotated[tuple[Amount, ...], msgspec.Meta(max_length=MOST_ROUNDS)] = ()
     """How fast the host's memory was, beside the rounds."""
     conditions: dict[str, Amount] = msgspec.field(default_factory=dict)

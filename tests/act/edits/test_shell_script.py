@@ -24,6 +24,8 @@ def run_with_echo(script: str) -> list[str]:
         '#!/bin/sh\n/opt/llama-server -m "/models/my model.gguf" -c 32768 --port 8080\n',
         "M=/models\n# comment\n/opt/llama-server -m \"$M/my model.gguf\" \\\n  -c 32768 \\\n  --port '8080'\n",
         "cd / && /opt/llama-server -m /models/my\\ model.gguf -c 32768 --port 8080 2>&1; true # -c 1\n",
+        "while true; do /opt/llama-server -m '/models/my model.gguf' -c 32768 --port 8080; break; done\n",
+        "if true; then exec /opt/llama-server -m '/models/my model.gguf' -c 32768 --port 8080\nfi\n",
         "C=32768\nGGML_X=1 /opt/llama-server -m '/models/my model.gguf' -c ${C:-1} --port 8080",
     ],
 )
@@ -66,7 +68,9 @@ def test_variables_are_given_and_taken_away_before_the_program():
 @pytest.mark.parametrize(
     ("script", "why"),
     [
-        ("a -c 1\na -c 1\n", "several lines"),
+        ("a -c 1\na -c 1\n", "several lines of it have"),
+        ("#!/bin/sh\r\na -c 1\r\n", "end as on Windows"),
+        ("echo do a -c 1\n", "no line"),
         ("a -c 2\n", "no line"),
         ("# a -c 1\n", "no line"),
         ('ARGS="-c 1"\na $ARGS\n', "no line"),

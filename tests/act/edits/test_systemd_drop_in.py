@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.act.edits.systemd import HEAD, LAST_NAME, NAME, UnitFile, drop_in, exec_start, file_name, words_of
+from unslow.act.edits.systemd import HEAD, LAST_NAME, NAME, UnitFile, drop_in, exec_start, file_name, settings, words_of
 from unslow.act.edits.words import NotUnderstoodError, all_fit
 from unslow.look.supervised import in_unit
 
@@ -115,3 +115,10 @@ def test_variables_of_an_earlier_change_stay_unless_they_are_set_anew():
     assert "--port %i -c 8192 -fa on" in text
     only = drop_in(files, NEW, NEW, {"D": "4"}, earlier)
     assert "ExecStart=-/bin/echo" in only
+
+
+def test_a_line_that_ends_in_two_backslashes_does_not_go_on():
+    assert settings("[Service]\nEnvironment=X=a\\\\\nExecStart=/a \\\n -b\n") == [
+        ("Environment", "X=a\\\\"),
+        ("ExecStart", "/a   -b"),
+    ]

@@ -20,10 +20,14 @@ class AnsweringServer(DeepServer):
 
     mind: int = 1
     worse: float = 0.0
+    turns: str = ""
+    """What it writes for a conversation; one that does not show it answers something else."""
 
     def request(
         self, method: str, url: str, body: Any = None, headers: Mapping[str, str] | None = None, timeout_s: float = 0
     ) -> Answer:
+        if url.endswith("/apply-template") and self.turns:
+            return Answer(200, json.dumps({"prompt": self.turns}).encode())
         if not url.endswith("/completion"):
             return super().request(method, url, body, headers, timeout_s)
         self.now_s += 0.001

@@ -24,7 +24,7 @@ from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.verified import Sample, Work
 from unslow.look.bench.guest import Target
 from unslow.look.system import LookError
-from unslow.think.verify.judge import Told, judged
+from unslow.think.verify.judge import Told, judged, status_of
 from unslow.think.verify.report import VerifyReport
 from unslow.think.verify.rounds import FEWEST_ROUNDS
 
@@ -62,6 +62,15 @@ def report_of(both: list[Simulated], work: Work = WORK) -> VerifyReport:
 def turned(both: list[Simulated], course: Course = USUAL) -> VerifyReport:
     assert in_turns(both, course, both[0].system, Quiet()) == ""
     return report_of(both, course.work)
+
+
+def test_another_way_to_write_a_conversation_is_seen_though_plain_texts_are_alike():
+    report = turned(parties(server(SLOW, turns="<user>hi"), server(FAST, turns="[INST]hi")))
+    assert (report.verdict, report.answers.verdict) == ("faster", "cannot_tell")
+    assert "chat template" in report.answers.because
+    assert status_of(report) == 3
+    alike = turned(parties(server(SLOW, turns="1 Jan 2026 hi"), server(FAST, turns="2 Feb 2026 hi")))
+    assert alike.answers.verdict == "kept"
 
 
 def test_a_faster_one_that_answers_alike():

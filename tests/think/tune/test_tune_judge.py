@@ -121,3 +121,25 @@ def test_a_turn_in_which_the_machine_stood_still_is_told() -> None:
     assert reported([2.0, 3.0]).notes == ()
     assert reported([2.0, 3.0], stall_s=20.0).notes == ()
     assert reported([2.0, 3.0], stall_s=160.0).notes == ("c1: a turn took 160 s, others 3 s: was the machine busy?",)
+
+
+@pytest.mark.parametrize(("others", "rounds"), [(1, 6), (5, 4), (11, 12), (11, 40)])
+def test_the_best_of_many_that_are_alike_is_seldom_called_faster(others: int, rounds: int) -> None:
+    """Eleven that are as fast as the default: one of them looks faster, and its interval has to know that."""
+    dice, wrong, times = random.Random(others * rounds), 0, 120
+    for _ in range(times):
+        halving = Halving(others + 1, 1000.0)
+        for index in range(others + 1):
+            halving.levels[index] = {number: dice.gauss(0, 0.1) for number in range(rounds)}
+        best = halving.leader or 0
+        gain = halving.best_gain(0, best) if best else None
+        wrong += bool(gain and gain.low > 0)
+    assert wrong <= 0.1 * times  # 5 of 100, and chance: unwidened, eleven of them are wrong in 20
+
+
+def test_the_interval_of_the_best_is_wider_the_more_were_tried() -> None:
+    few, many = (reported([1.0, 0.8, *[1.0] * more], noise=0.02, rounds=10) for more in (1, 10))
+    assert few.verdict == many.verdict == "faster"
+    assert many.over_default
+    assert many.trials[1].over_default
+    assert many.over_default.low < many.trials[1].over_default.low

@@ -12,11 +12,11 @@ from unslow.think.verify.gain import MOST_EXACT, _left_out, gain_of
 @pytest.mark.parametrize(("count", "left_out"), [(6, 0), (7, 2), (8, 3), (10, 8), (20, 52), (50, 434)])
 def test_ranks_left_out_are_those_of_the_tables(count, left_out):
     # critical values of Wilcoxon's signed-rank test, two-sided 5 %
-    assert _left_out(count) == left_out
+    assert _left_out(count, 0.95) == left_out
 
 
 def test_many_pairs_are_nearly_as_many_counted_one_by_one():
-    assert abs(_left_out(MOST_EXACT + 1) - _left_out(MOST_EXACT)) < 25
+    assert abs(_left_out(MOST_EXACT + 1, 0.95) - _left_out(MOST_EXACT, 0.95)) < 25
 
 
 @pytest.mark.parametrize(("count", "times"), [(3, 400), (6, 400), (12, 400), (64, 60)])
@@ -53,3 +53,11 @@ def test_one_round_says_nothing_about_noise():
     assert found.middle == 0.3
     assert math.exp(found.high) > 1e6
     assert found.pairs == 1
+
+
+def test_more_confidence_is_a_wider_interval_with_few_rounds_and_with_many():
+    dice = random.Random(1)
+    for count in (3, 6, 8, 20, 70):
+        values = [dice.gauss(0.1, 0.05) for _ in range(count)]
+        usual, sure = gain_of(values), gain_of(values, 0.995)
+        assert sure.low < usual.low <= usual.high < sure.high

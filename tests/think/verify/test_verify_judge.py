@@ -7,7 +7,8 @@ from unslow.facts.errors import UserError
 from unslow.facts.verified import Sample, Scored, Side, Work, dump_side, parse_side
 from unslow.think.plan.report import GoalShown, OptionShown, PlanReport, QualityShown, SpeedShown
 from unslow.think.speed.report import RateShown
-from unslow.think.verify.judge import Told, judged, status_of
+from unslow.think.verify.apart import crowding
+from unslow.think.verify.judge import Told, changes_of, judged, status_of
 from unslow.think.verify.predicted import chosen_option, work_of
 
 TOLD = Told("1.0")
@@ -75,6 +76,12 @@ def test_what_differs_is_told():
     assert report.notes == ("after: no perplexity: no way",)
 
 
+def test_nothing_differs_of_one_that_was_never_started():
+    known = side(10.0, settings={"runtime.threads": "1"}, runtime="llama.cpp", model="a model")
+    assert changes_of(known, Side(what="never started")) == ()
+    assert changes_of(known, side(10.0, settings={"runtime.threads": "1"}, runtime="llama.cpp"))[0].setting == "model"
+
+
 @pytest.mark.parametrize(
     ("promised", "words"), [(1.5, "as promised"), (2.0, "less than promised"), (1.2, "more than promised")]
 )
@@ -130,6 +137,26 @@ def test_a_host_that_was_slower_widens_what_was_measured_apart():
     assert "GPU's clock +10.0%" in moved.notes[-1]
     unknown = judged(side(10.0), side(11.0), told)
     assert "not known" in unknown.notes[-1]
+
+
+def test_others_that_computed_meanwhile_widen_what_was_measured_apart():
+    told = TOLD._replace(way="apart")
+    crowd = {"cpu_pressure": 0.6, "others_cpus": 1.0, "own_cpus": 1.0}
+    assert judged(side(14.0), side(10.0), told).verdict == "slower"
+    report = judged(side(14.0, conditions=crowd), side(10.0), told)
+    assert report.verdict == "cannot_tell"
+    assert any("others took up to 50% of its processors the first time, 0% the second" in note for note in report.notes)
+
+
+def test_a_crowd_is_others_that_somebody_waited_for():
+    def seen(waited: float, others: float, own: float) -> float:
+        return crowding(side(1.0, conditions={"cpu_pressure": waited, "others_cpus": others, "own_cpus": own}))
+
+    assert seen(0.9, 0.0, 4.0) == 0.0  # own threads wait for each other
+    assert seen(0.0, 8.0, 1.0) == 0.0  # others have processors to themselves
+    assert seen(1.0, 99.0, 0.0) == 0.95
+    assert seen(0.2, 3.0, 1.0) == 0.2
+    assert crowding(side(1.0, conditions={"others_cpus": 1.0})) == 0.0
 
 
 def test_one_round_apart_is_too_few():

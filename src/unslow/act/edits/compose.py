@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from unslow.act.edits.sure import check_sure
 from unslow.act.edits.words import NotUnderstoodError, Shape, Word, all_fit, in_a_row, rewritten, spaced
 from unslow.act.edits.yaml_values import VARIABLE, check_quotes, element, in_quotes, scalar_at, with_variables
 
@@ -49,8 +50,11 @@ def edited_compose(text: str, service: str, old: Sequence[str], new: Sequence[st
     skipped = len(old) - len(command.words)
     if skipped not in (0, 1) or not all_fit(command.words, old[skipped:]):
         raise NotUnderstoodError("its command is not the one that runs")
+    if skipped and command.words[0].splits:
+        raise NotUnderstoodError("its command begins with a variable, which may be the program or several words")
     if list(old[:skipped]) != list(new[:skipped]):
         raise NotUnderstoodError("another program would be started")
+    check_sure(command.words, old[skipped:], new[skipped:])
     after = rewritten(text, old[skipped:], new[skipped:], command.shape)
     if not all_fit(command_of(after, service).words, new[skipped:]):
         raise NotUnderstoodError("the edited command does not read as it was meant")
@@ -201,7 +205,8 @@ def _string(text: str, parts: Sequence[tuple[int, int]]) -> Command:
         if _STRANGE.search(VARIABLE.sub("", text[start:end])):
             raise NotUnderstoodError("quotes or other signs in its command")
         words += [
-            with_variables(m[0], start + m.start(), start + m.end()) for m in re.finditer(r"[^ \n]+", text[start:end])
+            with_variables(m[0], start + m.start(), start + m.end(), splits=True)
+            for m in re.finditer(r"[^ \n]+", text[start:end])
         ]
     if not words:
         raise NotUnderstoodError("an empty command")

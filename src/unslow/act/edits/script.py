@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from unslow.act.edits.shell import simple_commands
 from unslow.act.edits.shell_lines import line_starts
+from unslow.act.edits.sure import check_sure
 from unslow.act.edits.words import NotUnderstoodError, Word, all_fit, rewritten, spaced
 
-_BEFORE = ("exec", "nohup", "setsid", "env", "command", "time")
+_BEFORE = ("exec", "nohup", "setsid", "env", "command", "time", "do", "then", "else")
 """What may stand before a program without changing its words."""
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _LONGEST = 64 * 1024
@@ -22,6 +23,7 @@ def edited_script(
     words = _command(text, old)
     if any(text[word.end : word.end + 1] in ("<", ">") for word in words):
         raise NotUnderstoodError("a redirection without a blank before it, which would take a number for its own")
+    check_sure(words, old, new)
     after = rewritten(text, old, new, spaced(text, words, shlex.quote))
     if environment:
         after = after[: words[0].start] + _with(environment) + after[words[0].start :]
@@ -39,8 +41,10 @@ def _command(text: str, command: Sequence[str]) -> tuple[Word, ...]:
         return found[0]
     if not found and any(_fitting(text, start, command) for start in _all_starts(text)):
         raise NotUnderstoodError("the words that the server was started with stand only in a quoted text of it")
-    many = "several lines" if found else "no line"
-    raise NotUnderstoodError(f"{many} of it has the very words that the server was started with")
+    if "\r\n" in text:
+        raise NotUnderstoodError("its lines end as on Windows, and a shell takes that for a part of their last words")
+    many = "several lines of it have" if found else "no line of it has"
+    raise NotUnderstoodError(f"{many} the very words that the server was started with")
 
 
 def _all_starts(text: str) -> list[int]:

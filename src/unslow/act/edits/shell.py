@@ -48,7 +48,7 @@ class _Reader:
             meaning.add(self.text[self.at + 1 : self.at + 2])
             self.at += 2
         elif sign == "$":
-            self._variable(meaning)
+            self._variable(meaning, splits=True)
         elif sign in _WILD and not (sign == "!" or (sign == "~" and self.at != start)):
             raise NotUnderstoodError(f"{sign!r} without quotes")
         else:
@@ -70,11 +70,11 @@ class _Reader:
                 self.at += 1
         self.at += 1
 
-    def _variable(self, meaning: Meaning) -> None:
+    def _variable(self, meaning: Meaning, *, splits: bool = False) -> None:
         found = _VARIABLE.match(self.text, self.at)
         if not found:
             raise NotUnderstoodError(f"{self.text[self.at : self.at + 12]!r}")
-        meaning.add_unknown()
+        meaning.add_unknown(splits=splits)
         self.at = found.end()
 
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from unslow.act.edits.sure import check_sure
 from unslow.act.edits.words import Meaning, NotUnderstoodError, Word, all_fit
 from unslow.look.supervised import in_unit
 
@@ -18,6 +19,8 @@ HEAD = "# Written by `unslow apply`; `unslow undo` takes it back."
 _SETTING = re.compile(r"[ \t]*([A-Za-z]+)[ \t]*=[ \t]*(.*)", re.DOTALL)
 _PREFIX = re.compile(r"[-:+!|]*")
 _VARIABLE = re.compile(r"\$\{[A-Za-z_]\w*\}|\$[A-Za-z_]\w*")
+_ALONE = re.compile(r"[\"']?\$[A-Za-z_]\w*[\"']?")
+"""A variable that is a word of its own and stands without braces is split at its blanks, also in quotes."""
 _ESCAPES = {"\\": "\\", '"': '"', "'": "'", "s": " ", "t": "\t", "n": "\n"}
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
@@ -60,7 +63,7 @@ def settings(text: str) -> list[tuple[str, str]]:
         if line.lstrip().startswith(("#", ";")):
             continue
         whole += line
-        if whole.endswith("\\"):
+        if (len(whole) - len(whole.rstrip("\\"))) % 2:  # two of them stand for one
             whole = f"{whole[:-1]} "
             continue
         if whole.strip().startswith("["):
@@ -103,7 +106,8 @@ def _word(line: str, at: int, *, variables: bool) -> Word:
             at += 1
     if quote:
         raise NotUnderstoodError("a quote that is not closed")
-    return meaning.word(start, at)
+    word = meaning.word(start, at)
+    return word._replace(splits=word.pattern is not None and _ALONE.fullmatch(line[start:at]) is not None)
 
 
 def _escape(line: str, at: int, meaning: Meaning) -> int:
@@ -152,6 +156,7 @@ def _command(files: Sequence[UnitFile], old: Sequence[str], new: Sequence[str]) 
     start = exec_start(files)
     if not all_fit(start.words, old):
         raise NotUnderstoodError("its ExecStart is not the command line that runs")
+    check_sure(start.words, old, new)
     raw = [start.line[word.start : word.end] for word in start.words]
     dollars = "$" if ":" in start.prefix else "$$"
     words: list[str] = []

@@ -21,6 +21,8 @@ class Word(NamedTuple):
     end: int
     value: str
     pattern: re.Pattern[str] | None = None
+    splits: bool = False
+    """Whether a variable in it may make no word of it, or several."""
 
     def fits(self, word: str) -> bool:
         """Whether the program may have been given this for it."""
@@ -31,21 +33,22 @@ class Meaning:
     """Collects what a word means, part by part."""
 
     def __init__(self) -> None:
-        self._value, self._pattern, self._open = "", "", False
+        self._value, self._pattern, self._open, self._splits = "", "", False, False
 
     def add(self, text: str) -> None:
         """Letters that stand for themselves."""
         self._value += text
         self._pattern += re.escape(text)
 
-    def add_unknown(self) -> None:
-        """Something that is filled in when it runs."""
-        self._open = True
+    def add_unknown(self, *, splits: bool = False) -> None:
+        """Something that is filled in when it runs; one that splits is cut at its blanks then."""
+        self._open, self._splits = True, self._splits or splits
         self._pattern += ".*"
 
     def word(self, start: int, end: int) -> Word:
         """The word that stands there."""
-        return Word(start, end, self._value, re.compile(self._pattern, re.DOTALL) if self._open else None)
+        pattern = re.compile(self._pattern, re.DOTALL) if self._open else None
+        return Word(start, end, self._value, pattern, self._splits)
 
 
 class Shape(NamedTuple):

@@ -66,8 +66,8 @@ def element(text: str, start: int, end: int) -> Word:
     return with_variables(value, start, end)
 
 
-def with_variables(value: str, start: int, end: int) -> Word:
-    """A word in which compose fills in variables; two dollars are one."""
+def with_variables(value: str, start: int, end: int, *, splits: bool = False) -> Word:
+    """A word in which compose fills in variables; two dollars are one. In a command of one text they are split then."""
     meaning, at = Meaning(), 0
     while at < len(value):
         if value[at : at + 2] == "$$":
@@ -77,7 +77,7 @@ def with_variables(value: str, start: int, end: int) -> Word:
             found = VARIABLE.match(value, at)
             if not found:
                 raise NotUnderstoodError(f"the variable in {value[:40]!r}")
-            meaning.add_unknown()
+            meaning.add_unknown(splits=splits)
             at = found.end()
         else:
             meaning.add(value[at])

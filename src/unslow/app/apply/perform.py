@@ -58,7 +58,7 @@ def restarted(then: Sequence[str]) -> None:
             done = subprocess.run(
                 shlex.split(line), capture_output=True, text=True, timeout=RESTART_TIMEOUT_S, check=False
             )
-            failure = done.stderr.strip()[-300:] if done.returncode else ""
+            failure = (done.stderr.strip()[-300:] or f"status {done.returncode}") if done.returncode else ""
         except (OSError, subprocess.TimeoutExpired) as error:
             failure = str(error)
         if failure:

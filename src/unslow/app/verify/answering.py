@@ -1,6 +1,7 @@
 """What a server answers without any chance, and what it expects of a given text."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from unslow.app.bench.bencher import Bencher
@@ -13,6 +14,7 @@ from unslow.look.bench.asking import ask
 from unslow.look.bench.guest import AskError, Question
 from unslow.look.scoring import Text, score
 from unslow.look.system import LookError
+from unslow.look.written_turns import read_written_turns
 
 MOST_TOKENS, FEWEST_TOKENS = 48, 12
 """Of an answer: longer ones have gone their own way by then, shorter ones tell no loop."""
@@ -76,6 +78,8 @@ def compare_answers(bencher: Bencher, party: Party, extent: Extent, *, twice: bo
     if twice:
         bencher.progress.step(f"comparing answers, once more: {party.what}", 0.5)
         party.again = _answers(bencher, party, extent)
+    with suppress(LookError):  # most runtimes don't show it
+        party.written_turns = read_written_turns(bencher.system, bencher.target)
     _score(bencher, party, extent)
 
 

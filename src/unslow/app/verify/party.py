@@ -63,7 +63,7 @@ class Party:
         self.again: tuple[str, ...] = ()
         self.compared_tokens = self.places = 0
         self.scored: Scored | None = None
-        self.not_scored = ""
+        self.not_scored = self.written_turns = ""
         self.host: list[float] = []
         self.conditions: dict[str, float] = {}
         self._case: Case | None = None
@@ -110,6 +110,7 @@ class Party:
             places=self.places,
             scored=self.scored,
             not_scored=self.not_scored,
+            written_turns=self.written_turns,
             host_bytes_per_s=tuple(self.host),
             conditions=self.conditions,
         )

@@ -12,6 +12,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 from unslow.think.bench.pairs import typical
+from unslow.think.bench.spread import CONFIDENCE
 from unslow.think.verify.gain import Gain, gain_of
 from unslow.think.verify.rounds import FIRST_LOOK, is_look, is_narrow, paired
 from unslow.think.verify.verdict import verdict_of
@@ -92,10 +93,18 @@ class Halving:
         scores = self._scores(known)
         return max(known, key=lambda index: (scores[index], -index), default=None)
 
-    def gain(self, over: int, of: int) -> Gain | None:
+    def gain(self, over: int, of: int, confidence: float = CONFIDENCE) -> Gain | None:
         """How much faster one is than another, by their common rounds; None where they have none."""
         pairs = paired(self.levels[over], self.levels[of])
-        return gain_of(pairs) if pairs else None
+        return gain_of(pairs, confidence) if pairs else None
+
+    def best_gain(self, over: int, of: int) -> Gain | None:
+        """The same of one that was chosen as the best of all measured: by chance alone, one of many looks faster.
+
+        With each of them wrong in one of twenty shared by all, the whole is (Bonferroni); faster is the only side.
+        """
+        tried = sum(1 for index, levels in enumerate(self.levels) if levels and index != over)
+        return self.gain(over, of, max(CONFIDENCE, 1 - 2 * (1 - CONFIDENCE) / max(1, tried)))
 
     def estimate_s(self, index: int) -> float:
         """How long its next turn takes: as long as its own, else as that of others; 0 where nobody was measured."""

@@ -58,8 +58,8 @@ def judged(candidates: Candidates, measured: Sequence[Measured], halving: Halvin
         because=because,
         winner=winner,
         plan=candidates.plan,
-        over_default=_over(halving, DEFAULT, winner),
-        over_plan=_over(halving, candidates.plan, winner),
+        over_default=_best_over(halving, DEFAULT, winner),
+        over_plan=_best_over(halving, candidates.plan, winner),
         command=measured[winner].command if winner is not None else "",
         trials=tuple(_trial(n, one, measured[n], halving) for n, one in enumerate(candidates.all)),
         budget_s=halving.budget_s,
@@ -105,12 +105,12 @@ def _verdict(halving: Halving, winner: int | None) -> tuple[Verdict, str]:
     count = sum(1 for levels in halving.levels if levels)
     if winner == DEFAULT:
         return _of_default(halving, count - 1)
-    gain = halving.gain(DEFAULT, winner)
+    gain = halving.best_gain(DEFAULT, winner)
     if gain is None:
         why = halving.dropped[DEFAULT].why if DEFAULT in halving.dropped else "not measured"
         return "faster", f"llama.cpp's own choice did not run: {why}"
     sure = verdict_of(gain)
-    words = f"the best of {count}, against llama.cpp's own choice: {because_of(gain, sure)}"
+    words = f"the best of {count}, which is allowed for, against llama.cpp's own choice: {because_of(gain, sure)}"
     return ("faster" if sure == "faster" else "cannot_tell"), words
 
 
@@ -130,6 +130,13 @@ def _over(halving: Halving, other: int | None, winner: int | None) -> IntervalSh
     if other is None or winner is None or other == winner:
         return None
     gain = halving.gain(other, winner)
+    return _interval(gain) if gain else None
+
+
+def _best_over(halving: Halving, other: int | None, winner: int | None) -> IntervalShown | None:
+    if other is None or winner is None or other == winner:
+        return None
+    gain = halving.best_gain(other, winner)
     return _interval(gain) if gain else None
 
 

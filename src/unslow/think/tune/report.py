@@ -64,7 +64,8 @@ class TuneReport(Shown, frozen=True, kw_only=True):
     plan: int | None = None
     """Which of the trials the plan recommends."""
     over_default: IntervalShown | None = None
-    """How many times faster the winner is than llama.cpp's own choice; None where that is the winner."""
+    """How many times faster the winner is than llama.cpp's own choice, with an interval that is wider the more were
+    tried; None where that is the winner."""
     over_plan: IntervalShown | None = None
     """The same against the plan."""
     command: str = ""

@@ -48,17 +48,29 @@ def _verdict(seen: _Seen) -> tuple[Kept, str]:
     broken = [words for words in (_garbage(seen), _tokens(seen), _expected(seen), _parted(seen)) if words]
     if broken:
         return "changed", "; ".join(broken)
+    if _turns_differ(seen):
+        return "cannot_tell", "it writes a conversation in another way (chat template); only plain texts were compared"
     if seen.expected and seen.expected.high <= seen.allowed:
         return "kept", f"{_told(seen.expected)}: a rise of {seen.allowed:.0%} is excluded"
     if seen.expected:
         return "cannot_tell", f"{_told(seen.expected)}: a rise of {seen.allowed:.0%} is neither seen nor excluded"
     if seen.found and seen.usual:
-        alike = f"{seen.found.begin_alike} of {seen.found.pairs} answers begin as before"
-        if parts_early(seen.found, seen.usual):
-            parted = f"they stay together for only {seen.found.together:.0%} of their words"
-            return "cannot_tell", f"{alike}, but {parted}, {seen.usual.together:.0%} where the old one is asked twice"
-        return "kept", f"{alike}, {seen.usual.begin_alike} of {seen.usual.pairs} where the old one is asked twice"
+        return _by_words(seen.found, seen.usual)
     return "cannot_tell", "too few answers of both to hold them against each other"
+
+
+def _by_words(found: Agreement, usual: Agreement) -> tuple[Kept, str]:
+    """Where there are no probabilities: by how long answers stay together."""
+    alike = f"{found.begin_alike} of {found.pairs} answers begin as before"
+    if parts_early(found, usual):
+        parted = f"they stay together for only {found.together:.0%} of their words"
+        return "cannot_tell", f"{alike}, but {parted}, {usual.together:.0%} where the old one is asked twice"
+    return "kept", f"{alike}, {usual.begin_alike} of {usual.pairs} where the old one is asked twice"
+
+
+def _turns_differ(seen: _Seen) -> bool:
+    old, new = seen.before.written_turns, seen.after.written_turns
+    return bool(old and new and old != new)
 
 
 def _garbage(seen: _Seen) -> str:

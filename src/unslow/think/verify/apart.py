@@ -1,8 +1,8 @@
 """Two sides that were measured one after the other: nothing cancels, so the interval holds what drifts between them.
 
 Three things beside the noise of the rounds: what whole runs of the same thing differ by (`think.bench.noise`); how much
-faster or slower the host's own memory was meanwhile, of which a part may have changed the speed; and how much that
-memory scatters by itself.
+faster or slower the host's own memory was meanwhile, of which a part may have changed the speed; and how much of the
+processors other programs took, which they may take or leave at any other time.
 """
 
 import math
@@ -19,6 +19,9 @@ from unslow.think.verify.rounds import levels
 
 _OF_THE_HOST = 0.5
 """Of a change of the host's speed, as a standard deviation: a model may feel none of it, or all."""
+_OF_THE_CROWD = 0.5
+"""Of what others can have cost at most, as a standard deviation: all of it the one time, and nothing the other."""
+_MOST_CROWDED = 0.95
 _FEWEST = 2
 
 
@@ -31,6 +34,8 @@ def apart_gain(metric: str, before: Side, after: Side) -> Gain | None:
     parts = [_of_rounds(old), _of_rounds(new), Variance(2 * usual(metric).run ** 2, RUN_EXPERIENCE)]
     drift = host_drift(before, after)
     parts += [Variance((_OF_THE_HOST * drift) ** 2, RUN_EXPERIENCE)] if drift else []
+    crowd = max(crowding(before), crowding(after))
+    parts += [Variance((_OF_THE_CROWD * math.log1p(-crowd)) ** 2, RUN_EXPERIENCE)] if crowd else []
     whole = pooled(parts)
     reach = quantile(CONFIDENCE, whole.freedom) * math.sqrt(whole.value)
     return Gain(middle, middle - reach, middle + reach, min(len(old), len(new)))
@@ -42,6 +47,16 @@ def host_drift(before: Side, after: Side) -> float | None:
         return None
     old, new = (statistics.median(side.host_bytes_per_s) for side in (before, after))
     return math.log(new / old) if old > 0 and new > 0 else None
+
+
+def crowding(side: Side) -> float:
+    """The share of the time that other programs may have taken from it: no more than somebody waited, or they computed.
+
+    Either alone says too much: own threads wait for each other too, and others may have processors to themselves.
+    """
+    known = [side.conditions.get(name) for name in ("cpu_pressure", "others_cpus", "own_cpus")]
+    waited, others, own = (value or 0.0 for value in known)
+    return min(waited, others / (others + own), _MOST_CROWDED) if others and None not in known else 0.0
 
 
 def _of_rounds(values: Sequence[float]) -> Variance:

@@ -14,7 +14,7 @@ from itertools import combinations_with_replacement
 from typing import NamedTuple
 
 from unslow.think.bench.pairs import typical
-from unslow.think.bench.spread import CONFIDENCE, FEWEST_FOR_ORDER
+from unslow.think.bench.spread import CONFIDENCE
 from unslow.think.bench.student import quantile
 
 MOST_EXACT = 60
@@ -36,24 +36,24 @@ class Gain(NamedTuple):
         return max(self.high - self.middle, self.middle - self.low)
 
 
-def gain_of(gains: Sequence[float]) -> Gain:
+def gain_of(gains: Sequence[float], confidence: float = CONFIDENCE) -> Gain:
     """The gain that these pairs tell; at least one."""
-    if len(gains) >= FEWEST_FOR_ORDER:
+    if 2.0 ** (1 - len(gains)) <= 1 - confidence:  # all on one side is rarer than that by chance
         walsh = sorted((a + b) / 2 for a, b in combinations_with_replacement(gains, 2))
-        skipped = _left_out(len(gains))
+        skipped = _left_out(len(gains), confidence)
         return Gain(typical(gains), walsh[skipped], walsh[-1 - skipped], len(gains))
     middle = statistics.median(gains)
     if len(gains) == 1:
         return Gain(middle, -_LARGEST_LOG, _LARGEST_LOG, 1)
     mean = statistics.fmean(gains)
-    half = quantile(CONFIDENCE, len(gains) - 1) * statistics.stdev(gains) / math.sqrt(len(gains))
+    half = quantile(confidence, len(gains) - 1) * statistics.stdev(gains) / math.sqrt(len(gains))
     return Gain(middle, min(mean - half, middle), max(mean + half, middle), len(gains))
 
 
-@lru_cache(maxsize=256)
-def _left_out(count: int) -> int:
-    """How many of the means of two lie outside on each side: the largest rank sum that is rarer than one in forty."""
-    tail = (1 - CONFIDENCE) / 2
+@lru_cache(maxsize=1024)
+def _left_out(count: int, confidence: float) -> int:
+    """How many of the means of two lie outside on each side: the largest rank sum that is rarer than that."""
+    tail = (1 - confidence) / 2
     if count > MOST_EXACT:
         spread = math.sqrt(count * (count + 1) * (2 * count + 1) / 24)
         return max(0, int(count * (count + 1) / 4 + statistics.NormalDist().inv_cdf(tail) * spread) - 1)

@@ -105,7 +105,9 @@ def _side(side: Side) -> SideShown:
 
 
 def changes_of(before: Side, after: Side) -> tuple[ChangeShown, ...]:
-    """Settings that differ, also those that only one of them tells."""
+    """Settings that differ, also those that only one of them tells; none where one of them was never seen."""
+    if any(side.runtime == "unknown" and not side.settings for side in (before, after)):
+        return ()
     known = {"runtime": (before.runtime, after.runtime), "model": (before.model, after.model)}
     names = [name for name in dict.fromkeys([*before.settings, *after.settings]) if name not in _OF_THE_START]
     known |= {name: (before.settings.get(name, ""), after.settings.get(name, "")) for name in names}

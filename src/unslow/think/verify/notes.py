@@ -4,13 +4,17 @@ import math
 from collections.abc import Iterator, Sequence
 
 from unslow.facts.verified import Side
-from unslow.think.verify.apart import host_drift
+from unslow.think.verify.apart import crowding, host_drift
 from unslow.think.verify.report import FigureShown
 from unslow.think.verify.rounds import FEWEST_ROUNDS
 from unslow.think.verify.told import Told
 
 LATE = 1.25
 """Times as long as it was to take: from here on it is said."""
+_CROWDED = 0.05
+"""Of the time: what others take below it is not worth a word."""
+_WHOLE_S = 10.0
+"""Shorter times are told with a decimal."""
 
 
 def notes_of(before: Side, after: Side, told: Told, figures: Sequence[FigureShown]) -> tuple[str, ...]:
@@ -46,7 +50,8 @@ def _time_words(told: Told, sides: Sequence[Side], rounds: int) -> Iterator[str]
     starts = [seconds for side in sides for seconds in side.starts_s] if told.way != "apart" else []
     of_starts = f", {sum(starts):.0f} s of it for {counted(len(starts), 'start')}" if starts else ""
     if told.took_s > LATE * told.asked_s:
-        yield f"it took {told.took_s:.0f} s and not {told.asked_s:.0f}: {counted(rounds, 'round')}{of_starts}"
+        took = f"{told.took_s:.{0 if told.took_s >= _WHOLE_S else 1}f} s and not {told.asked_s:g}"
+        yield f"it took {took}: {counted(rounds, 'round')}{of_starts}"
     if 0 < rounds < FEWEST_ROUNDS and not told.ended and not told.interrupted:
         needed = math.ceil(told.took_s * FEWEST_ROUNDS / rounds / 10) * 10
         yield f"there was time for {counted(rounds, 'round')} only{of_starts}: give it --seconds {needed} or more"
@@ -60,4 +65,9 @@ def _drift_words(before: Side, after: Side) -> str:
     clocks = [side.conditions.get("gpu_clock_hz") for side in (before, after)]
     if clocks[0] and clocks[1]:
         seen += f", its GPU's clock {clocks[1] / clocks[0] - 1:+.1%}"
+    crowded = [crowding(side) for side in (before, after)]
+    if max(crowded) >= _CROWDED:
+        seen += (
+            f", and others took up to {crowded[0]:.0%} of its processors the first time, {crowded[1]:.0%} the second"
+        )
     return f"measured at different times, so drift is not excluded: {seen}; the interval is wider for it"
