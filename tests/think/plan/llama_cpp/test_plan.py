@@ -244,3 +244,17 @@ def test_the_speed_of_several_is_for_each_and_for_all() -> None:
     alone = best(planned(planning.hardware(24), Goal(4096, Work(512)))[0]).speed
     assert alone
     assert alone.together_tokens_per_s is None
+
+
+def test_of_micro_batches_that_are_nearly_as_quick_the_nearest_to_the_usual_is_taken() -> None:
+    goal = Goal(8192, Work(4096, 0, 64), alone=True)
+    points = Points(Question((GIVEN,), planning.hardware(6.5), goal, MARGIN_BYTES, 8))
+    with one_judgement():
+        taken = points.at(GIVEN, "F16", "F16", 8192)
+        base = points.base(8192)
+        takes_s = {size: points.fresh_search(GIVEN).best(base, (size,)) for size in EVERYTHING.micro_batches}
+    assert taken
+    seconds = {size: found.price.request_s for size, found in takes_s.items() if found}
+    assert min(seconds, key=seconds.__getitem__) == 4096
+    nearly = [size for size in (512, 1024, 2048, 4096) if seconds[size] <= 1.03 * seconds[4096]]
+    assert taken.found.settings.micro_batch == nearly[0] == 2048
