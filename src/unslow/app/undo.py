@@ -47,9 +47,7 @@ def would_undo(system: System, request: UndoRequest, disk: Disk | None = None) -
         mended = tuple(changes.recover())
         journal = _chosen(journals, request.change)
         if journal is None:
-            return UndoReport(
-                unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder)
-            )
+            return _nothing(journals, mended)
         foreign = _foreign(journals, changes, journal)
     return UndoReport(
         unslow_version=__version__,
@@ -69,14 +67,17 @@ def undone(system: System, request: UndoRequest, disk: Disk | None = None) -> Un
         mended = tuple(changes.recover())
         journal = _chosen(journals, request.change)
         if journal is None:
-            return UndoReport(
-                unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder)
-            )
+            return _nothing(journals, mended)
         done = changes.undo(journal, force=request.force)
     return UndoReport(
         unslow_version=__version__, outcome="undone", changes=(_shown(done),), mended=mended,
         journal=journals.place(done.id),
     )  # fmt: skip
+
+
+def _nothing(journals: Journals, mended: tuple[str, ...]) -> UndoReport:
+    """There is no change to take back."""
+    return UndoReport(unslow_version=__version__, outcome="nothing", mended=mended, journal=str(journals.folder))
 
 
 def _opened(system: System, request: UndoRequest, disk: Disk) -> tuple[Journals, Changes]:

@@ -2,8 +2,8 @@
 
 A way is everything but where things lie. Its bound is the price with buffers that are known to be no larger than its
 own, of what was not tried yet. Of the way with the best bound a placing is laid out exactly and checked against all
-memories: first what will do as a rule, then what the bounds leave open. Once no bound is below the quickest that fits,
-nothing can beat it.
+memories: first what will do as a rule, then what the bounds leave open. Once no bound is below the quickest that fits
+by more than a hundredth, nothing can beat it by more.
 """
 
 import heapq
