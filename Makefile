@@ -13,8 +13,9 @@ $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { echo "no venv module: on Debian, apt install python3-venv"; exit 1; }
 	@echo "setting up $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[arrow,engine]' \
-		coverage hypothesis import-linter mypy pytest pytest-cov pytest-xdist ruff
+	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[arrow,engine,mcp]' \
+		axe-playwright-python coverage hypothesis import-linter mkdocs mkdocs-material mypy playwright pytest pytest-cov \
+		pytest-xdist ruff
 	@touch $@
 
 run: $(READY)  ## diagnose this machine; something found (1) or not told (3) is a result too

@@ -58,6 +58,33 @@ class SamplerCost(Facts, frozen=True, kw_only=True):
     """Processors that the watching thread used, on average."""
 
 
+class TrackSeen(Facts, frozen=True, kw_only=True):
+    """One column over time: `device` is the GPU's number, None for the host; None where there is no sample."""
+
+    name: str
+    """With its unit, such as `clock_hz`, `power_w`, `vram_used_bytes`, `busy`."""
+    device: Count | None = None
+    values: tuple[float | None, ...]
+
+
+class ReasonSeen(Facts, frozen=True, kw_only=True):
+    """When a driver named a reason for its clocks."""
+
+    device: Count
+    reason: str
+    start_s: Amount
+    end_s: Amount
+
+
+class Timeline(Facts, frozen=True, kw_only=True):
+    """What was sampled over time, thinned to what a picture can show; seconds count from the first sample."""
+
+    times_s: tuple[Amount, ...]
+    tracks: tuple[TrackSeen, ...]
+    spans: tuple[Span, ...] = ()
+    reasons: tuple[ReasonSeen, ...] = ()
+
+
 class Telemetry(Facts, frozen=True, kw_only=True):
     """Everything that was watched."""
 
@@ -71,3 +98,5 @@ class Telemetry(Facts, frozen=True, kw_only=True):
     phases: tuple[PhaseTelemetry, ...] = ()
     unread: dict[str, str] = msgspec.field(default_factory=dict)
     """Sources that could not be read, and why."""
+    timeline: Timeline | None = None
+    """The same over time, where it was kept."""

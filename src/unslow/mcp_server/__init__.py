@@ -1,0 +1,1 @@
+"""The verbs as tools for coding agents, through the Model Context Protocol."""
