@@ -43,3 +43,12 @@ def test_slots_that_would_free_a_layer_of_many():
     answer = ask(NAME, with_facts(gpu_case(layers_on_gpu=18, free_gib=4.2, context=8192), slots))
     assert isinstance(answer, Absent)
     assert "even with one slot" in answer.because
+
+
+def test_what_others_hold_stays_a_cause_where_one_slot_is_not_enough():
+    slots = {"runtime.slots": 8, "runtime.kv_unified": False, "runtime.busy_slots": 0}
+    narrow = ask(NAME, with_facts(gpu_case(layers_on_gpu=6, free_gib=5.0, context=65536), slots))
+    assert isinstance(narrow, Found)
+    assert "33 of 33" not in narrow.because
+    assert "other_process_holds_vram" not in narrow.explains
+    assert "other_process_holds_vram" in ask(NAME, fires()).explains

@@ -44,6 +44,8 @@ USUAL_CONTEXT = 8192
 IN_USE = 2
 """Slots that are busy at once: then they are there for a reason."""
 _EXPLAINS = ("weights_spill_to_ram", "context_larger_than_needed", "other_process_holds_vram")
+_EXPLAINS_IN_PART = _EXPLAINS[:2]
+"""Where layers stay on the host even with one slot: what others hold is then a cause of its own."""
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -76,7 +78,8 @@ def _by_layers(case: Case) -> Found | Absent:
     because = (
         f"{slots} slots of {context} tokens each; with one slot {fitting} of {shape.layers + 1} layers fit on the "
     )
-    return _found(case, f"{because}GPU instead of {now}", cure)
+    found = _found(case, f"{because}GPU instead of {now}", cure)
+    return found if fitting > shape.layers else found._replace(explains=_EXPLAINS_IN_PART)
 
 
 def _must_be_apart(case: Case) -> None:
