@@ -1,6 +1,7 @@
 """The main job: look, measure, judge, spell the fixes."""
 
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,11 +18,23 @@ from unslow.facts.snapshot import Snapshot
 from unslow.think.judge import diagnose
 from unslow.think.report import Report
 
-__all__ = ["Request", "diagnose_target", "look"]
+__all__ = ["Diagnosed", "Request", "diagnose_target", "diagnosed_target", "look"]
+
+
+class Diagnosed(NamedTuple):
+    """A report, and what it was made from."""
+
+    report: Report
+    looked: Looked
 
 
 def diagnose_target(request: Request, progress: Progress) -> Report:
     """The report on whatever the request names."""
+    return diagnosed_target(request, progress).report
+
+
+def diagnosed_target(request: Request, progress: Progress) -> Diagnosed:
+    """The same, with what was seen."""
     looked = look_at(request, progress) if is_live(request.target) else _stored(request, progress)
     snapshot = looked.snapshot
     if request.goal is not None or request.context is not None:
@@ -35,7 +48,7 @@ def diagnose_target(request: Request, progress: Progress) -> Report:
         save(snapshot, keep, progress)
         bug.add_note(f"This is a bug in unslow. Please report it and attach {keep}, which holds what was seen, masked.")
         raise
-    return noted(spelled(report, snapshot), looked)
+    return Diagnosed(noted(spelled(report, snapshot), looked), looked._replace(snapshot=snapshot))
 
 
 def _stored(request: Request, progress: Progress) -> Looked:

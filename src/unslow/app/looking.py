@@ -30,6 +30,7 @@ from unslow.facts.run import Earlier
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import NOT_LOOKED, Absence, Fact, Known, Unknown, failed, not_supported
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
+from unslow.look.observed import observer
 from unslow.look.runtimes.llama_cpp import with_log
 from unslow.look.system import LookError, System
 from unslow.look.system.closing import ClosingSystem
@@ -64,6 +65,8 @@ def look(request: Request, progress: Progress) -> Looked:
         if named and userinfo(named):
             shown.say("the name and password in the URL are not used; a key is given with --api-key")
         closing = ClosingSystem([host] if host else [])
+        if watcher := observer():
+            watcher.entered(closing)
         with _recorded(closing, request, shown) as system, stoppable(closing):
             seen = _looked(Door(system, closing), url, request, shown)
             system.ask(QUESTION, lambda: told(request, url, seen.course))
@@ -102,11 +105,13 @@ def look_here(door: Door, url: str | None, request: Request, progress: Progress)
     port = urlsplit(url).port if url else None
     seen = collect(system, bandwidth=not request.manners.passive, api_key=request.manners.api_key or "", port=port)
     seen = msgspec.structs.replace(seen, wish=request.wish)
+    if watcher := observer():
+        watcher.looked_at(seen.machine)
     if url is None:
         _check_processes(seen)
     subjects = chosen(system, seen, url, request.target if url is None else None, request.manners.api_key or "")
     if request.log:
-        subjects = _with_log(system, subjects, request.log)
+        subjects = with_log_of(system, subjects, request.log)
     if not subjects and (request.target is not None or request.manners.passive):
         raise UserError("no running runtime was found", "start one, give its URL, or leave out --passive")
     if subjects:
@@ -142,7 +147,8 @@ def _with_earlier(system: System, seen: Snapshot, subject: Subject) -> Subject:
     return msgspec.structs.replace(subject, run=msgspec.structs.replace(subject.run, earlier=earlier))
 
 
-def _with_log(system: System, subjects: tuple[Subject, ...], path: str) -> tuple[Subject, ...]:
+def with_log_of(system: System, subjects: tuple[Subject, ...], path: str) -> tuple[Subject, ...]:
+    """The one subject with what its log says; UserError where there are several, or the file can't be read."""
     if len(subjects) != 1:
         raise UserError(
             f"--log belongs to one server, and {len(subjects)} were found", "name the server: its URL or pid"

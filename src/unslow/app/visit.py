@@ -69,20 +69,21 @@ class Visit:
             progress.say(f"{url}: {self._refused.why}; only observed")
             self._overlay(Run(decode_tokens_per_s=self._refused), ("run.decode_tokens_per_s",))
         elif not self.subject.runtime.embedded:
-            progress.say(self._announcement(url))
+            progress.say(f"sending {self.announcement()} (--passive sends none)")
             if care := caution(self.subject.runtime):
                 progress.say(f"{url}: {care}")
 
-    def _announcement(self, url: str) -> str:
-        case = self.case
+    def announcement(self) -> str:
+        """How much is sent at most, and to whom."""
+        case, url = self.case, self.subject.runtime.url.value_or("the server")
         loads = [
             m.load(case) for m in measurements().values() if m.sends and m.possible(case) and m.name not in self.done
         ]
         read, answered = sum(x.prompt_tokens for x in loads), sum(x.generated_tokens for x in loads) + _MOST_ANSWERED
         seconds = self._limits.seconds
         return (
-            f"sending prompts of up to {read:,.0f} tokens in all to {url}, for answers of up to {answered:,.0f}, "
-            f"within {seconds:.0f} s (--passive sends none)"
+            f"prompts of up to {read:,.0f} tokens in all to {url}, for answers of up to {answered:,.0f}, "
+            f"within {seconds:.0f} s"
         )
 
     def next(self, seconds_left: float) -> Choice | None:

@@ -147,3 +147,33 @@ def test_nor_for_another_thread_that_was_stopped():
     thread.join(10)
     assert server.left_alone.wait(10)
     assert was_closed(kept[0])
+
+
+def test_asked_to_stop_by_another_thread_the_next_line_is_the_last():
+    with serve("llama_cpp", tokens_per_s=200.0) as url:
+        door = ClosingSystem()
+        lines = door.stream(f"{url}/completion", BODY)
+        next(lines)
+        other = threading.Thread(target=door.stop_from_afar)
+        other.start()
+        other.join()
+        with pytest.raises(LookError, match=STOPPED):
+            list(lines)
+        door.stop_from_afar()
+        assert door.is_stopped_once  # asking twice is no second wish: nobody is interrupted
+
+
+def test_the_thread_that_made_the_door_concludes_whichever_it_is():
+    answers = []
+
+    def conclude() -> None:
+        door = ClosingSystem()
+        door.stop_from_afar()
+        door.concluding = True
+        answers.append(door.request("GET", f"{url}/health").status)
+
+    with serve("llama_cpp", tokens_per_s=200.0) as url:
+        worker = threading.Thread(target=conclude)
+        worker.start()
+        worker.join()
+    assert answers == [200]

@@ -18,9 +18,11 @@ from unslow.look.bench.asking import ask
 from unslow.look.bench.guest import AskError, Question, Reply, Target
 from unslow.look.bench.prompts import Prompts
 from unslow.look.kernel.cpu_time import read_run_delay
+from unslow.look.observed import Answer, observer
 from unslow.look.sampler import Sampler
 from unslow.look.system import LookError, System
 from unslow.think.bench.gaps import gaps_of
+from unslow.think.bench.rates import decode_rate, prefill_rate
 
 FLUSH_EVERY_S = 10.0
 
@@ -63,12 +65,20 @@ class Bencher:
         self.silence_s, self.deadline_s = 300.0, 3600.0
         self.began_s = self._flushed_s = system.clock()
         self._lock = Lock()
+        self._watcher = observer()
 
     def ask(self, wanted: Wanted) -> Pass | Failure:
         """One request; whatever comes of it is in the ledger too."""
+        self._go_on()
         done = self._ask(wanted)
+        self._go_on()
         self._flush()
         return done
+
+    def _go_on(self) -> None:
+        """As with Ctrl-C, where somebody who watches has seen enough."""
+        if self._watcher and self._watcher.is_stopping:
+            raise KeyboardInterrupt
 
     def _ask(self, wanted: Wanted, users: int = 1) -> Pass | Failure:
         question = self._question(wanted)
@@ -85,12 +95,15 @@ class Bencher:
         with self._lock:
             self.passes.append(done)
             self.last_text = reply.text
+        if self._watcher:
+            self._watcher.answered(answer_of(done))
         if wanted.stream:  # one that came whole does not show when its first token was there
             self._note(done, start)
         return done
 
     def together(self, wanted: Sequence[Wanted]) -> list[Pass | Failure]:
         """Several requests at the same time, each on a connection of its own; Ctrl-C waits for none of them."""
+        self._go_on()
         answers: dict[int, Pass | Failure] = {}
 
         def one(number: int) -> None:
@@ -107,6 +120,7 @@ class Bencher:
                 answers[number] = self._failed(wanted[number], self.system.clock(), why)
         for thread in threads:
             thread.join()
+        self._go_on()
         self._flush()
         return [answers[number] for number in sorted(answers)]
 
@@ -147,6 +161,8 @@ class Bencher:
             why=error.why,
             generated_tokens=error.pieces,
         )
+        if self._watcher and self._watcher.is_stopping:
+            return failure  # it was cut off from here: no failure of the server
         with self._lock:
             self.failures.append(failure)
         return failure
@@ -178,6 +194,20 @@ def pass_of(wanted: Wanted, reply: Reply, started_s: float, users: int) -> Pass:
         client_total_s=reply.total_s,
         gaps=gaps_of(reply.arrivals_s, reply.generated_tokens),
         users=users,
+    )
+
+
+def answer_of(done: Pass) -> Answer:
+    """A pass as whoever watches is told of it."""
+    return Answer(
+        case=done.case,
+        prompt_tokens=done.prompt_tokens,
+        generated_tokens=done.generated_tokens,
+        decode_tokens_per_s=decode_rate(done),
+        prefill_tokens_per_s=prefill_rate(done),
+        first_token_s=done.client_first_token_s,
+        users=done.users,
+        round=done.round,
     )
 
 

@@ -23,8 +23,10 @@ from unslow.facts.values import Known, Unknown, not_supported
 from unslow.look.bench.guest import Target
 from unslow.look.launch.server import START_TIMEOUT_S
 from unslow.look.llama_server.measuring import read_used_slots
+from unslow.look.observed import observer
 from unslow.look.sampler import Sampler
 from unslow.look.system import System
+from unslow.look.system.closing import ClosingSystem
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
 
@@ -38,23 +40,35 @@ class Place(NamedTuple):
     snapshot: Snapshot
 
 
-def place_of(target: str | None, api_key: str, progress: Progress) -> Place:
+def place_of(target: str | None, api_key: str, progress: Progress, *, bandwidth: bool = True) -> Place:
     """This machine, with all that runs here; or a server elsewhere, whose machine can't be seen."""
     if target is not None and not is_live(target):
         raise UserError(f"{target!r} is nothing that runs", "give a server's URL or process id, or nothing")
     named = as_url(target or "")
     url = check_url(named) if named else None
     host = urlsplit(url).hostname or "" if url else ""
-    system = LiveSystem([host] if host else [])
+    system = _door([host] if host else [])
     if url and not is_loopback(host):
         progress.say(f"{url} is another machine: only the server itself can be seen from here")
         why = not_supported("the server runs on another machine", "run unslow there")
         seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why))
         return Place(system, with_subjects(seen, at_url(system, url, api_key)))
     progress.step("looking at the machine", 0.0)
-    seen = collect(system, bandwidth=True, api_key=api_key)
+    seen = collect(system, bandwidth=bandwidth, api_key=api_key)
+    if watcher := observer():
+        watcher.looked_at(seen.machine)
     subjects = chosen(system, seen, url, target, api_key)
     return Place(system, with_subjects(seen, tuple(with_machine(subject, seen.machine) for subject in subjects)))
+
+
+def _door(hosts: list[str]) -> LiveSystem:
+    """The machine; through a door that can be closed, where somebody watches who may have seen enough."""
+    watcher = observer()
+    if watcher is None:
+        return LiveSystem(hosts)
+    door = ClosingSystem(hosts)
+    watcher.entered(door)
+    return door
 
 
 def subject_of(snapshot: Snapshot, model: str | None = None) -> Subject | None:

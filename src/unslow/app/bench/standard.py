@@ -104,8 +104,13 @@ def _warm_up(bencher: Bencher, protocol: Protocol, remaining: Remaining) -> str:
 
 def requests_of(bencher: Bencher, protocol: Protocol) -> int:
     """How many requests it takes, warm-ups and all, where no more rounds are needed."""
+    return requests_for(protocol, bencher.target.runtime)
+
+
+def requests_for(protocol: Protocol, runtime: str) -> int:
+    """The same by the name of the runtime, before there is anybody to ask."""
     followed = len(protocol.cases) * protocol.rounds + 1
-    return 1 + followed * (2 if _saves(bencher) else 1)
+    return 1 + followed * (2 if runtime.endswith(SAVES) else 1)
 
 
 def _saves(bencher: Bencher) -> bool:

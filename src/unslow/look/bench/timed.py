@@ -4,10 +4,13 @@ from unslow.facts.run import Completion
 from unslow.look.bench.asking import ask
 from unslow.look.bench.bursts import held_back_s
 from unslow.look.bench.guest import AskError, Plan, Question, Reply, Target, Timed
+from unslow.look.observed import Answer, observer
 from unslow.look.system import LookError, System
 from unslow.look.system.closing import was_closed
 from unslow.look.system.door import SILENCE_S, STREAM_TIMEOUT_S
 
+_FEWEST_TIMED, _SHORTEST_PROMPT = 8, 64
+"""Tokens of an answer and of a prompt: fewer time the start of a request rather than its tokens."""
 _FEWEST_CUT = 4
 """Tokens of an answer that was cut off: fewer tell no speed."""
 
@@ -26,7 +29,23 @@ def as_far_as_it_came(system: System, target: Target, plan: Plan, wanted: tuple[
 def complete(system: System, target: Target, plan: Plan, prompt: str, tokens: int) -> Timed:
     """One request for that many tokens, in the words of the server's runtime; LookError where none can be timed."""
     reply = ask(system, target, Question(prompt, tokens, plan.slot, silence_s=SILENCE_S, deadline_s=STREAM_TIMEOUT_S))
-    return Timed(completion_of(reply), reply.clock, reply.server_prefill_s is not None, reply.thinking_tokens)
+    done = completion_of(reply)
+    if watcher := observer():
+        watcher.answered(answer_of(done))
+    return Timed(done, reply.clock, reply.server_prefill_s is not None, reply.thinking_tokens)
+
+
+def answer_of(done: Completion) -> Answer:
+    """A completion as whoever watches is told of it."""
+    read = done.prompt_tokens - done.cached_tokens
+    return Answer(
+        case="diagnosis",
+        prompt_tokens=read,
+        generated_tokens=done.generated_tokens,
+        decode_tokens_per_s=decode_rate(done) if done.generated_tokens >= _FEWEST_TIMED else None,
+        prefill_tokens_per_s=read / done.prefill_s if read >= _SHORTEST_PROMPT and done.prefill_s > 0 else None,
+        first_token_s=done.client_first_token_s,
+    )
 
 
 def completion_of(reply: Reply) -> Completion:

@@ -50,7 +50,11 @@ def note_completion(sampler: Sampler, completion: Completion, start_s: float) ->
 
 def with_telemetry(system: System, run: Run, sampler: Sampler, question: str = QUESTION) -> Run:
     """The run with what was seen meanwhile; in a recording that holds none, the run as it is."""
-    telemetry = read_telemetry(system, sampler, question)
+    return joined_telemetry(run, read_telemetry(system, sampler, question))
+
+
+def joined_telemetry(run: Run, telemetry: Fact[Telemetry]) -> Run:
+    """The run with a summary, and with what causes want to know of it."""
     run = msgspec.structs.replace(run, telemetry=telemetry)
     if not isinstance(telemetry, Known):
         return run

@@ -76,6 +76,33 @@ class Book:
                     tally.add(block, first, last)
         return seen_in(tally, self.columns, self.devices)
 
+    def phases_since(self, since_s: float) -> tuple[PhaseTelemetry, ...]:
+        """What each phase comes to by the rows since a moment alone; a row of two phases counts to both."""
+        tallies = {phase: self._new_tally() for phase in get_args(Phase)}
+        for block in self._blocks():
+            with self._lock:
+                start, end = block.between(since_s, inf)
+                for at in range(start, end):
+                    for phase, tally in tallies.items():
+                        if block.phases[at] & PHASES.get(phase, 0) or (phase == _IDLE and not block.phases[at]):
+                            tally.add(block, at, at + 1)
+        every_s = (self.last_s - self.first_s) / (self.samples - 1) if self.samples > 1 else 0.0
+        return tuple(
+            phase_telemetry(phase, tally.samples * every_s, tally, self.columns, self.devices)
+            for phase, tally in tallies.items()
+            if tally.samples
+        )
+
+    def held(self) -> list[tuple[Block, int]]:
+        """Every block that is still there, oldest first, and how many rows of it are whole: more may be coming."""
+        with self._lock:
+            return [(block, len(block)) for block in self._series.blocks() if len(block)]
+
+    def pieces(self, phase: Phase) -> list[tuple[float, float]]:
+        """The stretches of a phase without overlaps, oldest first; of very many, the later ones."""
+        with self._lock:
+            return self._lasted[phase].pieces() if phase in self._lasted else []
+
     def rows(self) -> Iterator[tuple[float, int, list[float]]]:
         """Moment, phases as bits, and values of every row that is still there, oldest first."""
         for block in self._blocks():

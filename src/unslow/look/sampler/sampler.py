@@ -7,12 +7,14 @@ from threading import Event, Lock
 from types import TracebackType
 from typing import Self
 
-from unslow.facts.telemetry import SamplerCost, Span, Telemetry
+from unslow.facts.telemetry import SamplerCost, Span, Telemetry, Timeline
+from unslow.look.observed import observer
 from unslow.look.sampler.beat import Beat, Scribe
 from unslow.look.sampler.book import Book
 from unslow.look.sampler.reader import Reader
 from unslow.look.sampler.reading import Device, Reading
 from unslow.look.sampler.sources import open_sources
+from unslow.look.sampler.timeline import timeline_of
 from unslow.look.sampler.write import write_series
 from unslow.look.system import Live, LookError, System
 
@@ -67,6 +69,8 @@ class Sampler:
             self._set_up(live, readings)
             for beat in self._beats:
                 beat.start()
+        if watcher := observer():
+            watcher.sampling(self)
 
     def _set_up(self, live: Live, readings: Sequence[Reading]) -> None:
         files = [reading for reading in readings if reading.device is None]
@@ -93,6 +97,11 @@ class Sampler:
             with suppress(Exception):  # a driver may fail at the goodbye too, and must not cost what was measured
                 self._closing.close()
 
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The GPUs that are watched."""
+        return self._book.devices
+
     def clock(self) -> float:
         """Now, in the clock of the spans, without a trace in a recording; 0 where nothing is watched."""
         return self._live.clock() if self._live is not None else 0.0
@@ -118,7 +127,31 @@ class Sampler:
             cost=self._cost(seconds),
             phases=book.phases(),
             unread=self.unread(),
+            timeline=self.timeline(),
         )
+
+    def recent(self, seconds: float) -> Telemetry:
+        """The last so many seconds alone, by phase: of a watching that goes on, what is long past says nothing."""
+        book = self._book
+        phases = book.phases_since(self.clock() - seconds)
+        return Telemetry(
+            seconds=min(seconds, max(0.0, self.clock() - self._started_s)),
+            samples=sum(phase.samples for phase in phases),
+            asked_hz=self._hz,
+            got_hz=self._hz,
+            cost=self._cost(max(0.0, self.clock() - self._started_s)),
+            phases=phases,
+            unread=self.unread(),
+        )
+
+    @property
+    def samples(self) -> int:
+        """How many rows there are so far."""
+        return self._book.samples
+
+    def timeline(self) -> Timeline | None:
+        """What was seen so far over time, thinned to a picture; None where that is next to nothing."""
+        return timeline_of(self._book)
 
     def unread(self) -> dict[str, str]:
         """Sources that could not be opened, that fail now, or that do not come back."""

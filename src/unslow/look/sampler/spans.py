@@ -32,6 +32,10 @@ class Union:
         self._floor_s = self._ends[pieces - 1]
         del self._starts[:pieces], self._ends[:pieces]
 
+    def pieces(self) -> list[tuple[float, float]]:
+        """The stretches that are kept, in order."""
+        return list(zip(self._starts, self._ends, strict=True))
+
     @property
     def seconds(self) -> float:
         """All of it."""

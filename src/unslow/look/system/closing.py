@@ -30,7 +30,7 @@ def _hang_up(lines: Iterator[Line]) -> None:
 
 
 class ClosingSystem(LiveSystem):
-    """Any thread may ask; only the main one is stopped in the middle of what it does."""
+    """Any thread may ask; only the one that it belongs to is stopped in the middle of what it does."""
 
     def __init__(self, named_hosts: Sequence[str] = ()) -> None:
         super().__init__(named_hosts)
@@ -39,6 +39,7 @@ class ClosingSystem(LiveSystem):
         self._closes_at = inf
         self._stops = 0
         self._listening, self._waiting = 0, False
+        self._owner = threading.current_thread()
 
     def close_in(self, seconds: float) -> None:
         """Answer nothing after so many seconds."""
@@ -66,12 +67,16 @@ class ClosingSystem(LiveSystem):
         if self._stops > 1 or not (self.concluding or listens):
             raise KeyboardInterrupt
 
+    def stop_from_afar(self) -> None:
+        """Close now, asked by another thread: the owner finds out with its next line or question."""
+        self._stops = max(1, self._stops)
+
     def _allowed_s(self, seconds: float) -> float:
         self._check()
         return min(seconds, self._left_s())
 
     def _heard(self, lines: Iterator[Line]) -> Iterator[Line]:
-        if threading.current_thread() is not threading.main_thread():
+        if threading.current_thread() is not self._owner:
             yield from self._while_open(lines)
             return
         self._listening += 1
@@ -120,8 +125,8 @@ class ClosingSystem(LiveSystem):
         return max(_LEAST_S, self._closes_at - time.monotonic())
 
     def _check(self) -> None:
-        # what concludes is the main thread: whatever others still ask of a server is for nobody
-        if self.is_stopped and not (self.concluding and threading.current_thread() is threading.main_thread()):
+        # what concludes is the owner's thread: whatever others still ask of a server is for nobody
+        if self.is_stopped and not (self.concluding and threading.current_thread() is self._owner):
             raise LookError(STOPPED, Absence.NOT_LOOKED)
         if self.is_late:
             raise LookError(LATE, Absence.NOT_LOOKED, "give it more time with --thorough")

@@ -33,6 +33,8 @@ class TaskPrompt(NamedTuple):
     task: int
     tokens: int
     cached_tokens: int
+    computed_tokens: int | None = None
+    """Of those that it had not, so far; None where the server does not tell."""
 
 
 class Work(NamedTuple):
@@ -93,7 +95,9 @@ def parse_prompts(slots: Iterable[dict[str, Any]]) -> tuple[TaskPrompt, ...]:
         counts = [count for name in names if type(count := slot.get(name)) is int and 0 <= count < _MOST]
         if len(counts) == len(names):
             number, task, tokens, cached = counts
-            found.append(TaskPrompt(number, task, max(cached, tokens - decoded_tokens(slot)), cached))
+            done = slot.get("n_prompt_tokens_processed")
+            computed = done if type(done) is int and 0 <= done < _MOST else None
+            found.append(TaskPrompt(number, task, max(cached, tokens - decoded_tokens(slot)), cached, computed))
     return tuple(found)
 
 

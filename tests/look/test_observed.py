@@ -1,0 +1,49 @@
+"""Whoever watches a measurement is told of it, and nobody else."""
+
+import threading
+
+from unslow.look.observed import Answer, Observer, observed_by, observer
+from unslow.look.sampler import Sampler
+from unslow.look.system.live import LiveSystem
+
+
+class Noting(Observer):
+    def __init__(self) -> None:
+        self.samplers: list[Sampler] = []
+
+    def sampling(self, sampler: Sampler) -> None:
+        self.samplers.append(sampler)
+
+
+def test_nobody_watches_unless_asked_to():
+    assert observer() is None
+    watcher = Noting()
+    with observed_by(watcher):
+        assert observer() is watcher
+        with observed_by(other := Noting()):
+            assert observer() is other
+        assert observer() is watcher
+    assert observer() is None
+
+
+def test_an_observer_belongs_to_its_thread():
+    seen = []
+    with observed_by(Noting()):
+        thread = threading.Thread(target=lambda: seen.append(observer()))
+        thread.start()
+        thread.join()
+    assert seen == [None]
+
+
+def test_a_sampler_that_starts_is_told_once():
+    watcher = Noting()
+    with observed_by(watcher), Sampler(LiveSystem(), hz=50) as sampler:
+        sampler.start()
+    assert watcher.samplers == [sampler]
+
+
+def test_one_that_does_not_care_may_be_told_anything():
+    watcher = Observer()
+    answer = Answer("short", 10, 20, 30.0, None)
+    assert watcher.answered(answer) is None
+    assert not watcher.is_stopping
