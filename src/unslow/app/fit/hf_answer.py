@@ -25,6 +25,11 @@ def hf_answer(system: System, request: Request) -> FitReport:
     """Whether the model fits, as the runtime counts."""
     found = find_shape(system, request.model, request.quant)
     rooms, host = find_rooms(system, request.devices, request.ram_bytes)
+    return answered(request, found, rooms, host)
+
+
+def answered(request: Request, found: FoundShape, rooms: Sequence[Room], host: Room | None) -> FitReport:
+    """Whether a model that was found fits these memories."""
     trained = found.shape.positions or DEFAULT_CONTEXT
     usual = trained if request.runtime == "vllm" else min(DEFAULT_CONTEXT, trained)
     context = usual if request.context is None else request.context or trained

@@ -7,6 +7,8 @@ from unslow.app.fit.chosen_scheme import chosen_scheme
 from unslow.app.fit.names import Meant, find_well_known, projector_note
 from unslow.app.fit.titles import one_line
 from unslow.app.models import find_model
+from unslow.catalog.model_names import find_model as find_known
+from unslow.catalog.quant_in_name import split_quant
 from unslow.facts.errors import UserError
 from unslow.facts.hf_shape import HfShape
 from unslow.facts.stored_model import StoredModel
@@ -47,6 +49,16 @@ def find_shape(system: System, word: str, quant: str | None) -> FoundShape:
         hint = "give a folder with safetensors, or the name of the model"
         raise UserError(f"{stored.name} is a GGUF file; this runtime's memory for those is not known", hint)
     return _from_files(system, stored)
+
+
+def shape_by_name(word: str, quant: str) -> FoundShape | None:
+    """A well-known model by a name alone, where its machine is not this one; None where nobody knows it."""
+    try:
+        model = find_known(word)
+        _, carried = split_quant(word.rsplit("/", 1)[-1])
+        return _from_catalogue(Meant(model, carried), None if carried else quant or None)
+    except UserError:
+        return None
 
 
 def _from_files(system: System, stored: StoredModel) -> FoundShape:

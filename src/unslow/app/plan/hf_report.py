@@ -80,7 +80,7 @@ def find_hf_model(system: System, request: PlanRequest, case: Case | None) -> Fo
             return find_shape(system, word, request.quant or _quant(case))
         except UserError as error:
             errors.append(error)
-    told = _told(case) if case is not None and not request.model else None
+    told = told_model(case) if case is not None and not request.model else None
     if told is not None:
         return told
     raise errors[0] if case is None else UnreadModelError(errors[0].message, errors[0].hint)
@@ -95,7 +95,7 @@ def _quant(case: Case | None) -> str | None:
         return None
 
 
-def _told(case: Case) -> FoundShape | None:
+def told_model(case: Case) -> FoundShape | None:
     """The model by the facts of a snapshot."""
     shape, quant = shape_of_facts(case.model), case.model.quant.value_or("BF16")
     if shape is None:

@@ -28,7 +28,7 @@ def rooms_of(case: Case, gpus: Sequence[Gpu]) -> tuple[tuple[Room, ...], Room | 
     rooms, host = here(machine)
     if len(rooms) != len(gpus):
         return (), host
-    back = _given_back(case, gpus)
+    back = given_back(case, gpus)
     unified = bool(rooms) and all(room.unified for room in rooms)
     freed = tuple(
         room._replace(others_bytes=max(0, room.others_bytes - int(own))) for room, own in zip(rooms, back, strict=True)
@@ -52,7 +52,7 @@ def _sized(case: Case, gpu: Gpu) -> Gpu:
     return gpu
 
 
-def _given_back(case: Case, gpus: Sequence[Gpu]) -> list[float]:
+def given_back(case: Case, gpus: Sequence[Gpu]) -> list[float]:
     """What its process holds of each GPU: as the driver counts, else as it says that it allocated."""
     if not gpus or case.runtime.state.value_or("loaded") == "failed":
         return [0.0] * len(gpus)

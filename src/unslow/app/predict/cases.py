@@ -11,6 +11,7 @@ from unslow.facts.blueprint import Blueprint
 from unslow.facts.units import GIB
 from unslow.facts.values import Unknown
 from unslow.think.adapt.host_question import has_tiles, is_server, multiplies_wide
+from unslow.think.adapt.remembered import remembered
 from unslow.think.fit import llama_cpp
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
@@ -164,7 +165,7 @@ def _asked(plan: Blueprint, place: Place, request: Request, backend: str, placem
         gpus=place.gpus,
         backend=backend,
         model=None,
-        load=model_load(plan),
+        load=remembered(plan, "load", lambda: model_load(plan)),
         setting=setting_of(plan, place, request, backend),
         year=THIS_YEAR,
         kind="tg",
@@ -188,7 +189,7 @@ def setting_of(plan: Blueprint, place: Place, request: Request, backend: str) ->
         backend=backend,
         family=device.family if backend != "cpu" or device.kind == "cpu" else "",
         device=device.name,
-        types=class_of_model(plan),
+        types=remembered(plan, "types", lambda: class_of_model(plan)),
         runtime=RUNTIMES[request.runtime],
         fused=request.flash_attention,
         packed_cache=element_bytes(request.kv_type) < HALF_BYTES,

@@ -32,3 +32,22 @@ def remembered(of: object, asked: Hashable, reckon: Callable[[], T]) -> T:
         notes[key] = (of, reckon())  # which keeps the object, and with it its number, for as long as the note
     answer: T = notes[key][1]
     return answer
+
+
+class LastingJudgement:
+    """What is remembered from one question to the next, for something that is asked again and again."""
+
+    def __init__(self, most: int) -> None:
+        self._notes: dict[Hashable, tuple[object, Any]] = {}
+        self._most = most
+
+    @contextmanager
+    def resumed(self) -> Iterator[None]:
+        """Remember as before; with too many notes, from the start."""
+        if len(self._notes) > self._most:
+            self._notes = {}
+        begun = _NOTES.set(self._notes)
+        try:
+            yield
+        finally:
+            _NOTES.reset(begun)

@@ -18,8 +18,13 @@ from unslow.think.physics.search import largest
 
 DEFAULT_MARGIN_BYTES = GIB
 """What llama.cpp's own fit leaves free on each device."""
+_PAIR = 2
+"""Of more GPUs a share is no number that halves exactly."""
 _SMALL_WORKSPACE, _LARGE_WORKSPACE = 84 * MIB, 202 * MIB
 """What CUDA allocates at the first prompt: for plain attention in one kernel, and for everything else (on an H200)."""
+
+SAME_MEMORY = "host, same memory"
+"""The name of the host's memory where a GPU shares it."""
 
 
 class Question(NamedTuple):
@@ -34,9 +39,8 @@ class Question(NamedTuple):
     @property
     def workspace_bytes(self) -> int:
         """What the first prompt takes beside all buffers."""
-        hyper = Hyper(self.blueprint)
-        plain = self.settings.flash_attention is not False and not hyper.experts and not hyper.is_latent
-        return _SMALL_WORKSPACE if plain and not any(hyper.recurrent) else _LARGE_WORKSPACE
+        plain = remembered(self.blueprint, "plain", lambda: _is_plain(Hyper(self.blueprint)))
+        return _SMALL_WORKSPACE if plain and self.settings.flash_attention is not False else _LARGE_WORKSPACE
 
     @property
     def least_free_bytes(self) -> int:
@@ -45,7 +49,7 @@ class Question(NamedTuple):
 
     def memory(self, settings: Settings | None = None) -> Memory:
         """What it asks of each device and, at the end, of the host."""
-        asked, shares = settings or self.settings, tuple(float(_free(room)) for room in self.rooms)
+        asked, shares = settings or self.settings, _shares(self.rooms)
         return remembered(self.blueprint, (asked, shares), lambda: memory_of(self.blueprint, asked, shares))
 
     def left(self, settings: Settings | None = None) -> float:
@@ -64,12 +68,14 @@ class Question(NamedTuple):
         if self.host is not None or not shared:
             return self.host
         room, need = shared[0]
-        return Room("host, same memory", room.capacity_bytes, others_bytes=room.others_bytes + need.total)
+        return Room(SAME_MEMORY, room.capacity_bytes, others_bytes=room.others_bytes + need.total)
 
     def settled(self) -> Self:
         """The same question with flash attention decided, which is then asked for many lengths and placements."""
-        if self.settings.flash_attention is None and self.memory().kernels.flash_attention:
-            return self._replace(settings=self.settings._replace(flash_attention=True))
+        if self.settings.flash_attention is None and (memory := self.memory()).kernels.flash_attention:
+            settings = self.settings._replace(flash_attention=True)
+            remembered(self.blueprint, (settings, _shares(self.rooms)), lambda: memory)  # what was open is the same
+            return self._replace(settings=settings)
         return self  # where it was left open and can't be used, the cache is still laid out for it
 
 
@@ -80,6 +86,17 @@ def shown_needs(question: Question) -> tuple[tuple[MemoryShown, ...], MemoryShow
     shown = tuple(_shown_device(n, r, question) for n, r in pairs)
     room = question.host_room(devices)
     return shown, shown_memory(room.name if room else "host", _parts(host), room)
+
+
+def _is_plain(hyper: Hyper) -> bool:
+    """Whether every layer attends in the usual way and none has experts."""
+    return not hyper.experts and not hyper.is_latent and not any(hyper.recurrent)
+
+
+def _shares(rooms: Sequence[Room]) -> tuple[float, ...]:
+    """What a model is divided by; one GPU gets all and two alike get halves, however large: asked for once, then."""
+    free = tuple(float(_free(room)) for room in rooms)
+    return (1.0,) * len(free) if len(free) <= _PAIR and min(free, default=0) > 0 and len(set(free)) == 1 else free
 
 
 def _free(room: Room) -> int:

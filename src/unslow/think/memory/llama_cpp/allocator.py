@@ -5,7 +5,8 @@ and over an operand where the operation allows it and nobody else needs the oper
 after its last use. The order and the rules decide the size of the buffer, so they are followed to the letter.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import NamedTuple
 
 from unslow.think.memory.llama_cpp.backends import Backend
 from unslow.think.memory.llama_cpp.node import Node
@@ -74,9 +75,26 @@ def buffer_sizes(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequen
     return _Allocation(backends).sizes(nodes, leaves)
 
 
+class Watched(NamedTuple):
+    """The sizes, and what the gaps were after each node that was watched, with its own place."""
+
+    sizes: list[int]
+    states: list[Hashable]
+
+
+def watched_sizes(
+    nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], watched: Sequence[Node]
+) -> Watched:
+    """The same, with a look at the gaps after some nodes."""
+    allocation = _Allocation(backends, watched)
+    sizes = allocation.sizes(nodes, leaves)
+    return Watched(sizes, [allocation.states.get(node) for node in watched])
+
+
 class _Allocation:
-    def __init__(self, backends: Sequence[Backend]) -> None:
-        self._backends = backends
+    def __init__(self, backends: Sequence[Backend], watched: Sequence[Node] = ()) -> None:
+        self._backends, self._watched = backends, frozenset(watched)
+        self.states: dict[Node, Hashable] = {}
         self._buffers = [Buffer(b.alignment) for b in backends]
 
     def sizes(self, nodes: Sequence[Node], leaves: Sequence[Node]) -> list[int]:
@@ -90,7 +108,14 @@ class _Allocation:
             self._allocate(node, node.backend)
             for source in node.sources:
                 self._release(source)
+            if node in self._watched:
+                self.states[node] = self._state(node)
         return [b.size for b in self._buffers]
+
+    def _state(self, node: Node) -> Hashable:
+        """All gaps, and where the node itself lies, or what it is a view of."""
+        owner = node if node.view_of is None else node.view_of
+        return tuple(tuple(map(tuple, buffer.gaps)) for buffer in self._buffers), owner.place, owner.owned
 
     def _count_uses(self, nodes: Sequence[Node]) -> None:
         """Count them, and place the inputs first, so that nothing overwrites them."""

@@ -1,5 +1,6 @@
 """What every part of a model's graph is built with: weights, inputs, norms, products."""
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -42,6 +43,10 @@ class Build:
         self.graph = Graph()
         self.fused: list[tuple[int, Node]] = []
         """The nodes that are one kernel, with their layers."""
+        self.layers: Sequence[int] = ()
+        """Those that are laid out; as many as surely do where nobody says."""
+        self.ends: list[Node] = []
+        """What each of them hands on."""
         self.is_trial = tokens is not None
         """Whether the graph is only made to see which kernels can be used."""
         self.tokens = settings.tokens if tokens is None else tokens

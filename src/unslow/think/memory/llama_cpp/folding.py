@@ -1,7 +1,7 @@
 """Which layers of a model are laid out: of many that are alike, as many as it takes until nothing changes any more.
 
 After a few equal layers the allocator finds the same gaps as a layer before, so that further ones can't make the buffer
-larger. A model of eighty layers costs what one of ten costs.
+larger. A model of eighty layers costs what one of ten costs. Often fewer do, which only a layout can tell: settling.py.
 """
 
 from collections.abc import Hashable, Sequence
@@ -19,8 +19,14 @@ _CYCLE = 6
 
 def laid_out_layers(hyper: Hyper, places: Places) -> list[int]:
     """The layers to build, in order; the first and the last are always there."""
-    alike = remembered(hyper, "layers alike", lambda: _alike(hyper))
+    alike = alike_layers(hyper)
     return folded([_kind(hyper, places, layer, alike[layer]) for layer in range(hyper.layers)])
+
+
+def exact_kinds(hyper: Hyper, places: Places) -> list[Hashable]:
+    """For each layer all that its part of the graph and of the buffers hangs on, copies of weights of the host too."""
+    alike = alike_layers(hyper)
+    return [_exact_kind(hyper, places, layer, alike[layer]) for layer in range(hyper.layers)]
 
 
 def folded(kinds: Sequence[Hashable]) -> list[int]:
@@ -49,8 +55,12 @@ def _repetition(kinds: Sequence[Hashable], start: int) -> tuple[int, int]:
     return best
 
 
+def alike_layers(hyper: Hyper) -> list[int]:
+    """For each layer, the first one that has such tensors, of whatever types, and habits."""
+    return remembered(hyper, "layers alike", lambda: _alike(hyper))
+
+
 def _alike(hyper: Hyper) -> list[int]:
-    """For each layer, the first one that has such tensors and habits."""
     first: dict[Hashable, int] = {}
     return [first.setdefault(_own_kind(hyper, layer), layer) for layer in range(hyper.layers)]
 
@@ -77,3 +87,13 @@ def _kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
     if not tensors or hyper.has_indexer(layer) or (places.host in homes and places.host > 0):
         return layer
     return alike, tuple(sorted(homes)), places.layer(layer)
+
+
+def _exact_kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
+    """The same by the place of every tensor; of what lies with the host, beside GPUs, also by its size."""
+    tensors = hyper.blueprint.layer_tensors[layer] if layer < len(hyper.blueprint.layer_tensors) else []
+    if not tensors or hyper.has_indexer(layer):
+        return layer
+    homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
+    lent = tuple(t.bytes for t in tensors) if places.host and places.host in homes else ()
+    return alike, homes, lent, places.layer(layer), places.cache(layer), hyper.ends_loop(layer)

@@ -4,12 +4,14 @@ from collections.abc import Sequence
 
 from unslow.think.memory.llama_cpp.backends import Backend
 from unslow.think.memory.llama_cpp.build import Build, Kernels
+from unslow.think.memory.llama_cpp.folding import exact_kinds
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.model_graph import build_graph
 from unslow.think.memory.llama_cpp.node import block_of
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.scheduler import Rules, assign
 from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.settling import fewest
 
 _PROBES = (
     ("flash_attention", "flash_attn", 1),
@@ -46,10 +48,12 @@ def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: S
         "indexer": hyper.index_length > 0 and (hyper.is_latent or hyper.is_compressed),
         **dict.fromkeys(("stream_sums", "stream_weights", "stream_writes"), hyper.is_compressed),
     }
+    layers = fewest(exact_kinds(hyper, places)) if any(open_questions.values()) else []
     for kernel, op, tokens in _PROBES:
         if not open_questions[kernel]:
             continue
         build = Build(hyper, settings, places, kernels, tokens * settings.slots)
+        build.layers = layers
         build_graph(build)
         assign(build.graph.nodes, build.graph.leaves, backends, Rules(offload=settings.offload_ops))
         elsewhere = any(n.op == op and n.backend != places.layer(layer) for layer, n in build.fused)

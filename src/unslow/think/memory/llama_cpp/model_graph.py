@@ -45,8 +45,9 @@ def build_graph(build: Build) -> None:
 
 def _through_layers(build: Build, start: Start, inputs: Inputs) -> Node:
     x = start.x
-    for layer in laid_out_layers(build.hyper, build.places):
+    for layer in build.layers or laid_out_layers(build.hyper, build.places):
         x = ended(build, layer, _layer(build, layer, x, inputs), start)
+        build.ends.append(x)
     return x
 
 

@@ -1,17 +1,19 @@
 """The memory that llama.cpp asks of each device and of the host for a model with given settings."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Hashable, Sequence
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 from unslow.catalog.quants import quants
 from unslow.facts.blueprint import Blueprint, Tensor
 from unslow.facts.units import padded
 from unslow.think.adapt.remembered import remembered
-from unslow.think.memory.llama_cpp.allocator import buffer_sizes
+from unslow.think.memory.llama_cpp.allocator import watched_sizes
 from unslow.think.memory.llama_cpp.backends import Backend, cpu_backend, cuda_backend
 from unslow.think.memory.llama_cpp.build import Build, Kernels
 from unslow.think.memory.llama_cpp.cache import layer_caches
 from unslow.think.memory.llama_cpp.estimate import estimated_compute
+from unslow.think.memory.llama_cpp.folding import exact_kinds
 from unslow.think.memory.llama_cpp.graph import UnknownLayoutError
 from unslow.think.memory.llama_cpp.hyper import Hyper, hyper_of
 from unslow.think.memory.llama_cpp.kernels import heeded, usable_kernels
@@ -20,9 +22,13 @@ from unslow.think.memory.llama_cpp.node import Node, four
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.scheduler import Rules, scheduled
 from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.settling import Settling
 
 _IN_FLIGHT = 4
 """Batches at once where several GPUs form a pipeline (GGML_SCHED_MAX_COPIES)."""
+
+_TRIES = 3
+"""With few layers, before as many are laid out as surely do."""
 
 
 class Need(NamedTuple):
@@ -69,7 +75,7 @@ def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float])
     weights = weight_bytes(blueprint, places, backends)
     try:
         kernels, estimated = usable_kernels(hyper, settings, places, backends), ""
-        compute = compute_bytes(Build(hyper, settings, places, kernels), backends)
+        compute = compute_bytes(partial(Build, hyper, settings, places, kernels), backends)
     except _UNSOUND as error:
         kernels, estimated = Kernels(flash_attention=settings.flash_attention is not False), _reason(error)
         compute = estimated_compute(hyper, settings, places, kernels)
@@ -95,15 +101,17 @@ def weight_bytes(blueprint: Blueprint, places: Places, backends: Sequence[Backen
 
 def _sizes(tensor: Tensor) -> tuple[str, int, int]:
     """A tensor's name, and what it takes on a GPU and on the host."""
+    return tensor.name, *_stored_bytes(tensor.type, tensor.shape, tensor.bytes)
+
+
+@lru_cache(maxsize=4096)  # most layers have tensors of the same few shapes
+def _stored_bytes(kind: str, shape: tuple[int, ...], size: int) -> tuple[int, int]:
+    """What a tensor takes on a GPU and on the host; one of a type that nobody knows, what it takes in its file."""
     gpu, host = backends_of(1)
-    return tensor.name, _stored_bytes(tensor, gpu), _stored_bytes(tensor, host)
-
-
-def _stored_bytes(tensor: Tensor, backend: Backend) -> int:
-    """What a tensor takes there; one of a type that nobody knows, what it takes in its file."""
-    if tensor.type not in quants():
-        return padded(tensor.bytes, backend.alignment)
-    return backend.stored_bytes(Node("none", tensor.type, four(tensor.shape)))
+    if kind not in quants():
+        return padded(size, gpu.alignment), padded(size, host.alignment)
+    node = Node("none", kind, four(shape))
+    return gpu.stored_bytes(node), host.stored_bytes(node)
 
 
 def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequence[Backend]) -> list[int]:
@@ -115,13 +123,39 @@ def cache_bytes(hyper: Hyper, settings: Settings, places: Places, backends: Sequ
     return sums
 
 
-def compute_bytes(build: Build, backends: Sequence[Backend]) -> list[int]:
-    """The compute buffers of each backend."""
+def compute_bytes(begin: Callable[[], Build], backends: Sequence[Backend]) -> list[int]:
+    """The compute buffers of each backend: of a few layers where the others surely change nothing."""
+    build = begin()
+    settling = Settling(exact_kinds(build.hyper, build.places))
+    for _ in range(_TRIES):
+        if not settling.is_worth_a_try:
+            break
+        build.layers = settling.kept
+        found = _laid_out(build, backends)
+        if found.is_crowded:
+            build = begin()
+            build.layers = range(build.hyper.layers)
+            return _laid_out(build, backends).sizes
+        if not build.ends or settling.settles(found.states):
+            return found.sizes
+        build = begin()
+    return _laid_out(build, backends).sizes
+
+
+class _Layout(NamedTuple):
+    sizes: list[int]
+    states: list[Hashable]
+    is_crowded: bool
+    """Whether several batches in flight have copies of their own in every layer, so that none can be left out."""
+
+
+def _laid_out(build: Build, backends: Sequence[Backend]) -> _Layout:
     build_graph(build)
     in_flight = _IN_FLIGHT if _is_pipelined(build, len(backends) - 1) else 1
     rules = Rules(build.settings.offload_ops, in_flight, build.settings.fuses)
     schedule = scheduled(build.graph.nodes, build.graph.leaves, backends, rules)
-    return buffer_sizes(schedule.nodes, schedule.leaves, backends)
+    sizes, states = watched_sizes(schedule.nodes, schedule.leaves, backends, build.ends)
+    return _Layout(sizes, states, in_flight > 1 and schedule.splits > len(backends))
 
 
 def _is_pipelined(build: Build, devices: int) -> bool:

@@ -6,11 +6,13 @@ Sums from the first layer on are kept, so that what a placement leaves to the ho
 from __future__ import annotations
 
 import re
+from collections.abc import Hashable
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.facts.blueprint import Blueprint, Tensor
+from unslow.think.memory.llama_cpp.folding import alike_layers
 from unslow.think.memory.llama_cpp.hyper import Hyper, hyper_of
 from unslow.think.speed.load import LayerLoad, ModelLoad, encoder_layers, layer_load, model_load, walked_layers
 from unslow.think.speed.totals import Totals, layer_totals
@@ -75,7 +77,11 @@ class Pieces:
     def layers(self) -> tuple[Layer, ...]:
         """All that a token goes through."""
         hyper = hyper_of(self.blueprint)
-        layers = tuple(self._layer(hyper, il, tensors) for il, tensors in enumerate(self._walked))
+        alike, made = alike_layers(hyper), dict[Hashable, Layer]()
+        for kind, layer, tensors in (keys := [((alike[n], *each), n, each) for n, each in enumerate(self._walked)]):
+            if kind not in made:  # most layers are like one before
+                made[kind] = self._layer(hyper, layer, tensors)
+        layers = tuple(made[kind] for kind, _, _ in keys)
         beside = [sum(t.bytes for t in tensors) for tensors in encoder_layers(hyper)]
         if not beside:
             return layers

@@ -1,0 +1,34 @@
+"""The longest context by what is left, against the one that is searched for."""
+
+import pytest
+
+from unslow.app.predict.cases import fit_question
+from unslow.app.predict.places import Place, named_place
+from unslow.app.predict.request import Request
+from unslow.catalog.model_names import find_model
+from unslow.think.adapt.remembered import one_judgement
+from unslow.think.blueprints.made_up import made_up
+from unslow.think.fit.context_left import longest_context
+from unslow.think.fit.llama_cpp import Question, most_context
+
+
+def question(model: str, device: str, depth: int = 4096) -> Question:
+    place, request = named_place(device, 1, Request("")), Request("", depth=depth)
+    assert isinstance(place, Place)
+    found = fit_question(made_up(find_model(model), "Q4_K_M"), place, request, "cuda")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("model", "device"), [("qwen3-8b", "RTX 4060"), ("gemma-3-12b", "RTX 3060")])
+def test_it_stays_on_the_safe_side_and_near(model: str, device: str) -> None:
+    with one_judgement():
+        asked = question(model, device)
+        near, exact = longest_context(asked), most_context(asked)
+    assert near is not None
+    assert exact is not None
+    assert 0.7 * exact <= near <= exact
+
+
+def test_none_where_it_does_not_fit() -> None:
+    assert longest_context(question("llama-3.3-70b", "RTX 4090")) is None
