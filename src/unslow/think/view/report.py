@@ -46,6 +46,9 @@ class MemoryPart(Shown, frozen=True, kw_only=True):
     name: str
     """What it is in plain words; of a stranger, the name of its process."""
     bytes: int
+    """Of what is lacking, what finds no room; of a part that has no room whole, what has."""
+    wanted_bytes: int | None = None
+    """What such a part would take whole; None where it is whole."""
 
 
 class MemoryBar(Shown, frozen=True, kw_only=True):

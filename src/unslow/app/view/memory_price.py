@@ -1,0 +1,86 @@
+"""How fast a model should be with its layers placed so: the prices of `unslow plan`, with their intervals."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from unslow.catalog.learned_speed import spread_of
+from unslow.think.memory.llama_cpp.hyper import hyper_of
+from unslow.think.memory.llama_cpp.places import Places
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.plan.goal import Work
+from unslow.think.plan.llama_cpp.hardware import Hardware
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.placing import Placing
+from unslow.think.plan.llama_cpp.price import Price, Pricing
+from unslow.think.report import Range
+from unslow.think.speed import stacked  # noqa: F401 (loads numpy, which the first slider would wait for)
+from unslow.think.speed.group import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
+
+_SHARE = 4
+"""Of a short context, what a prompt takes, and what an answer does: a quarter each."""
+
+
+class Speeds(NamedTuple):
+    """Tokens per second of one conversation, and of its prompt."""
+
+    decode: Range
+    prefill: Range
+
+    def scaled(self, decode: float, prefill: float) -> "Speeds":
+        """The same by as many times."""
+        return Speeds(_scaled(self.decode, decode), _scaled(self.prefill, prefill))
+
+
+class Priced(NamedTuple):
+    """The machine, and the work that is done there by one conversation."""
+
+    hardware: Hardware
+    threads: int
+    work: Work = Work()
+    whole_first: int = 0
+    """Of how many layers, from the first, the movable matrices lie with the host, wherever the layer does."""
+
+    def speeds(self, pieces: Pieces, settings: Settings, shares: Sequence[float]) -> Speeds:
+        """With these settings; GPUs have what their free memory is a share of."""
+        homes = Places(hyper_of(pieces.blueprint), settings, settings.split or shares).layers
+        gpus = len(shares)
+        split = tuple(homes.count(gpu) for gpu in range(gpus))
+        whole = sum(home == gpus for home in homes[: len(pieces.layers)]) if gpus else len(pieces.layers)
+        placing = Placing(whole, max(0, min(self.whole_first, len(pieces.layers)) - whole))
+        pricing = Pricing(pieces, self.hardware, _within(self.work, settings.slot_context))
+        price = pricing.price(settings, placing, split, self.threads)
+        return self._ranges(price, _group(placing, split, sparse=pieces.is_sparse))
+
+    def _ranges(self, price: Price, group: str) -> Speeds:
+        backend = "cpu" if group == CPU else self.hardware.setting.backend
+        decode, prefill = spread_of(group, backend), spread_of(PREFILL, backend)
+        return Speeds(
+            _range(price.decode_tokens_per_s, decode.low, decode.high),
+            _range(price.prefill_tokens_per_s, prefill.low, prefill.high),
+        )
+
+
+def _within(work: Work, context: int) -> Work:
+    """The work, cut to a shorter context."""
+    if work.tokens <= context:
+        return work
+    prompt, answer = min(work.prompt, max(1, context // _SHARE)), min(work.answer, max(1, context // _SHARE))
+    return Work(prompt, max(0, min(work.kept, context - prompt - answer)), answer)
+
+
+def _group(placing: Placing, split: tuple[int, ...], *, sparse: bool) -> str:
+    if not any(split):
+        return CPU
+    if placing.first_complete:
+        return PARTIAL
+    if sum(map(bool, split)) > 1:
+        return SEVERAL
+    return MOE if sparse else DENSE
+
+
+def _range(mid: float, low: float, high: float) -> Range:
+    return Range(low=mid * low, mid=mid, high=mid * high)
+
+
+def _scaled(speed: Range, times: float) -> Range:
+    return Range(low=speed.low * times, mid=speed.mid * times, high=speed.high * times)

@@ -1,0 +1,189 @@
+"""What runs on llama.cpp, or on what is built on it, as a subject of what-if questions."""
+
+from typing import NamedTuple
+
+from unslow.app.fit.models import Found
+from unslow.app.plan.llama_cpp_plan import ABILITIES
+from unslow.app.plan.machines import threads_by_itself
+from unslow.app.plan.seen_model import seen_model
+from unslow.app.plan.seen_rooms import given_back, gpus_at_work, rooms_of
+from unslow.app.view.memory_choices import Asked
+from unslow.app.view.memory_lines import line_of
+from unslow.app.view.memory_llama import Subject, context_now
+from unslow.app.view.memory_price import Priced
+from unslow.facts.errors import UserError
+from unslow.facts.machine import Gpu, GpuProcess
+from unslow.facts.snapshot import Case
+from unslow.facts.values import Known, MissingFactError, Unknown
+from unslow.look.llama_server.arguments import parse_settings
+from unslow.look.system import System
+from unslow.think.adapt.exact import fuses_of, rotates_of
+from unslow.think.adapt.vram import strangers
+from unslow.think.adapt.work import depth_of
+from unslow.think.fit.rooms import Room
+from unslow.think.memory.llama_cpp.hyper import hyper_of
+from unslow.think.memory.llama_cpp.refusals import refusal
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.plan.goal import Work
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.placing import Placing, patterns
+from unslow.think.plan.llama_cpp.question import Current
+from unslow.think.plan.llama_cpp.running import Seen, current_of
+from unslow.think.plan.llama_cpp.seen_hardware import hardware_of
+from unslow.think.view.memory_bars import Stranger
+
+_WHERE = "run unslow on the machine itself"
+_MOST_CONTEXT = 2**27
+"""More than any model was trained for; a log may claim anything."""
+
+
+class SeenSubject(NamedTuple):
+    """The subject, the GPUs of its rooms, and how its model is known."""
+
+    subject: Subject
+    gpus: tuple[Gpu, ...]
+    source: str
+
+
+def seen_subject(system: System | None, case: Case) -> SeenSubject | Unknown:
+    """The subject, or what is missing for it; `system` is the machine that it runs on, None where that is elsewhere."""
+    found = seen_model(system, case)
+    if isinstance(found, Unknown):
+        return found
+    gpus = () if _told(case).get("device", "") == "none" else gpus_at_work(case)
+    rooms, host = _shared(case, gpus, *rooms_of(case, gpus))
+    if gpus and not rooms:
+        return Unknown("how much memory its GPUs have is not known", _WHERE)
+    if not rooms and host is None:
+        return Unknown("how much memory the machine has is not known", _WHERE)
+    try:
+        return SeenSubject(_subject(case, found, gpus, rooms, host), gpus, _source(found))
+    except UserError as error:  # numbers that no model has
+        return Unknown(error.message, error.hint)
+
+
+def _subject(case: Case, found: Found, gpus: tuple[Gpu, ...], rooms: tuple[Room, ...], host: Room | None) -> Subject:
+    pieces = Pieces(found.blueprint)
+    seen = Seen(case, pieces, threads_by_itself(case.machine) or 1, on_gpus=bool(rooms))
+    current = current_of(seen)
+    told = _told(case)
+    base = _base(case, pieces, current, len(rooms))._replace(split=_split(told, len(rooms)))
+    everything = found.blueprint.count("block_count") + 1
+    now = Asked(
+        context=context_now(base),
+        gpu_layers=(everything if base.gpu_layers < 0 else base.gpu_layers) if rooms else 0,
+        kv_type=base.cache_types,
+        quant=found.quant if found.quant not in ("", "?") else "as it is",
+        slots=base.slots,
+    )
+    knobs = ("context", *(("gpu_layers",) if rooms else ()), "kv_type", "quant", "slots")
+    return Subject(
+        found, rooms, host, base, now, knobs,
+        strangers=tuple(strangers_on(case, gpu) for gpu in gpus),
+        priced=_priced(case, gpus, rooms, host, current),
+        unified="kv_unified" in told and base.unified,
+        rotates=rotates_of(case),
+        command=lambda asked, settings: line_of(case, now, asked, settings),
+        notes=found.notes,
+    )  # fmt: skip
+
+
+def _shared(
+    case: Case, gpus: tuple[Gpu, ...], rooms: tuple[Room, ...], host: Room | None
+) -> tuple[tuple[Room, ...], Room | None]:
+    """The memory of a Mac as the one that it is: drivers tell what a GPU may have of it as if it were apart."""
+    apple = len(gpus) == 1 and gpus[0].name.value_or("").startswith("Apple")
+    if not apple or host is None or any(room.unified for room in rooms):
+        return rooms, host
+    own = 0 if isinstance(case.runtime.resident_bytes, Known) else int(given_back(case, gpus)[0])
+    limit, others = rooms[0].capacity_bytes, max(0, host.others_bytes - own)
+    beyond = max(0, host.capacity_bytes - limit - others)  # what others hold need not be of the GPU's part
+    room = Room(rooms[0].name, host.capacity_bytes, others, beyond, unified=True, context_bytes=0)
+    return (room,), None
+
+
+def _base(case: Case, pieces: Pieces, current: Current, gpus: int) -> Settings:
+    """The settings of now, with everything where it lies."""
+    settings, first = current.settings, current.whole + current.apart if current.apart else 0
+    host, everything = str(gpus), pieces.blueprint.count("block_count") + 1
+    layers = everything - current.whole
+    if current.whole >= len(pieces.layers):
+        layers = 1 if case.runtime.gpu_layers.value_or(0) > 0 else 0
+    moved = () if pieces.is_sparse or not first else patterns(Placing(0, first), pieces)
+    return settings._replace(
+        context=max(1, min(settings.context, _MOST_CONTEXT)),
+        slots=min(settings.slots, 256),
+        gpu_layers=-1 if not gpus or layers >= everything else layers,
+        experts_on_cpu=first if pieces.is_sparse else 0,
+        overrides=tuple((pattern, host) for pattern in moved),
+        fuses=fuses_of(case) or False,
+    )
+
+
+def _told(case: Case) -> dict[str, str]:
+    """What somebody wrote on its command line or in its environment."""
+    runtime = case.runtime
+    if not runtime.name.value_or("").endswith("llama.cpp"):
+        return {}
+    settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
+    return {name: setting.value for name, setting in settings.items()}
+
+
+def _split(told: dict[str, str], gpus: int) -> tuple[float, ...]:
+    """The shares of several GPUs, where somebody wrote one for each."""
+    try:
+        shares = tuple(float(share) for share in told.get("tensor_split", "").replace("/", ",").split(",") if share)
+    except ValueError:
+        return ()
+    sound = len(shares) == gpus > 1 and all(0 <= share < _MOST_CONTEXT for share in shares) and sum(shares) > 0
+    return shares if sound else ()
+
+
+def _priced(
+    case: Case, gpus: tuple[Gpu, ...], rooms: tuple[Room, ...], host: Room | None, current: Current
+) -> Priced | None:
+    cpu = case.machine.cpu
+    if not gpus and not cpu.physical_cores.value_or(cpu.logical_cpus.value_or(0)):
+        return None
+    try:
+        hardware = hardware_of(case, gpus, rooms, host)._replace(pinned=current.pinned)
+    except MissingFactError:
+        return None
+    usual = Work()
+    work = usual._replace(kept=max(0, int(depth_of(case) - usual.depth)))
+    return Priced(hardware, current.threads, work, current.whole + current.apart if current.apart else 0)
+
+
+def cache_types(case: Case, found: Found, base: Settings) -> list[str]:
+    """The types that its runtime can be told, and with which llama.cpp starts."""
+    name = case.runtime.name.value_or("")
+    able = ABILITIES.get({"Ollama": "ollama", "LM Studio": "lm_studio"}.get(name, "llama.cpp"), ABILITIES["llama.cpp"])
+    return startable(found, base, able.cache_types)
+
+
+def startable(found: Found, base: Settings, kinds: tuple[str, ...]) -> list[str]:
+    """The types of cache with which llama.cpp starts."""
+    hyper = hyper_of(found.blueprint)
+    return [kind.lower() for kind in kinds if not refusal(hyper, base._replace(key_type=kind, value_type=kind))]
+
+
+def strangers_on(case: Case, gpu: Gpu) -> tuple[Stranger, ...]:
+    """The programs that hold memory of a GPU and are not the runtime."""
+    listed, others = gpu.processes.value_or([]), strangers(case)
+    return tuple(Stranger(_name(p), _held(p)) for p in listed if p in others)
+
+
+def _name(process: GpuProcess) -> str:
+    """The program's own name, without the folder that it lies in."""
+    words = process.name.value_or("").replace("\\", "/").rpartition("/")[2].strip()
+    return words[:60] or f"process {process.pid}"
+
+
+def _held(process: GpuProcess) -> int | None:
+    return int(process.vram_bytes.value) if isinstance(process.vram_bytes, Known) else None
+
+
+def _source(found: Found) -> str:
+    if found.notes and "catalogue" in found.notes[-1]:
+        return "by the catalogue's tensors of a model of its name or shape, laid out as llama.cpp does"
+    return "by its tensors, laid out as llama.cpp does"

@@ -1,0 +1,111 @@
+"""The timeline of a run as it is drawn: tracks with their limits, phases, and the driver's reasons for low clocks."""
+
+from collections.abc import Iterator, Sequence
+
+from unslow.facts.machine import Gpu, Machine
+from unslow.facts.telemetry import ReasonSeen, Timeline, TrackSeen
+from unslow.facts.values import Fact, Known
+from unslow.think.adapt.gpu_load import POWER, THERMAL
+from unslow.think.causes.gpu_power_capped import LOW_CLOCK
+from unslow.think.view.report import PhaseSpan, ThrottleMark, TimelineView, Track
+from unslow.think.view.timeline_words import HOST, LABELS, summary_of
+
+HELD_S = 2.5
+"""For so long a value stands for the moments after it: what changes slowly is read twice a second or less."""
+_SLOWDOWN = THERMAL | POWER | {"hw_slowdown"}
+"""Reasons that take clocks from a GPU that has work; the others are settings, or an idle GPU."""
+_LIMITS = {
+    "clock_hz": "clock_max_hz",
+    "memory_clock_hz": "memory_clock_max_hz",
+    "power_w": "power_limit_w",
+    "temperature_c": "temperature_slowdown_c",
+    "vram_used_bytes": "vram_total_bytes",
+}
+_SHARES = frozenset({"busy", "memory_busy"})
+_OF_CPUS = frozenset({"busy_cpus", "own_cpus", "others_cpus"})
+AVAILABLE, USED = "memory_available_bytes", "ram_used_bytes"
+
+
+def timeline_view(timeline: Timeline, machine: Machine, before: str = "") -> TimelineView:
+    """The same as seen, held against what the machine can do; `before` is said first."""
+    gpus = _by_number(machine.gpus.value_or(()))
+    tracks = tuple(_track(track, timeline.times_s, gpus, machine) for track in timeline.tracks)
+    marks = tuple(_mark(reason, timeline, gpus) for reason in timeline.reasons)
+    return TimelineView(
+        times_s=timeline.times_s,
+        tracks=tracks,
+        spans=tuple(PhaseSpan(phase=span.phase, start_s=span.start_s, end_s=span.end_s) for span in timeline.spans),
+        marks=marks,
+        summary=f"{before} {summary_of(timeline.times_s, tracks, marks)}".strip(),
+    )
+
+
+def _by_number(gpus: Sequence[Gpu]) -> dict[int, Gpu]:
+    """As the sampler counts them: by their index, and where two drivers count from 0, NVIDIA's before the others."""
+    if len({gpu.index for gpu in gpus}) == len(gpus):
+        return {gpu.index: gpu for gpu in gpus}
+    return dict(enumerate(sorted(gpus, key=lambda gpu: gpu.vendor.value_or("") != "NVIDIA")))
+
+
+def _track(seen: TrackSeen, times_s: Sequence[float], gpus: dict[int, Gpu], machine: Machine) -> Track:
+    values = tuple(held(seen.values, times_s))
+    if seen.device is not None:
+        gpu = gpus.get(seen.device)
+        limit = _limit_of(gpu, seen.name) if gpu else (1.0 if seen.name in _SHARES else None)
+        return _named(seen.name, device_name(seen.device, gpus), values, limit)
+    total = machine.memory.total_bytes
+    if seen.name == AVAILABLE and isinstance(total, Known):
+        used = tuple(None if value is None else max(0.0, total.value - value) for value in values)
+        return _named(USED, HOST, used, float(total.value))
+    cpus = _number(machine.cpu.logical_cpus) if seen.name in _OF_CPUS else None
+    return _named(seen.name, HOST, values, cpus)
+
+
+def _named(name: str, device: str, values: tuple[float | None, ...], limit: float | None) -> Track:
+    return Track(name=name, label=LABELS.get(name, name), device=device, values=values, limit=limit)
+
+
+def device_name(number: int, gpus: dict[int, Gpu]) -> str:
+    """What a GPU is called; with its number where there are several."""
+    name = gpus[number].name.value_or("") if number in gpus else ""
+    return (name or f"GPU {number}") if len(gpus) <= 1 else f"GPU {number}: {name}".removesuffix(": ")
+
+
+def _limit_of(gpu: Gpu, name: str) -> float | None:
+    if name in _SHARES:
+        return 1.0
+    return _number(getattr(gpu, _LIMITS[name])) if name in _LIMITS else None
+
+
+def _number(fact: Fact[float] | Fact[int]) -> float | None:
+    return float(fact.value) if isinstance(fact, Known) and fact.value else None
+
+
+def held(values: Sequence[float | None], times_s: Sequence[float]) -> Iterator[float | None]:
+    """The values; where there is none, the last one for as long as it may stand for what came after it."""
+    last, since = None, 0.0
+    for value, time_s in zip(values, times_s, strict=True):
+        if value is not None:
+            last, since = value, time_s
+        yield last if last is not None and time_s - since <= HELD_S else None
+
+
+def _mark(reason: ReasonSeen, timeline: Timeline, gpus: dict[int, Gpu]) -> ThrottleMark:
+    return ThrottleMark(
+        device=device_name(reason.device, gpus),
+        reason=reason.reason,
+        start_s=reason.start_s,
+        end_s=reason.end_s,
+        harmful=reason.reason in _SLOWDOWN and _is_slowed(reason, timeline, gpus.get(reason.device)),
+    )
+
+
+def _is_slowed(reason: ReasonSeen, timeline: Timeline, gpu: Gpu | None) -> bool:
+    """Whether clocks were low meanwhile: a power cap at full speed costs nothing; where nobody knows, heat counts."""
+    most = _number(gpu.clock_max_hz) if gpu else None
+    track = next((t for t in timeline.tracks if t.name == "clock_hz" and t.device == reason.device), None)
+    pairs = zip(timeline.times_s, track.values, strict=True) if track else ()
+    clocks = [v for time_s, v in pairs if v is not None and reason.start_s <= time_s <= reason.end_s]
+    if most is None or not clocks:
+        return reason.reason in THERMAL
+    return sum(clocks) / len(clocks) <= LOW_CLOCK * most
