@@ -9,19 +9,15 @@ from rich.text import Text
 
 from unslow.facts.placed import in_place
 from unslow.show._labels import label, worded_value
+from unslow.show._price import price_of
 from unslow.show._promise import promised
 from unslow.show._tables import pair_grid
-from unslow.show._units import span
 from unslow.think.chains import Chain, chains_of
 from unslow.think.predict import DECODE
-from unslow.think.report import Cost, Finding, Fix, SubjectReport
+from unslow.think.report import Finding, Fix, SubjectReport
 
-_OF = {"token": "token", "prompt_token": "prompt token", "request": "request"}
-_PHASE = {"token": "decode", "prompt_token": "prefill"}
 _SHORT = 40
 """Characters of a value: so few may be said twice."""
-_LITTLE = 0.01
-"""Of the whole: a share that is not worth a figure."""
 
 
 def chain_parts(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
@@ -33,7 +29,7 @@ def chain_parts(subject: SubjectReport, *, everything: bool) -> list[RenderableT
 def _chain(number: int, chain: Chain, subject: SubjectReport, *, everything: bool) -> RenderableType:
     root, grid = chain.root, pair_grid()
     head = Text(root.title, style="bold").append(f"  ({root.cause}, {root.confidence:.0%} sure)", style="dim")
-    if price := _price(number, root, subject):
+    if price := price_of(number, root, subject):
         grid.add_row("     costs", Text(price, style="green"))
     grid.add_row("     because", root.because)
     _fixes(grid, root.fixes)
@@ -58,35 +54,6 @@ def _arrows(chain: Chain) -> Iterator[RenderableType]:
     for depth, link in enumerate(chain.after):
         words = Text(f"→ {link.title}").append(f"  ({link.cause})", style="dim")
         yield Padding(words, (0, 0, 0, 5 + 2 * depth))
-
-
-def _price(number: int, root: Finding, subject: SubjectReport) -> str:
-    """What it costs beside those before it, and how much faster it is without it."""
-    gain = f"{root.speedup:.1f}× faster without it" if root.speedup and root.speedup > 1 + _LITTLE else ""
-    if root.cost is None:
-        return gain
-    whole = _whole(root.cost, subject)
-    if root.cost.seconds <= _LITTLE * whole:
-        return "; alone ".join(words for words in (_beside(number), gain) if words)
-    of = f" of {span(whole)}" if whole else ""
-    where = f" that comes {root.cost.depth_tokens:,} tokens deep in the context" if root.cost.depth_tokens else ""
-    lost = f"{span(root.cost.seconds)}{of} for every {_OF[root.cost.per]}{where}"
-    return f"{lost}: {gain}" if gain else lost
-
-
-def _beside(number: int) -> str:
-    """What is left to gain where others are cured before."""
-    if number == 1:
-        return ""
-    return f"nothing more once {'the first is' if number == 2 else 'those before are'} cured"  # noqa: PLR2004 (the second)
-
-
-def _whole(cost: Cost, subject: SubjectReport) -> float:
-    """The measured time that a cost is a part of; 0 where it was not measured."""
-    if cost.depth_tokens is not None:
-        return 0.0
-    phase = _PHASE.get(cost.per)
-    return sum(b.seconds for b in subject.budget if b.per == cost.per and phase in (None, b.phase))
 
 
 def _link(grid: Table, link: Finding, best: float, *, everything: bool) -> None:

@@ -20,25 +20,28 @@ _MARKS = re.compile(r"[\\`*\[\]]")
 _VERB = re.compile(r"(?:shows|holds|gives|measures|prints)\b")
 _SPAN = re.compile(r"((?<!`)`[^`\n]+`(?!`))")
 MOST_SUSPECTED = 4
+RULE, NOTHING = "\n\n---\n\n", "Nothing was found to diagnose."
 
 
 def render(report: Report, *, width: int, color: bool, everything: bool) -> str:  # noqa: ARG001 (the same call for all)
     """The report as Markdown; `everything` adds what was ruled out."""
     report = cleaned(report)
-    parts = [_subject(subject, everything=everything) for subject in report.subjects]
-    text = "\n\n---\n\n".join(parts) or "Nothing was found to diagnose."
-    return f"{text}\n\n<sub>{_signature(report)}</sub>\n"
+    parts = [subject_markdown(subject, everything=everything) for subject in report.subjects]
+    text = RULE.join(parts) or NOTHING
+    return f"{text}\n\n<sub>{signature(report)}</sub>\n"
 
 
-def _signature(report: Report) -> str:
+def signature(report: Report) -> str:
+    """Who wrote it, and from what."""
     read = any(subject.known for subject in report.subjects)
     return f"Written by unslow {report.unslow_version}" + (
         " from the text above; no machine was touched." if read else "."
     )
 
 
-def _subject(subject: SubjectReport, *, everything: bool) -> str:
-    lines = [f"### {_HEADS[subject.verdict]}", "", _prose(subject.summary), ""]
+def subject_markdown(subject: SubjectReport, *, everything: bool) -> str:
+    """One subject of a report that is clean already."""
+    lines = [f"### {_HEADS[subject.verdict]}", "", prose(subject.summary), ""]
     for number, chain in enumerate(chains_of(subject.findings), 1):
         lines += _finding(number, chain)
     lines += _suspicions([item for item in subject.cannot_tell if item.suspected], found=bool(subject.findings))
@@ -46,7 +49,7 @@ def _subject(subject: SubjectReport, *, everything: bool) -> str:
     lines += _questions(subject)
     lines += _known(subject)
     if everything and subject.ruled_out:
-        lines += _folded("Ruled out", [f"- `{r.cause}`: {_escaped(r.because)}" for r in subject.ruled_out])
+        lines += _folded("Ruled out", [f"- `{r.cause}`: {escaped(r.because)}" for r in subject.ruled_out])
     return "\n".join(lines).rstrip()
 
 
@@ -67,7 +70,7 @@ def _finding(number: int, chain: Chain) -> Iterator[str]:
 
 def _link(finding: Finding) -> Iterator[str]:
     """What follows from the cause: its own fixes are other ways out."""
-    yield f"- **Hence:** {finding.title[0].lower()}{finding.title[1:]}: {_prose(finding.because)}."
+    yield f"- **Hence:** {finding.title[0].lower()}{finding.title[1:]}: {prose(finding.because)}."
     yield from (f"  - {_cited(evidence)}" for evidence in finding.evidence)
     for fix in finding.fixes:
         yield from _fix(fix, "Or")
@@ -76,23 +79,23 @@ def _link(finding: Finding) -> Iterator[str]:
 def _fix(fix: Fix, name: str = "Fix") -> Iterator[str]:
     then = promised(fix.predicted)
     gives = f", then {then}" if then else ""
-    risk = f" Careful: {_prose(fix.risk)}." if fix.risk else ""
-    yield f"- **{name}:** {_prose(fix.why or fix.knob)}{gives}.{risk}"
+    risk = f" Careful: {prose(fix.risk)}." if fix.risk else ""
+    yield f"- **{name}:** {prose(fix.why or fix.knob)}{gives}.{risk}"
     yield from commands(fix.commands, indent="  ")
 
 
 def _cited(evidence: Evidence) -> str:
     against = f", against {evidence.reference}" if evidence.reference else ""
-    value = _escaped(worded_value(evidence.fact, evidence.value))
+    value = escaped(worded_value(evidence.fact, evidence.value))
     told = ", in words" if evidence.origin == "told" and not evidence.fact.startswith("account.") else ""
-    return f"{label(evidence.fact)}: {value}{_escaped(against)} ({_escaped(evidence.source)}{told})"
+    return f"{label(evidence.fact)}: {value}{escaped(against)} ({escaped(evidence.source)}{told})"
 
 
 def _suspicions(items: list[Untold], *, found: bool) -> Iterator[str]:
     if items:
         yield "Also possible, not proven:" if found else "Possible, but not proven by what is here:"
         yield ""
-        yield from (f"- {_prose(item.because)} (`{item.cause}`)" for item in items[:MOST_SUSPECTED])
+        yield from (f"- {prose(item.because)} (`{item.cause}`)" for item in items[:MOST_SUSPECTED])
         yield ""
 
 
@@ -101,8 +104,8 @@ def _contradictions(subject: SubjectReport) -> Iterator[str]:
         yield "These can't all be right:"
         yield ""
         for item in subject.contradictions:
-            meaning = f" {_escaped(item.meaning)}" if item.meaning else ""
-            yield f"- {item.about}: {_escaped('; '.join(item.says))}.{meaning}"
+            meaning = f" {escaped(item.meaning)}" if item.meaning else ""
+            yield f"- {item.about}: {escaped('; '.join(item.says))}.{meaning}"
         yield ""
 
 
@@ -114,7 +117,7 @@ def _questions(subject: SubjectReport) -> Iterator[str]:
     yield ""
     for question in subject.ask_next:
         why = f"It {question.why}" if _VERB.match(question.why) else question.why[:1].upper() + question.why[1:]
-        yield f"- {_prose(why)}:"
+        yield f"- {prose(why)}:"
         yield from commands([question.command], indent="  ")
     yield ""
 
@@ -128,17 +131,17 @@ def _folded(title: str, lines: list[str]) -> list[str]:
 
 
 def _sentence(text: str) -> str:
-    text = _prose(text[:1].upper() + text[1:])
+    text = prose(text[:1].upper() + text[1:])
     return text if text.endswith((".", "!", "?")) else f"{text}."
 
 
-def _prose(text: str) -> str:
+def prose(text: str) -> str:
     """A sentence in which single backticks mark code; all else stays text."""
     parts = _SPAN.split(text)
-    return "".join(part if number % 2 else _escaped(part) for number, part in enumerate(parts))
+    return "".join(part if number % 2 else escaped(part) for number, part in enumerate(parts))
 
 
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
     """Text that stays text: no HTML, images or links, no mentions of people or issues by accident."""
     text = " ".join(text.replace("&", "&amp;").replace("<", "&lt;").split("\n"))
     return _MARKS.sub(r"\\\g<0>", text).replace("@", "@\u200b").replace("#", "#\u200b")

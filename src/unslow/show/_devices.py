@@ -1,0 +1,82 @@
+"""The answer of `unslow devices`, for a person or a program: devices side by side."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+
+from unslow.show._buy import Column, fits, head, memory, money, price, speed, table_of, work
+from unslow.show._clean import as_json, cleaned
+from unslow.show._console import TextConsole
+from unslow.show._tables import dim
+from unslow.show._units import GB, rate, span
+from unslow.think.buy.report import DevicesReport, RigShown
+
+_PLAIN = (
+    Column("DEVICE", right=False), Column("GB"), Column("GB/s"), Column("W"), Column("YEAR"),
+    Column("PRICE"), Column("MAKER", right=False, spare=1), Column("KIND", right=False, spare=2),
+)  # fmt: skip
+_FULL = (
+    Column("DEVICE", right=False), Column("GB"), Column("GB/s", spare=5), Column("FITS", right=False),
+    Column("TOK/S"), Column("80 %", right=False, spare=1), Column("PROMPT", spare=4), Column("FIRST", spare=3),
+    Column("PRICE"), Column("PER T/S"), Column("W", spare=2), Column("TOK/J", spare=6), Column("YEAR", spare=7),
+)  # fmt: skip
+
+
+def render_devices(report: DevicesReport, form: str, *, width: int, color: bool) -> str:
+    """The answer in that format."""
+    if form == "json":
+        return as_json(report)
+    console = TextConsole(width=width, color=color)
+    console.print(_answer(cleaned(report), console.width))
+    return console.text
+
+
+def _answer(report: DevicesReport, width: int) -> RenderableType:
+    asked, count = report.asked, len(report.devices)
+    if asked is None:
+        title = head(f"{count}", f"device{'' if count == 1 else 's'} of the catalogue")
+        table = table_of(_PLAIN, (_plain_row(rig) for rig in report.devices), width)
+        return Group(title, "", table, "", *(dim(note) for note in report.notes))
+    order = f", by {report.sorted_by}" if report.sorted_by else ""
+    title = head(f"{asked.model} {asked.quant}", f"on {count} device{'' if count == 1 else 's'}{order}")
+    table = table_of(_FULL, (_full_row(rig, asked.users) for rig in report.devices), width)
+    about = dim(f"{work(asked)}; first token of a prompt of {asked.prompt_tokens:,}; prices in {report.currency}")
+    return Group(title, about, "", table, "", *_reasons(report), *(dim(note) for note in report.notes))
+
+
+def _plain_row(rig: RigShown) -> tuple[str, ...]:
+    return (
+        rig.name, memory(rig.memory_bytes), _bandwidth(rig), _watts(rig), str(rig.year or "?"), price(rig.price),
+        rig.vendor, rig.kind,
+    )  # fmt: skip
+
+
+def _full_row(rig: RigShown, users: int) -> tuple[str, ...]:
+    found = rig.speed
+    each = found.each_tokens_per_s if found and users > 1 else found.decode_tokens_per_s if found else None
+    middle, ends = speed(each)
+    return (
+        rig.name, memory(rig.memory_bytes), _bandwidth(rig), fits(rig), middle, ends,
+        rate(found.prefill_tokens_per_s.mid) if found else "-", span(found.first_token_s.mid) if found else "-",
+        price(rig.price), money(rig.price_per_token_per_s) if rig.price_per_token_per_s else "-", _watts(rig),
+        f"{rig.tokens_per_joule_by_tdp:.2g}" if rig.tokens_per_joule_by_tdp else "-", str(rig.year or "?"),
+    )  # fmt: skip
+
+
+def _bandwidth(rig: RigShown) -> str:
+    return f"{rig.bytes_per_s / GB:,.0f}" if rig.bytes_per_s else "?"
+
+
+def _watts(rig: RigShown) -> str:
+    return f"{rig.tdp_w:,.0f}" if rig.tdp_w else "?"
+
+
+def _reasons(report: DevicesReport) -> Iterator[RenderableType]:
+    """Why some have no speed, each reason once."""
+    reasons: dict[str, list[str]] = {}
+    for rig in report.devices:
+        if rig.reason:
+            reasons.setdefault(rig.reason, []).append(rig.name)
+    for reason, names in reasons.items():
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""  # noqa: PLR2004 (a line's worth)
+        yield dim(f"{', '.join(names[:3])}{more}: {reason}")

@@ -1,0 +1,50 @@
+"""What the answers to a buyer share: tables that a screen reader can follow, prices with their date, intervals."""
+
+from collections.abc import Iterable, Sequence
+
+from unslow.show._html.markup import NOTHING, Child, Markup, joined, sentence, tag
+from unslow.show._units import rate
+from unslow.think.buy.report import PriceShown
+from unslow.think.speed.report import RateShown
+
+
+def between(speed: RateShown) -> Markup:
+    """The middle, and the ends below it."""
+    return joined([tag("b", rate(speed.mid)), tag("small", f" {rate(speed.low)} to {rate(speed.high)}")])
+
+
+def price(shown: PriceShown | None) -> Markup:
+    """A price with its kind and date, so that an old one is seen to be old."""
+    if shown is None:
+        return joined(["-"])
+    kind = " ".join(word for word in (shown.kind, shown.date, "old" if shown.old else "") if word)
+    return joined([money(shown.amount, shown.currency), tag("small", f" {kind}", title=shown.source or None)])
+
+
+def money(amount: float | None, currency: str) -> str:
+    """An amount with its currency."""
+    if amount is None:
+        return "price unknown"
+    digits = 0 if amount >= 100 else 2  # noqa: PLR2004 (three digits)
+    return f"{amount:,.{digits}f} {currency}"
+
+
+def users(count: int) -> str:
+    """How many talk to it at once."""
+    return "one user" if count == 1 else f"{count:,} users at once"
+
+
+def notes(said: Iterable[str]) -> Markup:
+    """Remarks below a table."""
+    items = [tag("li", sentence(note)) for note in said]
+    return tag("ul", *items, class_="notes") if items else NOTHING
+
+
+def table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[Child]]) -> Markup:
+    """A table whose first column names the row; where it is too wide it scrolls, and can be reached by key."""
+    head = tag("thead", tag("tr", *(tag("th", name, scope="col") for name in heads)))
+    body = tag(
+        "tbody", *(tag("tr", tag("th", row[0], scope="row"), *(tag("td", cell) for cell in row[1:])) for row in rows)
+    )
+    shown = tag("table", tag("caption", caption, class_="for-ears"), head, body, class_="numbers")
+    return tag("div", shown, class_="scroll", tabindex=0, role="region", aria_label=caption)

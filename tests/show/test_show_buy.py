@@ -1,0 +1,104 @@
+"""The buyer's answers in a terminal: nothing is wider than it, and no number is cut."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from tests.market_day import MarketDay
+
+from unslow.app.buy import ChooseRequest, CostRequest, DevicesRequest, TiersRequest, choose, cost, devices, tiers
+from unslow.facts.errors import UserError
+from unslow.show._buy import Column, check_buy_format, memory, money, table_of
+from unslow.show._choose import render_choose
+from unslow.show._console import TextConsole
+from unslow.show._cost import render_cost
+from unslow.show._devices import render_devices
+from unslow.show._tiers import render_tiers
+from unslow.think.buy.choice_report import ChoiceReport
+
+DEVICES = devices(MarketDay(), DevicesRequest(("RTX 3090", "2x RTX 3090", "Strix Halo", "M4 16GB"), "llama-3.3-70b"))
+PLAIN = devices(MarketDay(), DevicesRequest(("RTX 3090", "Strix Halo")))
+FEW = ("RTX 3090", "RTX 4090", "RTX 3060")
+CHOSEN = choose(MarketDay(), ChooseRequest("qwen3-32b", "Q4_K_M", budget=2000, goal=20, among=FEW, have="RTX 3060"))
+NOTHING = choose(MarketDay(), ChooseRequest("llama-3.3-70b", "Q4_K_M", budget=700, goal=20, among=FEW, users=2))
+COST = cost(
+    MarketDay(), CostRequest("llama-3.3-70b", ("2x RTX 3090", "H200 NVL"), tokens_per_day=2e5, rent=("H100=2",))
+)
+TIERS = tiers(MarketDay(), TiersRequest((8 * 2**30,), rows=1))
+ANSWERS: dict[str, tuple[Callable[..., str], Any]] = {
+    "devices": (render_devices, DEVICES), "plain": (render_devices, PLAIN), "chosen": (render_choose, CHOSEN),
+    "nothing": (render_choose, NOTHING), "cost": (render_cost, COST), "tiers": (render_tiers, TIERS),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+@pytest.mark.parametrize("name", ANSWERS)
+def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
+    render, report = ANSWERS[name]
+    lines = render(report, "terminal", width=width, color=False).splitlines()
+    assert max(map(len, lines)) <= width
+    assert len(lines) > 4
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_json_has_its_schema(name: str) -> None:
+    render, report = ANSWERS[name]
+    assert json.loads(render(report, "json", width=80, color=False))["schema"] == report.schema
+
+
+def test_devices_in_80_columns_keep_speed_interval_and_price() -> None:
+    text = render_devices(DEVICES, "terminal", width=80, color=False)
+    row = next(line for line in text.splitlines() if line.startswith("2x RTX 3090"))
+    assert "whole" in row
+    assert "1,400 used*" in row
+    assert "-" in row.split("whole")[1]
+    assert "42 layers" in text
+    assert "M4 16GB" in text
+    assert "more than 6 months ago" in text
+
+
+def test_a_choice_shows_reasons_and_runners_up() -> None:
+    text = render_choose(CHOSEN, "terminal", width=100, color=False)
+    assert "→  RTX 3090" in text
+    assert "the cheapest that surely reaches the goal" in text
+    assert "there is RTX 3060" in text
+    assert "Refused" in text
+
+
+def test_no_choice_says_what_would_have_to_give() -> None:
+    text = render_choose(NOTHING, "terminal", width=100, color=False)
+    assert "NOTHING" in text
+    assert "What would have to give" in text
+    assert "2 conversations at once" in text
+    bare = ChoiceReport(
+        unslow_version="0", asked=NOTHING.asked, budget=None, currency="USD", goal_tokens_per_s=None
+    )  # fmt: skip
+    assert "nothing can be told" in render_choose(bare, "terminal", width=80, color=False)
+
+
+def test_costs_show_break_even_and_what_is_missing() -> None:
+    text = render_cost(COST, "terminal", width=120, color=False)
+    assert "Owning has paid for itself" in text
+    assert "its price is not known" in text
+    assert "never against API DeepInfra" in text
+
+
+def test_a_table_spares_columns_before_it_cuts_names() -> None:
+    columns = (Column("NAME", right=False), Column("A"), Column("B", spare=1))
+    console = TextConsole(width=40, color=False)
+    console.print(table_of(columns, [("a" * 30, "12345", "12345678901234567890")], 40))
+    assert console.text.splitlines()[-1] == "a" * 30 + "  12345"
+    console = TextConsole(width=40, color=False)
+    console.print(table_of(columns, [("a" * 50, "12345", "1234567")], 40))
+    assert console.text.splitlines()[-1] == "a" * 23 + "…  12345  1234567"
+
+
+def test_amounts_have_as_many_digits_as_are_worth_reading() -> None:
+    assert [money(amount) for amount in (None, 0.625, 12.34, 1999.5)] == ["?", "0.62", "12.3", "2,000"]
+    assert [memory(size) for size in (None, int(23.54 * 2**30), 128 * 2**30)] == ["?", "23.5", "128"]
+
+
+def test_another_format_is_refused() -> None:
+    with pytest.raises(UserError):
+        check_buy_format("html")
