@@ -1,0 +1,106 @@
+"""Performs a run: measures in a thread, tells its lines, and has the desk show what came of it."""
+
+import sys
+import traceback
+
+import msgspec
+
+from unslow.app.view.build import Seen
+from unslow.app.view.events import Event
+from unslow.app.view.live import LiveRun
+from unslow.show._html.document import panel
+from unslow.think.view.report import TimelineView
+from unslow.web.book import Entry
+from unslow.web.desk import Desk
+from unslow.web.events import DoneLine, ErrorLine, PanelLine, PassLine, ProgressLine, RunLine, RunWanted
+from unslow.web.merging import with_bench, with_diagnosis
+from unslow.web.requests import only_url, run_of
+
+_OFTEN_S, _SELDOM_S = 0.15, 1.0
+"""Between two looks at a run: while somebody follows it, and while nobody does."""
+
+
+def begin(desk: Desk) -> None:
+    """Start the diagnosis that was asked for on the command line."""
+    desk.book.start(RunWanted(kind="diagnose", subject=None), lambda entry: perform(desk, entry))
+
+
+def perform(desk: Desk, entry: Entry) -> None:
+    """The whole of a run; it ends with a line that says how, whatever happens."""
+    try:
+        seen = desk.seen()
+        live = run_of(seen, desk.wanted, entry.wanted)
+        entry.run = live.start()
+        _follow(live, entry, seen)
+        entry.tell(_ending(desk, entry, live))
+    except Exception as bug:  # noqa: BLE001 (a page that waits for ever would be worse)
+        sys.stderr.write(traceback.format_exc())
+        entry.tell(ErrorLine(message=f"a bug in unslow: {type(bug).__name__}", hint="the terminal says more"))
+
+
+def _follow(live: LiveRun, entry: Entry, seen: Seen) -> None:
+    """Tell what it tells; pictures are drawn only where somebody looks."""
+    since = 0
+    while True:
+        over = live.wait(_OFTEN_S if entry.watchers else _SELDOM_S)
+        if entry.watchers or over:
+            for event in live.events(since):
+                since = event.number
+                if line := _line(event, entry, seen):
+                    entry.tell(line)
+        if over:
+            return
+
+
+def _line(event: Event, entry: Entry, seen: Seen) -> RunLine | None:
+    """An event as the page is told it; the last one waits until the page's view is new."""
+    if event.kind in ("progress", "said"):
+        return ProgressLine(text=event.text, share=event.share)
+    if event.kind == "timeline" and event.timeline and entry.watchers:
+        return _picture(event.timeline, entry.wanted.subject or 0, seen)
+    if event.kind == "answer" and event.answer and event.answer.round:
+        answer = event.answer
+        words = f"{answer.case}: {answer.generated_tokens:,} tokens after {answer.prompt_tokens:,}"
+        return PassLine(text=words, tokens_per_s=answer.decode_tokens_per_s)
+    return None
+
+
+def _picture(timeline: TimelineView, number: int, seen: Seen) -> PanelLine | None:
+    if number >= len(seen.view.subjects):
+        return None  # an engine that was started for this: the page has no place for it yet
+    subjects = list(seen.view.subjects)
+    subjects[number] = msgspec.structs.replace(subjects[number], timeline=timeline)
+    view = msgspec.structs.replace(seen.view, subjects=tuple(subjects))
+    return PanelLine(subject=number, name="timeline", html=str(panel(view, number, "timeline")))
+
+
+def _ending(desk: Desk, entry: Entry, live: LiveRun) -> RunLine:
+    """The last line, after what was measured is shown."""
+    if live.error:
+        return ErrorLine(message=live.error.message, hint=live.error.hint)
+    if live.bug:
+        sys.stderr.write("".join(traceback.format_exception(live.bug)))
+        return ErrorLine(message=f"a bug in unslow: {type(live.bug).__name__}", hint="the terminal says more")
+    if desk.closing:
+        return DoneLine(text="the page was closed", stopped=True)
+    before = desk.seen()
+    if live.seen:
+        desk.take(with_diagnosis(before, live.seen, desk.wanted, only_url(before, entry.wanted)))
+    elif live.result:
+        desk.take(with_bench(before, live.result.bench, desk.wanted))
+    desk.prepare()
+    last = live.events()[-1]
+    after = desk.seen()
+    moved = _order(before) != _order(after)
+    return DoneLine(text=_first_sentence(last.text), stopped=last.stopped, reload=moved)
+
+
+def _first_sentence(text: str) -> str:
+    """The rest of it stands in the verdict."""
+    first, stop, _ = text.partition(". ")
+    return first + stop.strip()
+
+
+def _order(seen: Seen) -> list[tuple[int, str]]:
+    """Which subject is where: another order, or another number of them, is another page."""
+    return [(subject.number, subject.url) for subject in seen.view.report.subjects]
