@@ -1,0 +1,90 @@
+"""Prices that somebody published: one TOML for each list, with its date and source, found by presence."""
+
+from functools import cache
+from typing import Literal
+
+import msgspec
+
+from unslow.catalog import entries
+from unslow.catalog.device import Device
+
+Kind = Literal["street", "used", "rent", "api"]
+
+
+class Listed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One line of a list: of a device to buy or by the hour, or of a model by a million tokens."""
+
+    of: str
+    """The name of a device or of a model, as the catalogue has it."""
+    usd: float = 0.0
+    """Of a device, or of an hour with it."""
+    input_usd: float = 0.0
+    output_usd: float = 0.0
+
+
+class PriceList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one seller asked on one day."""
+
+    seller: str
+    kind: Kind
+    date: str
+    """The day on which it was read, or only the month where that is all that is known, as ISO 8601."""
+    source: str
+    prices: tuple[Listed, ...]
+
+
+class Price(msgspec.Struct, frozen=True):
+    """A price with where it was seen; `kind` launch is what the maker asked in the year of the date."""
+
+    of: str
+    kind: Literal["launch", "street", "used", "rent", "api"]
+    date: str
+    source: str
+    seller: str = ""
+    usd: float = 0.0
+    input_usd: float = 0.0
+    output_usd: float = 0.0
+
+
+@cache
+def price_lists() -> tuple[PriceList, ...]:
+    """Every list."""
+    return tuple(found for _, found in entries("prices", PriceList))
+
+
+@cache
+def all_prices() -> tuple[Price, ...]:
+    """Every price of every list, the newest first."""
+    found = [_price(one, line) for one in price_lists() for line in one.prices]
+    return tuple(sorted(found, key=lambda price: price.date, reverse=True))
+
+
+def _price(one: PriceList, line: Listed) -> Price:
+    return Price(
+        of=line.of, kind=one.kind, date=one.date, source=one.source, seller=one.seller, usd=line.usd,
+        input_usd=line.input_usd, output_usd=line.output_usd,
+    )  # fmt: skip
+
+
+def shop_price(device: Device) -> Price | None:
+    """What a device was last seen for, new or used; else what its maker asked at first; None where neither is known."""
+    seen = next((p for p in all_prices() if p.kind in {"street", "used"} and p.of == device.name), None)
+    return seen or launch_price(device)
+
+
+def launch_price(device: Device) -> Price | None:
+    """What its maker asked at first; None where that is not known."""
+    if not device.launch_usd:
+        return None
+    source = device.sources.get("launch_usd", "unverified")
+    return Price(of=device.name, kind="launch", date=str(device.year), source=source, usd=device.launch_usd)
+
+
+def rents_of(name: str = "") -> list[Price]:
+    """What an hour with a device costs, the cheapest first; of all devices without a name."""
+    return sorted((p for p in all_prices() if p.kind == "rent" and name in ("", p.of)), key=lambda p: p.usd)
+
+
+def apis_of(model: str) -> list[Price]:
+    """What a million tokens of a model cost, the cheapest answer first."""
+    return sorted((p for p in all_prices() if p.kind == "api" and p.of == model), key=lambda p: p.output_usd)

@@ -1,0 +1,1 @@
+"""What a buyer asks: compared devices, the one to choose, what it costs, and what each size of memory runs."""

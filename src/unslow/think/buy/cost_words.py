@@ -1,0 +1,52 @@
+"""What a comparison of costs rests on, in words."""
+
+from collections.abc import Iterator, Sequence
+
+from unslow.think.buy.cost import Terms, Use
+from unslow.think.buy.cost_report import WayShown
+from unslow.think.buy.prices import KEEPS_MONTHS, SHIPPED, Purse
+
+
+def assumptions(terms: Terms, use: Use, currency: str, *, electricity_said: bool, has_own: bool) -> tuple[str, ...]:
+    """What was taken for granted, and the flag that says it better."""
+    return tuple(_assumptions(terms, use, currency, electricity_said=electricity_said, has_own=has_own))
+
+
+def _assumptions(terms: Terms, use: Use, currency: str, *, electricity_said: bool, has_own: bool) -> Iterator[str]:
+    yield f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)"
+    if not has_own:
+        return
+    if not electricity_said:
+        yield f"a kWh costs {terms.electricity:g} {currency}, which was assumed (--electricity)"
+    if terms.watts is not None:
+        yield f"it draws {terms.watts:,.0f} W while it works, as you measured, and nothing else is counted"
+    else:
+        share = "all of its TDP" if terms.power_share == 1 else f"{terms.power_share:.0%} of its TDP"
+        yield f"it draws {share} while it works and nothing while idle; the computer around it is not counted (--watts)"
+    sells = f"then sells for {terms.resale:,.0f} {currency}" if terms.resale else "is then worth nothing (--resale)"
+    yield f"it is used for {terms.years:g} years and {sells}"
+    if not terms.host_price:
+        yield "a card goes into a computer that is there already (--host-price)"
+
+
+def notes_on(ways: Sequence[WayShown], purse: Purse) -> tuple[str, ...]:
+    """Where the prices come from, and what is missing."""
+    return tuple(dict.fromkeys(_notes(ways, purse)))
+
+
+def _notes(ways: Sequence[WayShown], purse: Purse) -> Iterator[str]:
+    yield "speeds are the middle of the prediction: `unslow devices` shows the interval"
+    for way in ways:
+        price = way.price
+        if price is None or price.kind == "yours":
+            continue
+        old = f", more than {KEEPS_MONTHS} months ago" if price.old and price.kind != "launch" else ""
+        if price.kind == "launch":
+            unchecked, name = "" if price.checked else ", which nobody checked", way.rig.device if way.rig else way.name
+            yield f'{name}: what the maker asked in {price.date}{unchecked}; yours counts: --price "{name}=AMOUNT"'
+        else:
+            yield f"{price.kind} {price.seller} seen {price.date}{old}: {price.source}"
+    if purse.currency != SHIPPED:
+        yield f"shipped prices are in {SHIPPED} and are not turned into {purse.currency}: give --rent and --api"
+    elif not any(way.how == "api" for way in ways):
+        yield 'no API price of this model is shipped: --api "0.5/1.5 per M"'

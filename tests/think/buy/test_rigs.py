@@ -1,0 +1,69 @@
+"""What can be bought, in which sizes, and the typical device of a size."""
+
+import pytest
+
+from unslow.catalog.devices import all_devices
+from unslow.catalog.models import well_known
+from unslow.facts.units import GIB
+from unslow.think.buy.rigs import Rig, buyable, is_card, rigs_of
+from unslow.think.buy.tiers import CARDS, UNIFIED, family, shapes, surely_too_large, typical
+
+
+def named(name: str) -> Rig:
+    return next(rig for rig in rigs_of(all_devices()) if rig.label == name)
+
+
+def test_a_mac_is_sold_in_its_sizes_and_a_card_in_pairs() -> None:
+    names = {rig.name for rig in buyable(all_devices())}
+    assert {"RTX 3090", "2x RTX 3090", "Apple M4 Max 64GB", "DGX Spark GB10"} <= names
+    assert "2x Apple M4 Max 64GB" not in names
+
+
+def test_what_is_soldered_into_something_is_no_card() -> None:
+    names = [rig.name for rig in buyable(all_devices()) if rig.device.kind == "gpu"]
+    assert not [name for name in names if "Laptop" in name or "SXM" in name or "Max-Q Laptop" in name]
+    assert is_card(named("RTX 3090").device)
+    assert not is_card(named("H100 SXM").device)
+
+
+def test_the_smallest_size_is_known() -> None:
+    assert named("Apple M4 Max 48GB").is_smallest
+    assert not named("Apple M4 Max 64GB").is_smallest
+    assert named("RTX 3090").is_smallest
+
+
+@pytest.mark.parametrize("size", CARDS)
+def test_every_size_of_cards_has_a_typical_one_in_the_middle(size: int) -> None:
+    rig, count = typical(all_devices(), size, unified=False)
+    assert rig is not None
+    assert rig.each_bytes == size
+    alike = [r for r in rigs_of(all_devices()) if r.each_bytes == size and is_card(r.device)]
+    assert min(r.device.memory_bytes_per_s for r in alike) <= rig.device.memory_bytes_per_s
+    assert 1 <= count <= len(alike)
+
+
+def test_a_size_that_nobody_makes_has_none() -> None:
+    assert typical(all_devices(), 7 * GIB, unified=False) == (None, 0)
+    assert all(typical(all_devices(), size, unified=True)[0] for size in UNIFIED)
+
+
+def test_models_of_one_shape_are_one_and_the_newest_speaks() -> None:
+    groups = shapes(well_known().values(), 8192)
+    llama = next(group for group in groups if any(m.name == "Llama-3.1-70B" for m in group))
+    assert llama[0].name == "Llama-3.3-70B"
+    assert len(llama) > 2
+    assert [g[0].parameters for g in groups] == sorted((g[0].parameters for g in groups), reverse=True)
+
+
+def test_models_that_can_not_hold_the_context_or_do_not_chat_are_left_out() -> None:
+    names = {m.name for group in shapes(well_known().values(), 8192) for m in group}
+    assert "Llama-2-13B" not in names  # trained for 4,096
+    assert not [name for name in names if "embedding" in name.lower()]
+    assert "Llama-2-13B" in {m.name for group in shapes(well_known().values(), 4096) for m in group}
+
+
+def test_families_and_sizes() -> None:
+    model = next(m for m in well_known().values() if m.name == "Llama-3.3-70B")
+    assert family(model) == "llama"
+    assert surely_too_large(model, 4.8, 24 * GIB)
+    assert not surely_too_large(model, 4.8, 48 * GIB)
