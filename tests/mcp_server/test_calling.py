@@ -1,0 +1,82 @@
+"""A call in a thread: progress that grows, bugs that end nothing, work that ends when nobody waits."""
+
+import threading
+import time
+from typing import Any
+
+import anyio
+import msgspec
+
+from unslow.app.progress import Progress
+from unslow.mcp_server.calling import called
+from unslow.mcp_server.tool import Answer, Tool
+
+
+class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+    """No arguments."""
+
+
+class Done(msgspec.Struct):
+    """An answer."""
+
+    value: int = 1
+
+
+def tool(answer: Any) -> Tool:
+    return Tool("made", "Made", "A made-up tool.", Nothing, {}, answer)
+
+
+def call(answer: Any, seconds: float = 10) -> tuple[Any, list[tuple[float, str]]]:
+    told: list[tuple[float, str]] = []
+
+    async def report(share: float, _total: float | None, text: str | None) -> None:
+        told.append((share, text or ""))
+
+    async def asked() -> Any:
+        with anyio.move_on_after(seconds):
+            return await called(tool(answer), {}, report, anyio.CapacityLimiter(1))
+        return None
+
+    return anyio.run(asked), told
+
+
+def test_progress_always_grows():
+    def answer(_given: dict[str, Any], progress: Progress) -> Answer:
+        progress.step("first\x1b[31m", 0.5)
+        progress.step("again", 0.2)
+        progress.say("a line")
+        return Answer(Done(), "done", {"more": "x"})
+
+    result, told = call(answer)
+    assert result.structured_content == {"value": 1, "more": "x"}
+    assert [words for _, words in told] == ["first�[31m", "again", "a line"]
+    shares = [share for share, _ in told]
+    assert shares == sorted(set(shares))
+
+
+def test_a_bug_is_told_as_one(capsys):
+    def answer(_given: dict[str, Any], _progress: Progress) -> Answer:
+        raise KeyError("gone")
+
+    result, _ = call(answer)
+    assert result.is_error
+    assert "a bug in unslow: KeyError" in result.content[0].text
+    assert "Traceback" in capsys.readouterr().err
+
+
+def test_work_that_nobody_waits_for_ends_at_its_next_word():
+    ended = threading.Event()
+
+    def answer(_given: dict[str, Any], progress: Progress) -> Answer:
+        try:
+            for number in range(1000):
+                progress.step(f"part {number}", 0.0)
+                time.sleep(0.02)
+        finally:
+            ended.set()
+        return Answer(Done(), "done")
+
+    result, told = call(answer, seconds=0.2)
+    assert result is None
+    assert ended.wait(2)
+    assert len(told) < 100

@@ -1,0 +1,105 @@
+"""Changes that agents ask for: shown first, made exactly as shown, and taken back."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+from lab.replay import serve
+from plans import option, plan, written
+
+from unslow.app.progress import Silent
+from unslow.facts.errors import UserError
+from unslow.look.system.live import LiveSystem
+from unslow.mcp_server.changing import changing_tools
+from unslow.mcp_server.plans import MOST, Plans
+from unslow.mcp_server.reading import Allowed
+from unslow.mcp_server.tool import Answer, Tool
+from unslow.mcp_server.tools import tools_for
+
+PLAN = plan("ollama", "qwen3:8b", option("short and mapped", context_length=8192, load_mode="none"))
+
+
+@pytest.fixture(autouse=True)
+def journal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+
+
+def names(url: str) -> list[str]:
+    return [model["name"] for model in LiveSystem().request("GET", f"{url}/api/tags").json()["models"]]
+
+
+def asked(tool: Tool, **arguments: object) -> Answer:
+    return tool.answer(tool.asked(arguments), Silent())
+
+
+def test_without_leave_there_is_no_such_tool():
+    assert not {"apply", "undo"} & tools_for(Allowed()).keys()
+    assert {name for name, tool in tools_for(Allowed(apply=True)).items() if tool.changes} == {"apply", "undo"}
+
+
+def test_a_change_is_shown_confirmed_made_and_taken_back(tmp_path):
+    tools = tools_for(Allowed(apply=True))
+    with serve("ollama") as url:
+        arguments = {"plan": written(tmp_path, PLAN), "target": url}
+        shown = asked(tools["apply"], **arguments)
+        code = shown.extra["confirm"]
+        assert shown.fields()["outcome"] == "would_change"
+        assert f'confirm="{code}"' in shown.text
+        assert names(url) == ["qwen3:8b"]
+        with pytest.raises(UserError, match="not what was confirmed"):
+            asked(tools["apply"], **arguments, name="another-name", confirm=code)
+        assert names(url) == ["qwen3:8b"]
+        made = asked(tools["apply"], **arguments, confirm=code)
+        assert made.fields()["outcome"] == "changed"
+        assert names(url) == ["qwen3:8b", "qwen3:8b-unslow"]
+        change = made.fields()["change"]
+        assert change in asked(tools["undo"], list_only=True).text
+        back = asked(tools["undo"])
+        assert back.fields()["outcome"] == "would_undo"
+        with pytest.raises(UserError, match="not what was confirmed"):
+            asked(tools["undo"], confirm=code)
+        assert asked(tools["undo"], confirm=back.extra["confirm"]).fields()["outcome"] == "undone"
+        assert names(url) == ["qwen3:8b"]
+        assert asked(tools["undo"]).fields()["outcome"] == "nothing"
+
+
+def test_where_nothing_runs_the_lines_are_given_and_no_code(tmp_path):
+    tools = tools_for(Allowed(apply=True))
+    nowhere = plan("vllm", "no-such-model", option("short", context_length=8192))
+    answer = asked(tools["apply"], plan=written(tmp_path, nowhere))
+    assert answer.fields()["outcome"] == "printed"
+    assert not answer.extra
+
+
+def test_another_machine_is_not_changed():
+    tools = tools_for(Allowed(apply=True))
+    with pytest.raises(UserError, match="another machine"):
+        asked(tools["apply"], target="http://192.0.2.1:11434")
+
+
+def test_a_plan_of_this_session_has_an_id_to_apply_it_by():
+    plans, made = Plans(), Answer(PLAN, "the plan")
+    planning = plans.keeping(tools_for(Allowed())["plan"]._replace(answer=lambda *_: made))
+    (applying, _) = changing_tools(Allowed(apply=True), plans)
+    answer = asked(planning)
+    assert answer.extra == {"plan_id": "plan-1"}
+    assert "plan_id: plan-1" in answer.text
+    assert "plan_id" in planning.gives["properties"]
+    with serve("ollama") as url:
+        assert asked(applying, plan="plan-1", target=url).fields()["model"] == "qwen3:8b"
+
+
+def test_a_plan_without_options_has_none():
+    nothing = Answer(msgspec.structs.replace(PLAN, options=(), recommended=None), "no plan")
+    planning = Plans().keeping(tools_for(Allowed())["plan"]._replace(answer=lambda *_: nothing))
+    assert asked(planning) == nothing
+
+
+def test_old_plans_are_forgotten_and_other_words_are_files():
+    plans = Plans()
+    ids = [plans.keep(PLAN) for _ in range(MOST + 1)]
+    assert plans.found(ids[-1]) is PLAN
+    assert plans.found(ids[0]) == ids[0]
+    assert plans.found(None) is None
+    with pytest.raises(UserError, match="standard input"):
+        plans.found("-")

@@ -1,0 +1,173 @@
+"""The real command with a real client of the SDK: one session for all that is asked of it."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import anyio
+import pytest
+from mcp import Client, MCPError, StdioServerParameters
+from mcp.types import CallToolResult
+
+import unslow
+
+ROOT = Path(__file__).parents[2]
+UNSLOW = str(Path(sys.executable).with_name("unslow"))
+SLOW = str(ROOT / "tests" / "machines" / "h200_llama_server_gpu_layers_set_too_low")
+REPORT = str(ROOT / "docs" / "examples" / "report.txt")
+CARD = {"model": "qwen3-8b", "quant": "Q4_K_M", "device": "RTX 3060"}
+CALLS: dict[str, tuple[str, dict[str, Any]]] = {
+    "diagnose": ("diagnose", {"target": SLOW}),
+    "diagnose everything": ("diagnose", {"target": SLOW, "everything": True}),
+    "triage": ("triage", {"text": "ollama ps says 48%/52% CPU/GPU for qwen3:32b, it is slow: 7 tokens/s"}),
+    "triage file": ("triage", {"file": REPORT}),
+    "fit": ("fit", {**CARD, "context": "16k"}),
+    "predict": ("predict", {**CARD, "context": 8192, "prompt": "2048", "kv_type": None, "draft": None}),
+    "plan": ("plan", {**CARD, "ram": "64GB"}),
+    "devices": ("devices", {"names": ["RTX 3090", "RTX 4090"], "model": "qwen3-8b", "quant": "Q4_K_M"}),
+    "choose": ("choose", {"model": "qwen3-8b", "goal": 20, "among": ["RTX 3090"], "price": ["RTX 3090=700"]}),
+    "no users": ("choose", {"model": "qwen3-8b", "users": 0}),
+    "explain": ("explain", {"cause": "cpu_contended"}),
+    "explain all": ("explain", {}),
+    "check": ("check", {"claim": "Llama 3.3 70B Q4_K_M on an RTX 4090 at 72 tok/s"}),
+    "models": ("models", {"where": [str(ROOT / "tests" / "mcp_server")]}),
+    "misspelled": ("fit", {**CARD, "contxt": 8192}),
+    "wrong type": ("fit", {"model": 5, "context": {}}),
+    "impossible": ("plan", {**CARD, "goal": "context"}),
+    "unknown model": ("predict", {"model": "nobody-made-this-9000b"}),
+    "two texts": ("triage", {"text": "a", "file": REPORT}),
+    "elsewhere": ("diagnose", {"target": "http://192.0.2.1:8080"}),
+    "measuring": ("diagnose", {"measure": True}),
+    "standard input": ("fit", {"model": "-"}),
+}
+REFUSED = ("apply", "undo", "format_disk")
+
+
+class Session(NamedTuple):
+    tools: dict[str, Any]
+    answers: dict[str, CallToolResult]
+    refused: dict[str, str]
+    progress: list[tuple[float, str]]
+    instructions: str
+
+
+async def _asked() -> Session:
+    server = StdioServerParameters(command=UNSLOW, args=["mcp", "--passive"], cwd=str(ROOT))
+    progress: list[tuple[float, str]] = []
+
+    async def told(share: float, _total: float | None, text: str | None) -> None:
+        progress.append((share, text or ""))
+
+    async with Client(server) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        answers = {name: await client.call_tool(*call, progress_callback=told) for name, call in CALLS.items()}
+        refused = {name: await _refusal(client, name) for name in REFUSED}
+        return Session(tools, answers, refused, progress, client.instructions or "")
+
+
+async def _refusal(client: Client, name: str) -> str:
+    try:
+        await client.call_tool(name, {})
+    except MCPError as error:
+        return str(error)
+    return ""
+
+
+@pytest.fixture(scope="module")
+def session() -> Session:
+    return anyio.run(_asked)
+
+
+def text(answer: CallToolResult) -> str:
+    return answer.content[0].text
+
+
+def test_every_tool_only_reads_and_is_described(session):
+    assert set(session.tools) == {name for name, _ in CALLS.values()}
+    assert {"diagnose", "triage", "fit", "predict", "plan", "explain", "choose"} < set(session.tools)
+    for tool in session.tools.values():
+        assert tool.annotations.read_only_hint is True
+        assert tool.annotations.destructive_hint is False
+        assert tool.input_schema["additionalProperties"] is False
+        assert all(one["description"] for one in tool.input_schema["properties"].values()), tool.name
+        assert tool.output_schema["type"] == "object"
+        assert len(tool.description) > 60
+    assert "diagnose" in session.instructions
+
+
+def test_nobody_pays_for_more_words_than_are_worth_it(session):
+    said = sum(len(tool.description) + len(json.dumps(tool.input_schema)) for tool in session.tools.values())
+    assert said < 14_500
+
+
+# the client holds each answer against the schema that the tool promises, and raises where it differs
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("diagnose", "keeps 13 of 33 layers on the CPU"),
+        ("triage", "Slow because 52% of t"),
+        ("triage file", "qwen3:32b"),
+        ("fit", "FITS"),
+        ("predict", "tok/s"),
+        ("plan", "Qwen3-8B"),
+        ("devices", "RTX 4090"),
+        ("choose", "RTX 3090"),
+        ("explain", "Other programs take the CPU"),
+        ("explain all", "weights_spill_to_ram: "),
+        ("check", "IMPOSSIBLE"),
+        ("models", "model"),
+    ],
+)
+def test_it_answers_for_a_reader_and_for_a_program(session, name, says):
+    answer = session.answers[name]
+    assert not answer.is_error
+    assert says in " ".join(text(answer).split())
+    assert isinstance(answer.structured_content, dict)
+
+
+def test_the_numbers_are_those_of_everybody_else(session):
+    report = unslow.predict("qwen3-8b", quant="Q4_K_M", device="RTX 3060", context=8192, prompt=2048)
+    assert session.answers["predict"].structured_content == json.loads(unslow.to_json(report))
+
+
+def test_what_was_ruled_out_is_told_when_it_is_asked_for(session):
+    short, whole = (
+        session.answers[name].structured_content["subjects"][0] for name in ("diagnose", "diagnose everything")
+    )
+    assert not short["ruled_out"]
+    assert len(whole["ruled_out"]) > 20
+    assert short["findings"] == whole["findings"]
+
+
+@pytest.mark.parametrize(
+    ("name", "message", "hint"),
+    [
+        ("misspelled", "contxt", "did you mean context?"),
+        ("wrong type", "$.model", "it takes model, "),
+        ("impossible", "needs a speed that it must not fall below", "--least-speed"),
+        ("unknown model", "nobody-made-this-9000b", ""),
+        ("no users", "--users 0", "it is from 1"),
+        ("two texts", "a text or a file", "one of them"),
+        ("elsewhere", "192.0.2.1 is another machine", "--allow-host 192.0.2.1"),
+        ("measuring", "no measuring", "measure=false"),
+        ("standard input", "no standard input", "a file"),
+    ],
+)
+def test_what_is_asked_wrongly_is_said_with_a_hint(session, name, message, hint):
+    answer = session.answers[name]
+    assert answer.is_error
+    said, _, hinted = text(answer).partition("\nhint: ")
+    assert message in said
+    assert hint in hinted
+
+
+def test_changes_are_refused_unless_the_user_allows_them(session):
+    assert "--allow-apply" in session.refused["apply"]
+    assert "--allow-apply" in session.refused["undo"]
+    assert "no tool 'format_disk'" in session.refused["format_disk"]
+
+
+def test_progress_is_told(session):
+    assert "reading report.txt" in [words for _, words in session.progress]
+    assert "searching settings for qwen3-8b" in [words for _, words in session.progress]
