@@ -9,6 +9,7 @@ from unslow.think.adapt.remembered import remembered
 from unslow.think.adapt.versions import NEWEST, build_number
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.memory.llama_cpp.fused import UNFUSED_UNTIL
+from unslow.think.memory.llama_cpp.hyper import hyper_of
 from unslow.think.memory.llama_cpp.need import Need, memory_of
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.search import largest
@@ -95,6 +96,8 @@ def plan_of(case: Case) -> Blueprint | None:
 
 def _laid_out(architecture: str, metadata: dict[str, Value], table: Table) -> Blueprint | None:
     try:
-        return Blueprint(architecture=architecture, metadata=metadata, tensors=unpacked(table))
-    except ValueError:  # a snapshot that was edited by hand
+        plan = Blueprint(architecture=architecture, metadata=metadata, tensors=unpacked(table))
+        hyper_of(plan)  # UserError for numbers that no model has
+    except (ValueError, UserError):  # a snapshot that was edited by hand
         return None
+    return plan

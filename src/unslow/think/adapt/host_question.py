@@ -17,7 +17,7 @@ from unslow.think.physics.decode import Side
 from unslow.think.physics.host_decoding import host_decode_terms
 from unslow.think.physics.placement import Placement, Shape
 from unslow.think.physics.terms import by_part, least
-from unslow.think.speed.chips import core_flops_per_s, has_wide_vectors, host_chip, is_server_by_name
+from unslow.think.speed.chips import core_flops_per_s, has_wide_vectors, host_chip, is_server_by_name, sound_clock_hz
 from unslow.think.speed.totals import Totals
 
 _FAMILIES = ("lpddr", "ddr5", "ddr4", "mrdimm")
@@ -103,6 +103,11 @@ def chip_of_host(case: Case, bytes_per_s: float, threads: float) -> Chip:
 def core_flops_of(cpu: Cpu) -> float:
     """What one of its cores computes: by the highest clock that the system tells, else by that of its kind."""
     kind = find_cpu(cpu.model.value_or(""))
-    clock = cpu.frequency_max_hz.value_or(0.0) or (kind.clock_hz if kind else 0.0)
     narrow = kind.narrow_cores if kind else _ARM in cpu.instruction_sets.value_or([])
-    return core_flops_per_s(clock, narrow=narrow)
+    return core_flops_per_s(clock_of(cpu), narrow=narrow)
+
+
+def clock_of(cpu: Cpu) -> float:
+    """The highest clock that the system tells, else that of its kind, else the usual one."""
+    kind = find_cpu(cpu.model.value_or(""))
+    return sound_clock_hz(cpu.frequency_max_hz.value_or(0.0) or (kind.clock_hz if kind else 0.0))

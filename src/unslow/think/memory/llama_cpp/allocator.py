@@ -104,8 +104,10 @@ class _Allocation:
         self._count_uses(nodes)
         for node in nodes:
             for source in node.sources:
-                self._allocate(source, node.backend)
-            self._allocate(node, node.backend)
+                if not source.owned:
+                    self._allocate(source, node.backend)
+            if not node.is_view:
+                self._allocate(node, node.backend)
             for source in node.sources:
                 self._release(source)
             if node in self._watched:

@@ -6,7 +6,9 @@ larger. A model of eighty layers costs what one of ten costs. Often fewer do, wh
 
 from collections.abc import Hashable, Sequence
 
+from unslow.facts.blueprint import Tensor
 from unslow.think.adapt.remembered import remembered
+from unslow.think.memory.llama_cpp.backends import UNUSUAL_TYPES
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.rope import turns
@@ -27,6 +29,12 @@ def exact_kinds(hyper: Hyper, places: Places) -> list[Hashable]:
     """For each layer all that its part of the graph and of the buffers hangs on, copies of weights of the host too."""
     alike = alike_layers(hyper)
     return [_exact_kind(hyper, places, layer, alike[layer]) for layer in range(hyper.layers)]
+
+
+def placed_kinds(hyper: Hyper, places: Places) -> list[Hashable]:
+    """For each layer all that decides which backends compute its part of the graph: sizes do not."""
+    alike = alike_layers(hyper)
+    return [_placed_kind(hyper, places, layer, alike[layer]) for layer in range(hyper.layers)]
 
 
 def folded(kinds: Sequence[Hashable]) -> list[int]:
@@ -65,9 +73,14 @@ def _alike(hyper: Hyper) -> list[int]:
     return [first.setdefault(_own_kind(hyper, layer), layer) for layer in range(hyper.layers)]
 
 
+def _tensors(hyper: Hyper, layer: int) -> Sequence[Tensor]:
+    every = hyper.blueprint.layer_tensors
+    return every[layer] if layer < len(every) else ()
+
+
 def _own_kind(hyper: Hyper, layer: int) -> Hashable:
     """All that tells a layer from another one, wherever both lie."""
-    tensors = hyper.blueprint.layer_tensors[layer] if layer < len(hyper.blueprint.layer_tensors) else []
+    tensors = _tensors(hyper, layer)
     numbers = (hyper.heads[layer], hyper.kv_heads[layer], hyper.experts_used[layer], hyper.compression(layer))
     habits = (
         hyper.windowed[layer], hyper.recurrent[layer], hyper.keeps_keys(layer), turns(hyper, layer),
@@ -82,16 +95,26 @@ def _kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
     Weights on the host are copied to a GPU for long prompts, and copies of many sizes leave gaps that never settle; an
     indexer's picks live on from layer to layer; an encoder's layers have other names.
     """
-    tensors = hyper.blueprint.layer_tensors[layer] if layer < len(hyper.blueprint.layer_tensors) else []
+    tensors = _tensors(hyper, layer)
     homes = {places.tensor(f"blk.{layer}.{t.name}") for t in tensors}
     if not tensors or hyper.has_indexer(layer) or (places.host in homes and places.host > 0):
         return layer
     return alike, tuple(sorted(homes)), places.layer(layer)
 
 
+def _placed_kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
+    """The same by the place of every tensor, and by types that not every kernel takes."""
+    tensors = _tensors(hyper, layer)
+    if not tensors or hyper.has_indexer(layer):
+        return layer
+    homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)
+    unusual = tuple(t.type if t.type in UNUSUAL_TYPES else "" for t in tensors)
+    return alike, homes, unusual, places.layer(layer), places.cache(layer), hyper.ends_loop(layer)
+
+
 def _exact_kind(hyper: Hyper, places: Places, layer: int, alike: int) -> Hashable:
     """The same by the place of every tensor; of what lies with the host, beside GPUs, also by its size."""
-    tensors = hyper.blueprint.layer_tensors[layer] if layer < len(hyper.blueprint.layer_tensors) else []
+    tensors = _tensors(hyper, layer)
     if not tensors or hyper.has_indexer(layer):
         return layer
     homes = tuple(places.tensor(f"blk.{layer}.{t.name}") for t in tensors)

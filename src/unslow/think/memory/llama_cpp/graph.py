@@ -19,7 +19,6 @@ class Graph:
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.leaves: list[Node] = []
-        self._seen: set[int] = set()
 
     def _check_size(self) -> None:
         if len(self.nodes) > MOST_NODES:
@@ -27,18 +26,21 @@ class Graph:
 
     def expand(self, node: Node) -> Node:
         """Add a node after everything that it needs, operand by operand."""
-        stack = [(node, iter(node.sources))]
-        if id(node) in self._seen:
+        if node.is_listed:
             return node
-        self._seen.add(id(node))
+        node.is_listed = True
         self._check_size()
+        stack = [(node, iter(node.sources))]
         while stack:
             current, sources = stack[-1]
             for source in sources:
-                if id(source) not in self._seen:
-                    self._seen.add(id(source))
+                if source.is_listed:
+                    continue
+                source.is_listed = True
+                if source.sources:
                     stack.append((source, iter(source.sources)))
                     break
+                (self.leaves if source.op == "none" else self.nodes).append(source)
             else:
                 stack.pop()
                 (self.leaves if current.op == "none" else self.nodes).append(current)

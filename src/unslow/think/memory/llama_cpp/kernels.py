@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from unslow.think.memory.llama_cpp.backends import Backend
 from unslow.think.memory.llama_cpp.build import Build, Kernels
-from unslow.think.memory.llama_cpp.folding import exact_kinds
+from unslow.think.memory.llama_cpp.folding import placed_kinds
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.model_graph import build_graph
 from unslow.think.memory.llama_cpp.node import block_of
@@ -48,14 +48,24 @@ def usable_kernels(hyper: Hyper, settings: Settings, places: Places, backends: S
         "indexer": hyper.index_length > 0 and (hyper.is_latent or hyper.is_compressed),
         **dict.fromkeys(("stream_sums", "stream_weights", "stream_writes"), hyper.is_compressed),
     }
-    layers = fewest(exact_kinds(hyper, places)) if any(open_questions.values()) else []
+    layers = fewest(placed_kinds(hyper, places)) if any(open_questions.values()) else []
+    tried: dict[tuple[Kernels, int], Build] = {}
+    """A graph answers every question that is asked of such a one."""
     for kernel, op, tokens in _PROBES:
         if not open_questions[kernel]:
             continue
-        build = Build(hyper, settings, places, kernels, tokens * settings.slots)
-        build.layers = layers
-        build_graph(build)
-        assign(build.graph.nodes, build.graph.leaves, backends, Rules(offload=settings.offload_ops))
-        elsewhere = any(n.op == op and n.backend != places.layer(layer) for layer, n in build.fused)
+        if (kernels, tokens) not in tried:
+            build = Build(hyper, settings, places, kernels, tokens * settings.slots)
+            build.layers = layers
+            tried[kernels, tokens] = _tried(build, backends)
+        fused = tried[kernels, tokens].fused
+        elsewhere = any(n.op == op and n.backend != places.layer(layer) for layer, n in fused)
         kernels = kernels._replace(**{kernel: not elsewhere})
     return kernels
+
+
+def _tried(build: Build, backends: Sequence[Backend]) -> Build:
+    """The graph, and where each of its nodes is computed."""
+    build_graph(build)
+    assign(build.graph.nodes, build.graph.leaves, backends, Rules(offload=build.settings.offload_ops))
+    return build

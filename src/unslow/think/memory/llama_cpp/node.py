@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from functools import cache, lru_cache
 
 from unslow.catalog.quants import quants
+from unslow.facts.errors import UserError
 
 Shape = tuple[int, int, int, int]
 
@@ -19,8 +20,10 @@ _IN_PLACE_OPS = frozenset(
 
 @cache
 def block_of(kind: str) -> tuple[int, int]:
-    """Elements and bytes of a block of a ggml type."""
-    quant = quants()[kind]
+    """Elements and bytes of a block of a ggml type; UserError where there is no such type."""
+    quant = quants().get(kind)
+    if quant is None:
+        raise UserError(f"there is no type {kind[:40]!r} of tensors", "such as F16 or Q8_0")
     return quant.block_elements, quant.block_bytes
 
 
@@ -52,8 +55,8 @@ class Node:
     """A tensor of the graph: an input, a weight, a cache, a result, or a view of one of them."""
 
     __slots__ = (
-        "backend", "children", "home", "is_input", "is_output", "is_view", "is_weight", "kind", "name", "op", "owned",
-        "place", "shape", "size", "sources", "strides", "view_of", "views",
+        "backend", "children", "home", "is_input", "is_listed", "is_output", "is_view", "is_weight", "kind", "name",
+        "op", "owned", "place", "shape", "size", "sources", "strides", "view_of", "views",
     )  # fmt: skip
 
     def __init__(
@@ -65,6 +68,8 @@ class Node:
         self.view_of: Node | None = view_of if view_of is None or view_of.view_of is None else view_of.view_of
         self.is_view = view_of is not None
         self.is_input = self.is_output = self.is_weight = False
+        self.is_listed = False
+        """Whether its graph has it already, and all that it needs."""
         self.home: int | None = self.view_of.home if self.view_of is not None else None
         """The backend whose memory holds it since the model was loaded; None where the graph allocates it."""
         self.backend = -1

@@ -92,12 +92,13 @@ class _Scheduler:
             return self._cpu
         if node.op in _NO_CHOICE:
             return _NOWHERE
-        weight = next((s for s in node.sources if s.is_weight), None)
-        if weight is None or weight.home is None:
+        weights = [source for source in node.sources if source.is_weight]
+        home = weights[0].home if weights else None
+        if home is None:
             return _NOWHERE
-        if self._rules.offload and weight.home == self._cpu and wants_offload(node):
+        if self._rules.offload and home == self._cpu and wants_offload(node):
             return next((n for n in range(self._cpu) if self._backends[n].supports(node)), self._cpu)
-        return weight.home if self._backends[weight.home].supports(node) else _NOWHERE
+        return home if self._backends[home].supports(node) else _NOWHERE
 
     def _expand(self, nodes: Iterable[Node], *, with_cpu: bool) -> None:
         """Let each backend take the nodes next to its own."""

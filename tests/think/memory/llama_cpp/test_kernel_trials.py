@@ -1,0 +1,51 @@
+"""The small graphs that are tried for kernels: few layers tell what all of them do, and one graph answers twice."""
+
+import pytest
+
+from unslow.catalog.model_names import find_model
+from unslow.think.adapt.remembered import one_judgement
+from unslow.think.blueprints.made_up import made_up
+from unslow.think.memory.llama_cpp import kernels, need
+from unslow.think.memory.llama_cpp.build import Build, Kernels
+from unslow.think.memory.llama_cpp.hyper import hyper_of
+from unslow.think.memory.llama_cpp.places import Places
+from unslow.think.memory.llama_cpp.settings import Settings
+
+PLACINGS = (
+    Settings(context=4096, gpu_layers=0),
+    Settings(context=4096, gpu_layers=7),
+    Settings(context=4096, gpu_layers=13, slots=16, outputs=16),
+    Settings(context=4096, gpu_layers=20, key_type="Q5_1", value_type="Q8_0"),
+    Settings(context=4096, cache_on_gpu=False),
+    Settings(context=4096, gpu_layers=11, offload_ops=False),
+)
+HYBRIDS = ("qwen3.5-0.8b", "granite-4.0-h-tiny")
+
+
+def usable(name: str, settings: Settings) -> Kernels:
+    with one_judgement():
+        hyper = hyper_of(made_up(find_model(name), "Q3_K_M"))
+        places = Places(hyper, settings, (1.0,))
+        return kernels.usable_kernels(hyper, settings, places, need.backends_of(1))
+
+
+@pytest.mark.parametrize("name", HYBRIDS)
+def test_few_layers_tell_what_all_of_them_do(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = [usable(name, settings) for settings in PLACINGS]
+    monkeypatch.setattr(kernels, "fewest", lambda kinds: list(range(len(kinds))))
+    assert few == [usable(name, settings) for settings in PLACINGS]
+    assert len(set(few)) > 1
+
+
+def test_a_graph_is_made_once_for_all_that_is_asked_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[tuple[int, int]] = []
+
+    def noted(build: Build) -> None:
+        tried.append((build.tokens, len(build.layers)))
+        build_graph(build)
+
+    build_graph = kernels.build_graph
+    monkeypatch.setattr(kernels, "build_graph", noted)
+    assert usable("qwen3.5-0.8b", PLACINGS[1]).flash_attention
+    assert [tokens for tokens, _ in tried] == [1, 16]
+    assert all(layers <= 14 for _, layers in tried)  # sizes of weights, which differ more often, are no matter here
