@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.catalog.devices import find_device
+from unslow.catalog.devices import all_devices, all_processors, find_device
 from unslow.facts.units import GIB
 
 NVIDIA_SMI = [
@@ -204,3 +204,7 @@ def test_names_of_several_devices_mean_none_of_them_without_a_memory(reported):
 def test_a_long_name_takes_no_longer_than_a_short_one():
     assert find_device("RTX 3090 " + "x(" * 500_000) is not None
     assert find_device("9" * 500_000) is None
+
+
+def test_processors_are_found_without_parsing_the_rest():
+    assert all_processors() == tuple(device for device in all_devices() if device.kind == "cpu")

@@ -86,6 +86,8 @@ def test_what_was_ruled_out_on_demand():
     ruled_out = (RuledOut(cause="swapping", because="no swap"),)
     assert "Ruled out" not in shown(slow(ruled_out=ruled_out))
     assert "- `swapping`: no swap" in shown(slow(ruled_out=ruled_out), everything=True)
+    alike = (*ruled_out, RuledOut(cause="queueing", because="no swap"))
+    assert "- `swapping`, `queueing`: no swap" in shown(slow(ruled_out=alike), everything=True)
 
 
 def test_it_says_what_it_rests_on():

@@ -9,7 +9,7 @@ from tests.market_day import MarketDay
 
 from unslow.app.buy import ChooseRequest, CostRequest, DevicesRequest, TiersRequest, choose, cost, devices, tiers
 from unslow.facts.errors import UserError
-from unslow.show._buy import Column, check_buy_format, memory, money, table_of
+from unslow.show._buy import Column, check_buy_format, item, memory, money, table_of
 from unslow.show._choose import render_choose
 from unslow.show._console import TextConsole
 from unslow.show._cost import render_cost
@@ -61,7 +61,7 @@ def test_devices_in_80_columns_keep_speed_interval_and_price() -> None:
 def test_a_choice_shows_reasons_and_runners_up() -> None:
     text = render_choose(CHOSEN, "terminal", width=100, color=False)
     assert "→  RTX 3090" in text
-    assert "the cheapest that surely reaches the goal" in text
+    assert "the cheapest that very likely reaches the goal" in text
     assert "there is RTX 3060" in text
     assert "Refused" in text
 
@@ -70,18 +70,18 @@ def test_no_choice_says_what_would_have_to_give() -> None:
     text = render_choose(NOTHING, "terminal", width=100, color=False)
     assert "NOTHING" in text
     assert "What would have to give" in text
-    assert "2 conversations at once" in text
+    assert text.count("2 conversations at once") == 1
     bare = ChoiceReport(
         unslow_version="0", asked=NOTHING.asked, budget=None, currency="USD", goal_tokens_per_s=None
     )  # fmt: skip
-    assert "nothing can be told" in render_choose(bare, "terminal", width=80, color=False)
+    assert "nothing holds it" in render_choose(bare, "terminal", width=80, color=False)
 
 
 def test_costs_show_break_even_and_what_is_missing() -> None:
     text = render_cost(COST, "terminal", width=120, color=False)
-    assert "Owning has paid for itself" in text
+    assert "When owning pays" in text
     assert "its price is not known" in text
-    assert "never against API DeepInfra" in text
+    assert "never pays against API DeepInfra" in text
 
 
 def test_a_table_spares_columns_before_it_cuts_names() -> None:
@@ -94,8 +94,21 @@ def test_a_table_spares_columns_before_it_cuts_names() -> None:
     assert console.text.splitlines()[-1] == "a" * 23 + "…  12345  1234567"
 
 
+def test_short_names_leave_their_room_to_the_others() -> None:
+    columns = (Column("N", right=False), Column("PRICE", right=False))
+    console = TextConsole(width=40, color=False)
+    console.print(table_of(columns, [("abc", "1" * 34)], 40))
+    assert console.text.splitlines()[-1] == "abc  " + "1" * 34
+
+
+def test_further_lines_of_a_point_stand_below_its_first_word() -> None:
+    console = TextConsole(width=40, color=False)
+    console.print(item("word " * 10))
+    assert [len(line) - len(line.lstrip(" ·")) for line in console.text.splitlines()] == [4, 4]
+
+
 def test_amounts_have_as_many_digits_as_are_worth_reading() -> None:
-    assert [money(amount) for amount in (None, 0.625, 12.34, 1999.5)] == ["?", "0.62", "12.3", "2,000"]
+    assert [money(amount) for amount in (None, 0.0, 0.625, 12.34, 1999.5)] == ["?", "0", "0.62", "12.3", "2,000"]
     assert [memory(size) for size in (None, int(23.54 * 2**30), 128 * 2**30)] == ["?", "23.5", "128"]
 
 

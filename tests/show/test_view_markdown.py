@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 sys.path.insert(0, str(Path(__file__).parent / "html"))  # the samples of the page's tests
-from page_samples import bare, subject, view
+from page_samples import bare, change, subject, view
 
 from unslow.show import render
 from unslow.show._view_markdown import view_markdown
@@ -23,7 +23,7 @@ def test_the_report_comes_first_and_the_numbers_after_it():
     assert (
         "| Answers | 16.0 tok/s | 12.0 tok/s to 72.0 tok/s | 180 tok/s to 300 tok/s | 1,038 tok/s | 100 tok/s |" in text
     )
-    assert "keys were taken out" in text
+    assert "keys, prompts, serial numbers and public addresses were taken out" in text
 
 
 def test_memory_is_a_line_of_letters_as_long_as_the_memory():
@@ -42,7 +42,18 @@ def test_curves_are_tables_of_what_was_measured():
 
 
 def test_before_and_after():
-    assert "| Answers | 16.0 tok/s | 196 tok/s | ×12.20 | faster |" in view_markdown(view())
+    assert "| Answers | 16.0 tok/s | 196 tok/s | ×12.20 (10.980 to 13.420) | Faster |" in view_markdown(view())
+
+
+def test_what_changed_has_a_person_s_words_and_whether_answers_stayed_is_told():
+    told = msgspec.structs.replace(
+        change(), because="a whole request: ×3.96", changes=("runtime.gpu_layers: 19 → 33",), answers="the same answers"
+    )
+    text = view_markdown(view(change=told))
+    assert "\nA whole request: ×3.96.\n" in text
+    assert "\nThe same answers.\n" in text
+    assert "- layers on the GPU: 19 → 33" in text
+    assert "runtime.gpu_layers" not in text
 
 
 def test_what_is_not_drawn_is_left_out():

@@ -86,7 +86,7 @@ def choose(  # noqa: PLR0913 (as many as the command has flags)
     prompt: tokens of a usual prompt
     kv_type: of the cache's keys and values: "f16", "q8_0", "q4_0"
     have: a card that is there already: alone, and with one more beside it
-    among: choose only among these devices; empty for all
+    among: choose only among these devices, or those of a maker such as "apple"; empty for all
     partly: also what holds only a part of the model, the rest on the host
     host_price: what the computer around a card costs
     price: your own prices, such as "RTX 3090=700"

@@ -7,7 +7,7 @@ from functools import cache, lru_cache
 from typing import NamedTuple
 
 from unslow.catalog.device_words import FORMS, MODELS, SERIES, Written, parse_device_name
-from unslow.catalog.devices import Device, all_devices, all_gpus, find_device
+from unslow.catalog.devices import Device, all_gpus, all_processors, find_device
 
 __all__ = [
     "Meant",
@@ -18,6 +18,7 @@ __all__ = [
     "find_written",
     "is_near_size",
     "is_one_model",
+    "misspelt",
     "near_devices",
     "parse_device_name",
 ]
@@ -25,6 +26,7 @@ __all__ = [
 _LARGE_SERIES = frozenset({"rtx", "gtx", "rx"})
 _NAMES_SHOWN = 8
 _CLOSE = 0.7
+_ALMOST = 0.79  # one letter too many or two changed places
 _LONGEST = 32  # letters of a word that close ones are looked for
 _NEAR_SIZE = 1.07  # 16 GB cards that report 15, and 180 that are sold as 192; 11 and 12 are two devices
 _SOCKETS = 2  # of a host whose two memories count as one
@@ -71,7 +73,7 @@ def find_cpu(text: str) -> Device | None:
 @cache
 def _processors() -> list[tuple[Device, int, re.Pattern[str]]]:
     """Every processor's names as patterns, in which `?` is a letter and `*` any number of them."""
-    hosts = [(d, _phrase(name)) for d in all_devices() if d.kind == "cpu" for name in (d.name, *d.also)]
+    hosts = [(d, _phrase(name)) for d in all_processors() for name in (d.name, *d.also)]
     return [(d, -sum(map(phrase.count, "?*")), _pattern(phrase)) for d, phrase in hosts]
 
 
@@ -112,6 +114,13 @@ def near_devices(words: frozenset[str]) -> list[Device]:
             ranked = sorted(found, key=lambda pair: (-len(pair[1] & words), len(pair[1])))
             return [d for d, _ in ranked[:_NAMES_SHOWN]]
     return []
+
+
+def misspelt(text: str, device: Device) -> str:
+    """A word of a text that looks like one that makes another device, as "Tii" in "RTX 3090 Tii"; empty where none."""
+    known = MODELS | {word for name in (device.name, *device.also) for word in parse_device_name(name).words}
+    others = sorted(word for word in parse_device_name(text).words - known if not _is_number(word))
+    return next((word for word in others if get_close_matches(word[:_LONGEST], MODELS, 1, _ALMOST)), "")
 
 
 def is_near_size(a: int, b: int) -> bool:

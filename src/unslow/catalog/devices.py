@@ -52,6 +52,16 @@ def _texts(folder: str) -> dict[str, str]:
 
 
 @cache
+def all_processors() -> tuple[Device, ...]:
+    """Every processor; other files are not parsed, for each run asks for the processor of its machine."""
+    stems = [(f, stem) for f in subfolders("devices") for stem, text in _texts(f).items() if _A_PROCESSOR in text]
+    return tuple(_device(*file) for file in stems)
+
+
+_A_PROCESSOR = 'kind = "cpu"'
+
+
+@cache
 def all_gpus() -> tuple[Device, ...]:
     """Every device that a graphics driver can name."""
     return tuple(d for d in all_devices() if d.kind in {"gpu", "unified"})

@@ -16,6 +16,8 @@ _EPILOG = """examples:
   unslow                         diagnose what runs here; with nothing running, measure the embedded engine
   unslow http://127.0.0.1:8080   diagnose one server
   unslow triage report.txt       diagnose any pasted text: a log, a bug report; - for standard input
+  unslow report -o page.html     the same as one file with every picture, masked, to attach to an issue
+  unslow serve                   the same as a live page in the browser, with sliders; measures when you say so
   unslow collect -o seen.json    look only, and write what was seen
   unslow diagnose seen.json      diagnose what was seen, here or elsewhere
   unslow explain                 every cause that it knows
@@ -24,11 +26,17 @@ _EPILOG = """examples:
   unslow predict qwen3-8b        how fast a model should be here, or `--device "RTX 4090"`; `--explain` says why
   unslow check "70B Q4 at 72 tok/s on an RTX 4090"   is a claim possible
   unslow bench                   measure as people can compare it; sweeps, history, a gate for CI
+  unslow watch                   a live screen: speed against the ceiling, what binds now, the current suspicion
   unslow calibrate               measure this machine's own rates, for sharper predictions
   unslow plan                    the best settings for what runs here, or for a model: `unslow plan model.gguf`
   unslow apply plan.json         make the change that a plan recommends; `unslow undo` takes it back
   unslow verify --plan plan.json prove it: before and after in turns, with the answers compared
   unslow tune model.gguf         measure and search around the plan, for the last percents
+  unslow devices "RTX 3090" "M4 Max 64GB" --model qwen3-32b   side by side: fits, speed, price, watts
+  unslow choose --model qwen3-32b --budget 1500 --goal "20 tok/s"   what to buy, and why
+  unslow cost --model qwen3-32b --device "RTX 3090" --tokens-per-day 200k   own, rent or an API
+  unslow tiers                   what 8, 12, 16, 24, 48 GB can run
+  unslow mcp                     the same verbs as tools for coding agents
 
 options of the diagnosis: unslow diagnose --help
 exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""

@@ -20,25 +20,11 @@ EXIT = {"failed": 1, "slow": 1, "cannot_tell": 3, "normal": 0}
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of this command."""
+    from unslow.cli._looking import add_looking_arguments  # noqa: PLC0415
     from unslow.cli._output import add_format_arguments  # noqa: PLC0415
 
-    parser.add_argument("target", nargs="?", metavar="TARGET", help="URL, process id, snapshot or recording folder")
+    add_looking_arguments(parser)
     add_format_arguments(parser, diagnosis=True)
-    parser.add_argument(
-        "--passive", action="store_true", help="send no prompt to any runtime and start none; only read"
-    )
-    time = parser.add_mutually_exclusive_group()
-    time.add_argument("--quick", action="store_true", help="be done in about 10 seconds; the default is 60 at most")
-    time.add_argument("--thorough", action="store_true", help="take up to 300 seconds, and try more")
-    time.add_argument("--seconds", type=float, metavar="N", help="be done in so many seconds at most")
-    parser.add_argument("--goal", type=float, metavar="TOK_S", help="the speed that you want, in tokens per second")
-    parser.add_argument("--context", type=int, metavar="TOKENS", help="the context length that you need")
-    parser.add_argument("--api-key", metavar="KEY", help="for a server that asks for one (or UNSLOW_API_KEY)")
-    parser.add_argument("--log", metavar="FILE", help="the server's log, where it can't be found")
-    parser.add_argument("--evict", action="store_true", help="measure even if a chat must then read its prompt again")
-    parser.add_argument("--model", metavar="SHAPE", help="the made-up model for the embedded engine, such as llama_1b")
-    parser.add_argument("--save", metavar="FILE", help="also write the snapshot, masked")
-    parser.add_argument("--record", metavar="DIR", help="also keep all raw answers, to be diagnosed again anywhere")
     parser.add_argument("--all", action="store_true", help="show everything that was ruled out")
     parser.add_argument("-q", "--quiet", action="store_true", help="don't say what is being done")
 

@@ -1,8 +1,9 @@
 """Write the diagnosis with all its pictures into one file, to keep or to attach to an issue.
 
-The page opens from disk, asks nobody for anything, and works without a script. Names of people, paths, addresses and
-keys are taken out, unless --no-mask is given. TARGET is a URL, a process id, a snapshot file or a recording folder;
-without one, this machine, measured as `unslow diagnose` does it. A file of that name is replaced.
+The page opens from disk, asks nobody for anything, and works without a script. Names of users, keys, prompts, serial
+numbers and public addresses are taken out, unless --no-mask is given; names of files stay. TARGET is a URL, a process
+id, a snapshot file or a recording folder; without one, this machine, measured as `unslow diagnose` does it. A file of
+that name is replaced.
 
 examples:
   unslow report                              writes unslow-report.html

@@ -1,7 +1,8 @@
 """Say what each size of memory runs: the largest models that fit whole, their quant, and how fast a typical device is.
 
-Every well-known model that was trained for such a context is gone through; the largest of each family is shown. A
-typical device is the one of the middle bandwidth among those with so much memory.
+Every well-known model that was trained for such a context is gone through; the largest of each family is shown, or a
+later version about as large, and what was trained for less than 32,768 tokens last. A typical device is the one of
+the middle bandwidth among those with so much memory, of cards those of the cheaper half.
 
 examples:
   unslow tiers

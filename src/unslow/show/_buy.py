@@ -42,7 +42,7 @@ def table_of(columns: Sequence[Column], rows: Iterable[Sequence[str]], width: in
     others = sum(widths[n] + _GAP for n in kept if n != name)
     table = Table(box=None, padding=(0, _GAP, 0, 0), show_edge=False, header_style="dim", pad_edge=False)
     for n in kept:
-        wide = max(_SHORTEST_NAME, min(widths[n], width - others)) if n == name else widths[n]
+        wide = min(widths[n], max(_SHORTEST_NAME, width - others)) if n == name else widths[n]
         side: Literal["left", "right"] = "right" if columns[n].right else "left"
         table.add_column(columns[n].name, justify=side, no_wrap=True, overflow="ellipsis", width=wide)
     for row in cells:
@@ -66,19 +66,30 @@ def head(label: str, text: str, style: str = "bold black on cyan") -> Text:
     return Text(f" {label} ", style=style).append(f"  {text}", "bold not reverse")
 
 
+def item(text: str) -> Table:
+    """One point of a list, its further lines below its first word."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row("  ·", text)
+    return grid
+
+
 def money(amount: float | None) -> str:
     """An amount with as many digits as are worth reading."""
     if amount is None:
         return "?"
-    return f"{amount:,.0f}" if amount >= _HUNDRED else f"{amount:,.1f}" if amount >= _TEN else f"{amount:,.2f}"
+    if amount >= _HUNDRED or not amount:
+        return f"{amount:,.0f}"
+    return f"{amount:,.1f}" if amount >= _TEN else f"{amount:,.2f}"
 
 
-def price(found: PriceShown | None) -> str:
+def price(found: PriceShown | None, unit: str = "") -> str:
     """A price with what kind it is; a star where it was seen long ago."""
     if found is None:
         return "?"
     star = "*" if found.old and found.kind not in ("launch", "yours") else ""
-    return f"{money(found.amount)} {found.kind}{star}"
+    return f"{money(found.amount)}{unit} {found.kind}{star}"
 
 
 def speed(found: RateShown | None) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from unslow.show._buy import Column, head, memory, money, price, speed, table_of, work
+from unslow.show._buy import Column, head, item, memory, money, price, speed, table_of, work
 from unslow.show._clean import as_json, cleaned
 from unslow.show._console import TextConsole
 from unslow.show._tables import dim
@@ -33,12 +33,12 @@ def _answer(report: ChoiceReport, width: int) -> RenderableType:
     parts: list[RenderableType] = [_head(report), dim(_asked(report))]
     offers = ([report.chosen] if report.chosen else []) + list(report.runners_up)
     if report.chosen:
-        parts += ["", *(_item(reason) for reason in (*report.chosen.reasons, *report.chosen.rig.notes))]
+        parts += ["", *(item(reason) for reason in (*report.chosen.reasons, *report.chosen.rig.notes))]
     if offers:
         rows = (_row(offer, chosen=offer is report.chosen) for offer in offers)
         parts += ["", table_of(_COLUMNS, rows, width, name=1)]
     if report.ways:
-        parts += ["", Text("What would have to give", style="bold"), *(_item(way.words) for way in report.ways)]
+        parts += ["", Text("What would have to give", style="bold"), *(item(way.words) for way in report.ways)]
     if report.refused:
         parts += ["", Text("Refused", style="bold"), *_refused(report)]
     parts += ["", *(dim(text) for text in (*report.assumptions, *report.notes))]
@@ -49,7 +49,7 @@ def _head(report: ChoiceReport) -> Text:
     best = report.chosen
     if best is None:
         where = f" within {money(report.budget)} {report.currency}" if report.budget is not None else ""
-        goal = f" reaches {report.goal_tokens_per_s:g} tok/s" if report.goal_tokens_per_s else " can be told"
+        goal = f" reaches {report.goal_tokens_per_s:g} tok/s" if report.goal_tokens_per_s else " holds it"
         return head("NOTHING", f"{report.asked.model}: nothing{where}{goal}", "bold black on yellow")
     pay = "nothing to pay" if best.total == 0 else f"{money(best.total)} {report.currency}"
     pay = "price not known" if best.total is None else pay
@@ -59,7 +59,7 @@ def _head(report: ChoiceReport) -> Text:
 
 def _asked(report: ChoiceReport) -> str:
     said = [f"{report.asked.context:,} tokens in the context"] if report.chosen else [work(report.asked)]
-    if report.asked.users > 1:
+    if report.asked.users > 1 and report.chosen:
         said.append(f"{report.asked.users} conversations at once")
     if report.goal_tokens_per_s:
         said.append(
@@ -74,10 +74,6 @@ def _asked(report: ChoiceReport) -> str:
     return " · ".join(said)
 
 
-def _item(text: str) -> Padding:
-    return Padding(Text(f"· {text}"), (0, 0, 0, 2))
-
-
 def _row(offer: OfferShown, *, chosen: bool) -> tuple[str, ...]:
     rig = offer.rig
     middle, ends = speed(rig.speed.each_tokens_per_s if rig.speed else None)
@@ -90,7 +86,7 @@ def _row(offer: OfferShown, *, chosen: bool) -> tuple[str, ...]:
 
 def _refused(report: ChoiceReport) -> Iterator[RenderableType]:
     for heap in report.refused:
-        yield _item(f"{heap.count}: {heap.words}")
+        yield item(f"{heap.count}: {heap.words}")
         near = "; ".join(_near(offer, heap) for offer in heap.nearest)
         yield Padding(Text(f"nearest: {near}", style="dim"), (0, 0, 0, 4))
 

@@ -1,28 +1,25 @@
 """The answer of `unslow cost`, for a person or a program: own against rent against API."""
 
-from collections.abc import Iterator
-
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
-from unslow.show._buy import Column, head, money, price, table_of
+from unslow.show._buy import Column, head, item, money, price, table_of
 from unslow.show._clean import as_json, cleaned
 from unslow.show._console import TextConsole
 from unslow.show._tables import dim
 from unslow.show._units import count, rate
-from unslow.think.buy.cost_report import BreakEvenShown, CostReport, WayShown
+from unslow.think.buy.cost_report import CostReport, WayShown
+from unslow.think.buy.cost_words import paid_after
 
 _COLUMNS = (
     Column("WAY", right=False), Column("WITH", right=False), Column("PER MILLION"), Column("A MONTH"),
-    Column("BUSY"), Column("TOK/S", spare=1), Column("W", spare=3), Column("DEVICE", spare=4),
-    Column("POWER", spare=5), Column("PRICE", right=False, spare=2),
+    Column("BUSY"), Column("TOK/S", spare=2), Column("W", spare=3), Column("DEVICE", spare=4),
+    Column("POWER", spare=5), Column("PRICE", right=False, spare=1),
 )  # fmt: skip
-_YEARS = 36
-"""Months from which on years are easier to read."""
 _LITTLE = 0.01
 """Of a day: a share that is not worth a figure."""
-_UNIT = {"own": "", "rent": " an hour", "rent all day": " an hour", "api": " per million"}
+_UNIT = {"own": "", "rent": "/h", "rent all day": "/h", "api": "/M"}
+"""Of the price."""
 
 
 def render_cost(report: CostReport, form: str, *, width: int, color: bool) -> str:
@@ -38,7 +35,8 @@ def _answer(report: CostReport, width: int) -> RenderableType:
     parts: list[RenderableType] = [_head(report), dim(_use(report)), ""]
     parts.append(table_of(_COLUMNS, (_row(way) for way in report.ways), width, name=1))
     if report.break_even:
-        parts += ["", Text("Owning has paid for itself", style="bold"), *_paid(report.break_even)]
+        paid = (item(f"{pair.own} {paid_after(pair, report.years)}") for pair in report.break_even)
+        parts += ["", Text("When owning pays", style="bold"), *paid]
     reasons = [f"{way.name}, {way.how}: {way.reason}" for way in report.ways if way.reason]
     parts += ["", *(dim(text) for text in (*dict.fromkeys(reasons), *report.assumptions, *report.notes))]
     return Group(*parts)
@@ -53,7 +51,9 @@ def _head(report: CostReport) -> Text:
             "bold black on yellow",
         )
     what = f"{best.name}, {best.how}" if best.how != "api" else best.name
-    return head(f"{money(best.per_million)} {report.currency}", f"a million tokens of {report.asked.model}: {what}")
+    return head(
+        f"{money(best.per_million)} {report.currency}", f"a million generated tokens of {report.asked.model}: {what}"
+    )
 
 
 def _use(report: CostReport) -> str:
@@ -72,20 +72,9 @@ def _row(way: WayShown) -> tuple[str, ...]:
         rate(rig.speed.decode_tokens_per_s.mid) if rig and rig.speed else "-", money(way.watts) if way.watts else "-",
         money(way.capital_per_month) if way.capital_per_month is not None else "-",
         money(way.power_per_month) if way.power_per_month is not None else "-",
-        f"{price(way.price)}{_UNIT[way.how]}" if way.price else "?",
+        price(way.price, _UNIT[way.how]),
     )  # fmt: skip
 
 
 def _share(share: float | None) -> str:
     return "-" if share is None else "<1%" if share < _LITTLE else f"{share:.0%}"
-
-
-def _paid(pairs: tuple[BreakEvenShown, ...]) -> Iterator[RenderableType]:
-    for pair in pairs:
-        yield Padding(Text(f"· {pair.own} {_after(pair.months)} against {pair.against}"), (0, 0, 0, 2))
-
-
-def _after(months: float | None) -> str:
-    if months is None:
-        return "never"
-    return f"after {months / 12:,.1f} years" if months >= _YEARS else f"after {months:,.1f} months"

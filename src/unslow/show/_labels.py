@@ -14,6 +14,7 @@ _LABELS = {
     "runtime.context_length": "context, in tokens",
     "runtime.context_set": "context asked for, in tokens",
     "runtime.kv_type_k": "type of the KV cache",
+    "runtime.kv_type_v": "type of the values in the KV cache",
     "runtime.kv_usage": "share of the KV cache in use",
     "runtime.kv_bytes": "size of the KV cache",
     "runtime.slots": "slots",

@@ -41,7 +41,7 @@ def _title(tier: TierShown) -> Text:
     kind = " shared" if tier.unified else ""
     text = Text(f"{memory(tier.memory_bytes)} GB{kind}", style="bold")
     if tier.device and tier.bytes_per_s:
-        text.append(f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, the middle of {tier.devices}", "dim not bold")
+        text.append(f"  {tier.device}, {tier.bytes_per_s / GB:,.0f} GB/s, typical of {tier.devices}", "dim not bold")
     return text
 
 

@@ -3,7 +3,9 @@
 from collections.abc import Iterator, Sequence
 
 from unslow.show._clean import cleaned, safe
-from unslow.show._html.words import amount, metric_name
+from unslow.show._html.change import sign_of, speedup_ends, worded
+from unslow.show._html.markup import begun
+from unslow.show._html.words import MASKED, amount, metric_name
 from unslow.show._shares import budget_title, folded, told_phases
 from unslow.show._units import rate, size, span
 from unslow.show.markdown import NOTHING, RULE, escaped, prose, signature, subject_markdown
@@ -25,7 +27,7 @@ def view_markdown(view: View, title: str = "") -> str:
     drawn = {subject.number: subject for subject in view.subjects}
     parts = [_subject(one, drawn.get(number)) for number, one in enumerate(view.report.subjects)]
     head = f"## {escaped(safe(title))}\n\n" if title else ""
-    masked = " Names, paths, addresses and keys were taken out." if view.masked else ""
+    masked = f" {MASKED}" if view.masked else ""
     return f"{head}{RULE.join(parts) or NOTHING}\n\n<sub>{signature(view.report)}{masked}</sub>\n"
 
 
@@ -56,8 +58,13 @@ def _head(title: str, said: str) -> Iterator[str]:
     yield f"#### {title}"
     yield ""
     if said:
-        yield prose(said if said.endswith((".", "!", "?")) else f"{said}.")
+        yield _sentence(said)
         yield ""
+
+
+def _sentence(said: str) -> str:
+    """As a person writes it: with a capital and a stop."""
+    return prose(f"{begun(said)}{'' if said.endswith(('.', '!', '?')) else '.'}")
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
@@ -161,11 +168,14 @@ def _change(change: ChangeView) -> Iterator[str]:
             metric_name(row.metric),
             amount(row.metric, row.before.mid),
             amount(row.metric, row.after.mid),
-            f"×{row.speedup.mid:.2f}",
-            row.verdict.replace("_", " "),
+            f"×{row.speedup.mid:.2f} ({speedup_ends(row.speedup)})",
+            sign_of(row.verdict).word,
         )
         for row in change.rows
     ]
     yield from _table(("", "before", "after", "times as fast", "verdict"), rows)
-    yield from (f"- {prose(said)}" for said in change.changes)
+    if change.answers:
+        yield _sentence(change.answers)
+        yield ""
+    yield from (f"- {prose(worded(said))}" for said in change.changes)
     yield ""

@@ -1,14 +1,14 @@
 """The report as Markdown, for an issue or a chat: an answer that a maintainer could post as it stands."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from unslow.show._clean import cleaned
 from unslow.show._commands import commands
 from unslow.show._labels import label, worded_value
 from unslow.show._promise import promised
 from unslow.think.chains import Chain, chains_of
-from unslow.think.report import Evidence, Finding, Fix, Report, SubjectReport, Untold
+from unslow.think.report import Evidence, Finding, Fix, Report, RuledOut, SubjectReport, Untold
 
 _HEADS = {
     "slow": "It is slow, and this is why",
@@ -49,8 +49,16 @@ def subject_markdown(subject: SubjectReport, *, everything: bool) -> str:
     lines += _questions(subject)
     lines += _known(subject)
     if everything and subject.ruled_out:
-        lines += _folded("Ruled out", [f"- `{r.cause}`: {escaped(r.because)}" for r in subject.ruled_out])
+        lines += _folded("Ruled out", _ruled_out(subject.ruled_out))
     return "\n".join(lines).rstrip()
+
+
+def _ruled_out(items: Sequence[RuledOut]) -> list[str]:
+    """Those with one reason on one line: of a model that was never loaded they are many."""
+    reasons: dict[str, list[str]] = {}
+    for item in items:
+        reasons.setdefault(item.because, []).append(f"`{item.cause}`")
+    return [f"- {', '.join(causes)}: {escaped(because)}" for because, causes in reasons.items()]
 
 
 def _finding(number: int, chain: Chain) -> Iterator[str]:

@@ -63,6 +63,25 @@ def test_a_coarser_quant_can_be_what_gives() -> None:
     assert any(way.gives == "quant" and "--quant-least" in way.words for way in report.ways)
 
 
+def test_a_part_on_the_host_can_be_what_gives() -> None:
+    report = asked("gpt-oss-120b", budget="800", goal="10", among=["RTX 3090"])
+    assert any(way.gives == "host" and "--partly" in way.words for way in report.ways)
+
+
+def test_the_way_that_is_named_is_the_cheapest() -> None:
+    fast = ["RTX 3090", "RTX 5070 Ti", "RTX 5080", "RX 7900 XTX", "RX 9070 XT", "RTX 5070", "RTX 4070 Ti SUPER"]
+    report = asked("llama-3.3-70b", budget="1500", goal="20", among=[*fast, "RTX 5050"])
+    words = next(way.words for way in report.ways if way.gives == "model")
+    assert "RTX 5050" in words  # though all others have more memory and are faster
+
+
+def test_only_the_size_that_is_named_is_among_those() -> None:
+    report = asked("qwen3-8b", among=["M4 Max 64GB"])
+    assert [best(report).rig.name, *(one.rig.name for one in report.runners_up)] == ["Apple M4 Max 64GB"]
+    macs = asked("qwen3-32b", goal="15", among=["Apple"], price=["M4 Max 64GB=3500"], budget="4000")
+    assert {one.rig.vendor for one in (best(macs), *macs.runners_up)} == {"Apple"}
+
+
 def test_the_finest_quant_that_does_it_is_taken() -> None:
     assert best(asked("llama-3.1-8b", budget="700", goal="20", price=["RTX 3090=1"])).rig.quant == "Q8_0"
     assert best(asked("llama-3.1-8b", budget="700", goal="20", quant="Q4_0", price=["RTX 3090=1"])).rig.quant == "Q4_0"
@@ -107,8 +126,18 @@ def test_unlike_cards_are_counted_as_less_than_they_hold() -> None:
     assert sum(room.usable_bytes for room in alike) == sum(room.usable_bytes for room in rooms) - 2**29
 
 
-@pytest.mark.parametrize("flags", [{"goal": "fast"}, {"budget": "-3"}, {"budget": "much"}, {"have": "nobody"}])
-def test_what_can_not_be_asked_is_said_of_a_choice(flags: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"goal": "fast"},
+        {"budget": "-3"},
+        {"budget": "much"},
+        {"have": "nobody"},
+        {"among": ["M4 Maxx"]},
+        {"price": ["RTX 3090 Tii=9"]},
+    ],
+)
+def test_what_can_not_be_asked_is_said_of_a_choice(flags: dict[str, Any]) -> None:
     with pytest.raises(UserError) as error:
         asked(**flags)
     assert error.value.hint

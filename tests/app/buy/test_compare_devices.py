@@ -7,12 +7,14 @@ import pytest
 from tests.market_day import MarketDay
 
 from unslow.app.buy import DevicesRequest, devices
-from unslow.app.buy.here import shown_here
+from unslow.app.buy.here import rig_here, shown_here
 from unslow.app.fit import Request as FitRequest
 from unslow.app.fit import answer as fit
 from unslow.app.predict import Request as PredictRequest
 from unslow.app.predict import answer as predict
 from unslow.app.predict.places import Place, find_place
+from unslow.catalog.device_names import misspelt
+from unslow.catalog.devices import all_devices
 from unslow.facts.errors import UserError
 from unslow.look.system.recorded import RecordedSystem
 from unslow.think.buy.prices import Purse
@@ -149,3 +151,34 @@ def test_what_can_not_be_asked_is_said(names: tuple[str, ...], flags: dict[str, 
     with pytest.raises(UserError) as error:
         asked(*names, **flags)
     assert error.value.hint
+
+
+def test_a_slip_is_no_other_device() -> None:
+    for slip in ("RTX 3090 Tii", "M4 Maxx", "RTX 4070 Supre"):
+        with pytest.raises(UserError) as error:
+            one(slip)
+        assert error.value.hint.startswith("did you mean one of")
+    assert one("NVIDIA GeForce RTX 3090 Founders Edition").device == "RTX 3090"
+    assert not [(d.name, name) for d in all_devices() for name in (d.name, *d.also) if misspelt(name, d)]
+
+
+def test_a_context_beyond_what_the_model_was_trained_for_is_said() -> None:
+    said = [" ".join(asked("RTX 3090", model="qwen3-8b", context=context).notes) for context in ("8192", "128k")]
+    assert ["was trained for 40,960 tokens" in text for text in said] == [False, True]
+    assert "each of 4 conversations" in " ".join(asked("RTX 3090", model="qwen3-8b", users="4").notes)
+
+
+@pytest.mark.parametrize(
+    ("folder", "name"),
+    [
+        ("h200_live_healthy", "H200 SXM"), ("built_rx_7900_xtx_healthy", "RX 7900 XTX"),
+        ("built_two_rtx_3090_layer_split", "2x RTX 3090"),
+    ],
+)  # fmt: skip
+def test_what_is_here_is_what_a_buyer_has(folder: str, name: str) -> None:
+    assert rig_here(RecordedSystem(MACHINES / folder)).name == name
+
+
+def test_a_machine_without_a_gpu_has_nothing_to_put_a_card_beside() -> None:
+    with pytest.raises(UserError):
+        rig_here(RecordedSystem(MACHINES / "built_laptop_cpu_healthy"))

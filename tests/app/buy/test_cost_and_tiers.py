@@ -78,7 +78,7 @@ def test_a_device_that_can_not_make_so_many() -> None:
     [
         {"tokens_per_day": None}, {"hours_per_day": "4"}, {"tokens_per_day": None, "utilisation": "0"},
         {"tokens_per_day": None, "hours_per_day": "3", "device": []}, {"api": ["1/2/3"]}, {"rent": ["H100"]},
-        {"years": "0"}, {"electricity": "cheap"},
+        {"years": "0"}, {"electricity": "cheap"}, {"resale": "2600"},
     ],
 )  # fmt: skip
 def test_what_can_not_be_asked_is_said_of_costs(flags: dict[str, Any]) -> None:
@@ -127,6 +127,14 @@ def test_every_tier_within_seconds() -> None:
     finer = tiers(MarketDay(), TiersRequest(memory=(8 * GIB,), quant_least="Q8_0")).tiers[0]
     assert finer.runs[0].parameters < report.tiers[0].runs[0].parameters
     assert finer.runs[0].quant == "Q8_0"
+
+
+def test_a_tier_names_the_later_version_and_nothing_of_few_tokens_before_others() -> None:
+    names = [run.model for run in tier(12, rows="4").runs]
+    assert "Qwen3-14B" in names
+    assert not {"Qwen2.5-14B", "StarCoder2-15B", "Moonlight-16B-A3B"} & set(names)
+    shared = tiers(MarketDay(), TiersRequest.from_flags({"unified": "16", "rows": "2"})).tiers[0]
+    assert not any("host" in missed.would_fit for missed in shared.misses)  # it is the same memory
 
 
 def test_a_size_without_a_card_has_no_speed_and_a_shared_one_is_smaller() -> None:

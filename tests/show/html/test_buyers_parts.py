@@ -5,6 +5,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from unslow.show._html import buyers
+from unslow.show._html.buyers_parts import by_field
 from unslow.think.buy.choice_report import ChoiceReport, OfferShown, RefusedShown
 from unslow.think.buy.choice_report import WayShown as WayOut
 from unslow.think.buy.cost_report import BreakEvenShown, CostReport, UseShown, WayShown
@@ -15,7 +16,8 @@ from unslow.think.speed.report import RateShown
 GIB = 1024**3
 HOSTILE = "<script>alert('1')</script>\"&"
 RATE = RateShown(low=90.0, mid=104.0, high=124.0)
-SPEED = SpeedShown(decode_tokens_per_s=RATE, each_tokens_per_s=RATE, prefill_tokens_per_s=RATE, first_token_s=RATE)
+EACH = RateShown(low=45.0, mid=52.0, high=62.0)
+SPEED = SpeedShown(decode_tokens_per_s=RATE, each_tokens_per_s=EACH, prefill_tokens_per_s=RATE, first_token_s=RATE)
 ASKED = AskedShown(
     model=HOSTILE,
     quant="Q4_K_M",
@@ -39,6 +41,7 @@ def rig(**more):
         "bytes_per_s": 1e12,
         "tdp_w": 450.0,
         "price": PRICE,
+        "quant": "Q6_K",
         "fits": "whole",
         "speed": SPEED,
         "price_per_token_per_s": 15.4,
@@ -138,13 +141,26 @@ def test_devices_say_what_is_known_and_what_is_not():
 def test_a_choice_has_its_price_and_a_missing_one_says_what_would_have_to_give():
     assert "for 1,599 USD" in choice(found=True)
     assert "price unknown" in choice(found=True)
-    assert "31 cost more than the budget" in choice(found=False)
+    assert "31: cost more than the budget" in choice(found=False)
     assert "400 USD more" in choice(found=False)
+
+
+def test_flags_of_the_terminal_are_fields_of_the_page():
+    assert by_field('give yours with --price "RTX 3090=AMOUNT"') == "give yours with “Price”: RTX 3090=AMOUNT"
+    assert by_field("it is then worth nothing (--resale), --host-price adds one") == (
+        "it is then worth nothing (“Resale”), “Host price” adds one"
+    )
+
+
+def test_a_choice_shows_what_one_conversation_gets_and_its_quant():
+    html = choice(found=True)
+    assert "<td>Q6_K</td>" in html
+    assert "45.0 to 62.0" in html
 
 
 def test_break_even_is_in_months_in_years_or_never():
     html = cost()
-    for words in ("A never costs less than B", "after 7.9 months", "after 11.3 years", "no price is known", "11%"):
+    for words in ("A never pays against B", "after 7.9 months", "would take 11.3 years", "no price is known", "11%"):
         assert words in html
 
 

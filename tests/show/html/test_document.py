@@ -14,6 +14,7 @@ from unslow.show._html.document import document, panel, panel_names
 from unslow.show._html.frame import Tab, framed, script, style
 from unslow.show._html.markup import tag
 from unslow.think.report import Evidence, Fix
+from unslow.think.view.report import Missing, SubjectView
 from unslow.web.events import Offer
 
 HOSTILE = "</script><script>alert(1)</script>\"'><img src=x onerror=alert(2)>\u202eevil\x1b[31m&amp;"
@@ -67,6 +68,32 @@ def test_a_panel_that_is_missing_says_why_and_how_to_get_it():
     assert Parsed(html).all("section", id="timeline-0")[0].keys() == {"id", "data-panel", "hidden"}
     assert 'href="#timeline-0"' not in html
     assert '<a href="#timeline-0" hidden>' in document(bare(), live=True)  # until a run fills it
+
+
+def test_a_page_that_can_measure_names_its_button_and_not_a_command():
+    why = {
+        "timeline": Missing(why="nothing was watched", how_to_get="unslow http://127.0.0.1:8080"),
+        "change": Missing(why="nothing was compared", how_to_get="unslow bench http://127.0.0.1:8080 --compare LAST"),
+    }
+    shown = msgspec.structs.replace(view(), subjects=(SubjectView(number=0, missing=why),))
+    offers = [
+        Offer(kind=kind, subject=0, label=label, words="")
+        for kind, label in (("diagnose", "Measure again"), ("bench", "Benchmark"))
+    ]
+    for html in (document(shown, live=True, offers=offers), panel(shown, 0, "missing", offers)):
+        assert "To get it: press Measure again." in html
+        assert "To get it: press Benchmark, change what you want to change, and press Benchmark again." in html
+        assert "unslow bench" not in html
+    several = msgspec.structs.replace(shown, report=view(subject(), subject()).report)
+    assert "press Benchmark" not in document(several, live=True, offers=offers)  # it would compare nothing
+    refused = [msgspec.structs.replace(offer, refused="it is busy") for offer in offers]
+    assert 'data-copy="unslow bench http' in document(shown, live=True, offers=refused)
+
+
+def test_what_does_not_load_is_not_told_to_be_measured():
+    report = msgspec.structs.replace(subject(), verdict="failed")
+    failed = msgspec.structs.replace(bare(), report=view(report).report)
+    assert Parsed(document(failed)).all("section", id="missing-0")[0].keys() == {"id", "data-panel", "hidden"}
 
 
 def test_nothing_acts_by_itself():
@@ -141,6 +168,8 @@ def test_several_subjects_have_a_way_to_each():
         "#verdict-1",
     ]
     assert [a["data-subject"] for a in read.all("article")] == ["0", "1"]
+    alike = [msgspec.structs.replace(subject(), url=f"http://127.0.0.1:{port}") for port in (8080, 8081)]
+    assert {" 127.0.0.1:8080", " 127.0.0.1:8081"} <= set(parsed(view(*alike)).texts)  # one model, two servers
     assert not [a for a in Parsed(page()).all("nav") if a.get("class") == "switch"]
 
 

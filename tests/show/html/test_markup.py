@@ -44,4 +44,5 @@ def test_backticks_mark_code_unless_one_is_left_alone():
 def test_a_sentence_begins_and_ends_as_one():
     assert sentence("it is hot") == "It is hot."
     assert sentence("Is it?") == "Is it?"
+    assert sentence("http://x: nothing listens there") == "http://x: nothing listens there."
     assert sentence("") == ""

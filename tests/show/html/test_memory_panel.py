@@ -90,6 +90,8 @@ def test_the_answer_has_verdict_speed_bars_and_a_command_to_copy():
 def test_the_verdict_is_not_said_twice():
     fits = msgspec.structs.replace(spilling(), verdict="fits", summary="Fits: 9.7 GiB of 10.0 GiB")
     assert "</span> 9.7 GiB of 10.0 GiB.</p>" in render_answer(fits, 0)
+    tight = msgspec.structs.replace(fits, verdict="tight")
+    assert "Tight</span> 9.7 GiB of 10.0 GiB.</p>" in render_answer(tight, 0)
 
 
 def test_sliders_carry_their_places_and_stand_where_they_are():

@@ -67,6 +67,9 @@ def test_one_number_alone_needs_no_bar():
     assert "<svg" not in html
     assert "282 ms" in html
     assert "less is better" in html
+    far = bullets([SpeedRow(metric="prefill_tokens_per_s", measured=405, ceiling=136520)])
+    assert "<svg" not in far  # it would be full, as if all were reached
+    assert "0.3% reached" in far
 
 
 @given(top=st.floats(1e-6, 1e9))
@@ -112,7 +115,8 @@ def test_a_finding_has_its_price_its_evidence_and_a_button_on_each_command():
     assert "faster without it" in html
     assert "layers asked for on the GPU" in read.texts
     commands = [a["data-copy"] for a in read.all("button", class_="copy")]
-    assert commands == ["-ngl 20", "llama-server -m x.gguf"]
+    assert commands == ["llama-server -m x.gguf"]
+    assert "remove <code>-ngl 20</code>" in html
     assert "unslow explain gpu_layers_set_too_low" in read.texts
 
 
@@ -148,6 +152,7 @@ def test_questions_about_a_gpu_that_is_not_there_are_one():
     read = Parsed(checklist([*items, ChecklistItem(item="Is it fast?", state="ok", because="yes")]))
     assert len(read.all("li")) == 2
     assert "5 questions about the GPU" in read.texts
+    assert "A question about the GPU" in Parsed(checklist(items[:1])).texts
 
 
 def test_what_is_open_says_how_to_find_out():
@@ -165,6 +170,34 @@ def test_what_is_open_says_how_to_find_out():
     assert "1 causes could not be judged" not in html
     assert "1 cause could not be judged" in html
     assert "No driver (the clock)." in html
+
+
+def test_a_page_with_buttons_says_which_to_press():
+    how = "run `unslow` while the runtime is idle, without --passive"
+    item = Untold(cause="a_b", missing="speed", because="not measured", how_to_get=how)
+    question = Question(command="unslow http://127.0.0.1:8080", why="measures it")
+    shown = msgspec.structs.replace(subject(), cannot_tell=(item,), ask_next=(question,))
+    html = untold(shown, {"diagnose": "Measure"})
+    assert "To find out: press Measure." in html
+    assert "<p>Press Measure.</p>" in html
+    assert "unslow" not in html
+    assert html.count("unslow") < untold(shown).count("unslow")
+
+
+def test_what_to_do_next_stands_on_a_line_of_its_own():
+    shown = msgspec.structs.replace(subject(), summary="It is 9 tok/s. Slow because of a thing. First: close it.")
+    html = render(shown, 0)
+    assert '<p class="lead">Slow because of a thing.</p>' in html
+    assert '<p class="next"><b>Do this first: </b>close it.</p>' in html
+    unknown = "It can't be told: no speed was measured. To find out: run `unslow` while the runtime is idle, "
+    shown = msgspec.structs.replace(subject(), summary=f"{unknown}without --passive.")
+    assert "</b>press Measure.</p>" in render(shown, 0, {"diagnose": "Measure"})
+    assert "<code>unslow</code>" in render(shown, 0)
+
+
+def test_a_flag_that_has_to_go_is_named_and_not_copied():
+    html = lines_to_copy(["remove -fit/-ngl/-c"])
+    assert html == '<p class="by-hand">remove <code>-fit/-ngl/-c</code></p>'
 
 
 def test_ruled_out_is_folded():

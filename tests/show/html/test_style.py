@@ -61,3 +61,8 @@ def test_the_script_stays_small_and_strict():
     assert script().startswith('"use strict";')
     assert len(script().splitlines()) < 500
     assert not re.search(r"\beval\b|new Function|document\.write|\.style\b", script())
+
+
+def test_paper_is_never_dark():
+    for dark in (':root[data-theme="dark"] {', ':root:not([data-theme="light"]) {'):
+        assert style()[: style().index(dark)].rstrip().splitlines()[-1].startswith("@media screen")

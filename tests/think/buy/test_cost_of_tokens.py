@@ -1,9 +1,11 @@
 """What tokens cost: sums that add up, what a day is too short for, and when owning has paid."""
 
+import msgspec
 import pytest
 
 from unslow.think.buy.cost import MONTH_DAYS, Terms, Use, api, break_even, cheapest_first, own, rent, rivals, tokens_in
-from unslow.think.buy.cost_words import assumptions, notes_on
+from unslow.think.buy.cost_report import BreakEvenShown
+from unslow.think.buy.cost_words import assumptions, notes_on, paid_after
 from unslow.think.buy.prices import Purse
 from unslow.think.buy.report import Fits, PriceShown, RigShown, SpeedShown
 from unslow.think.speed.report import RateShown
@@ -49,7 +51,7 @@ def test_prompts_take_time_too() -> None:
 def test_a_day_can_be_too_short() -> None:
     way = own(rig(), price(1200), Use(2_000_000, 0), TERMS)
     assert (way.enough, way.busy_share) == (False, pytest.approx(2.31, rel=0.01))
-    assert way.reason == "it can make 864,000 tokens a day at most"
+    assert way.reason == "it can make 864,000 tokens a day at most: 3 such would be needed"
     cheaper = own(rig(), price(1200), Use(864_000, 0), TERMS)
     assert way.per_million == pytest.approx(cheaper.per_million)  # of the tokens that it does make
 
@@ -65,11 +67,15 @@ def test_measured_watts_resale_and_a_computer_are_counted() -> None:
 
 def test_what_is_not_known_is_said() -> None:
     use = Use(1000, 0)
-    assert own(rig(), None, use, TERMS).reason == "its price is not known (--price)"
-    assert own(rig(watts=None), price(1), use, TERMS).reason == "its power is not known"
+    assert own(rig(), None, use, TERMS).reason == 'its price is not known: --price "card=AMOUNT"'
+    here = msgspec.structs.replace(rig(), name="here: card")
+    assert '--price "here=AMOUNT" (0 where it is paid already)' in own(here, None, use, TERMS).reason
+    assert own(rig(watts=None), price(1), use, TERMS).reason == "its power is not known (--watts)"
     assert own(rig(None, "no"), price(1), use, TERMS).reason == "it does not fit"
     assert rent(rig(fits="no"), price(1), use, all_day=False).per_million is None
     assert "only a part" in own(rig(fits="partly"), price(1), use, TERMS).reason
+    too_much = own(rig(fits="partly"), None, Use(9e6, 0), TERMS).reason
+    assert [words in too_much for words in ("at most", "only a part", "--price")] == [True] * 3  # each of them counts
 
 
 def test_a_rented_device_costs_its_busy_hours_or_the_whole_day() -> None:
@@ -116,16 +122,26 @@ def test_hours_are_turned_into_tokens() -> None:
 
 
 def test_assumptions_name_their_flags() -> None:
-    said = " ".join(assumptions(TERMS, Use(1, 3), "EUR", electricity_said=False, has_own=True))
-    assert all(flag in said for flag in ("--prompt-ratio", "--electricity", "--watts", "--resale", "--host-price"))
+    said = " ".join(assumptions(TERMS, Use(1, 3), "EUR", users=1, electricity_said=False, has_own=True))
+    assert all(
+        flag in said for flag in ("--users", "--prompt-ratio", "--electricity", "--watts", "--resale", "--host-price")
+    )
     measured = Terms(0.3, 3, resale=100, host_price=5, watts=80, power_share=0.7)
-    told = " ".join(assumptions(measured, Use(1, 3), "EUR", electricity_said=True, has_own=True))
+    told = " ".join(assumptions(measured, Use(1, 3), "EUR", users=8, electricity_said=True, has_own=True))
+    assert "always has 8 conversations" in told
     assert "80 W while it works, as you measured" in told
     assert "sells for 100 EUR" in told
     assert "70% of its TDP" in " ".join(
-        assumptions(Terms(0.3, 3, power_share=0.7), Use(1, 3), "EUR", electricity_said=True, has_own=True)
+        assumptions(Terms(0.3, 3, power_share=0.7), Use(1, 3), "EUR", users=1, electricity_said=True, has_own=True)
     )
-    assert len(assumptions(TERMS, Use(1, 3), "EUR", electricity_said=False, has_own=False)) == 1
+    assert len(assumptions(TERMS, Use(1, 3), "EUR", users=1, electricity_said=False, has_own=False)) == 2
+
+
+def test_what_takes_longer_than_it_is_used_does_not_pay() -> None:
+    said = [paid_after(BreakEvenShown(own="A", against="B", months=months), 3) for months in (None, 7.9, 36.0, 50.0)]
+    assert said[0] == "never pays against B, which costs less than its electricity alone"
+    assert said[1:3] == ["pays after 7.9 months against B", "pays after 3.0 years against B"]
+    assert said[3] == "does not pay within 3 years against B: it would take 4.2 years"
 
 
 def test_sources_stand_below() -> None:
@@ -136,4 +152,6 @@ def test_sources_stand_below() -> None:
     assert "asked in 2025, which nobody checked" in said
     assert "rent S seen 2026-01-01, more than 6 months ago: page" in said
     assert "--api" in said
+    assert "--rent" not in said
+    assert "--rent" in " ".join(notes_on(ways[:1], Purse({})))
     assert "not turned into EUR" in " ".join(notes_on(ways, Purse({}, "EUR")))

@@ -6,7 +6,7 @@ from unslow.catalog.devices import all_devices
 from unslow.catalog.models import well_known
 from unslow.facts.units import GIB
 from unslow.think.buy.rigs import Rig, buyable, is_card, rigs_of
-from unslow.think.buy.tiers import CARDS, UNIFIED, family, shapes, surely_too_large, typical
+from unslow.think.buy.tiers import CARDS, UNIFIED, family, newer, shapes, surely_too_large, typical
 
 
 def named(name: str) -> Rig:
@@ -52,7 +52,30 @@ def test_models_of_one_shape_are_one_and_the_newest_speaks() -> None:
     llama = next(group for group in groups if any(m.name == "Llama-3.1-70B" for m in group))
     assert llama[0].name == "Llama-3.3-70B"
     assert len(llama) > 2
-    assert [g[0].parameters for g in groups] == sorted((g[0].parameters for g in groups), reverse=True)
+    order = [(g[0].shape.context_trained < 32768, -g[0].parameters) for g in groups]
+    assert order == sorted(order)  # the largest first, those of few tokens after all others
+
+
+def test_a_later_version_about_as_large_is_found() -> None:
+    known = {m.name: m for m in well_known().values()}
+    found = [m.name for m in newer(known.values(), known["Qwen2.5-14B"])]
+    assert "Qwen3-14B" in found
+    assert "Qwen3-8B" not in found
+    assert {m.name[:7] for m in newer(known.values(), known["Llama-3.3-70B"])} == {"Llama-4"}
+
+
+def test_the_typical_card_is_none_that_is_made_for_workstations() -> None:
+    rig, _ = typical(all_devices(), 16 * GIB, unified=False)
+    assert rig is not None
+    assert 0 < rig.device.launch_usd < 700
+
+
+def test_one_of_those_that_are_named() -> None:
+    rig = named("Apple M4 Max 64GB")
+    assert rig.is_one_of(Rig(rig.device))
+    assert rig.is_one_of(rig)
+    assert not rig.is_one_of(named("Apple M4 Max 48GB"))
+    assert named("RTX 3090")._replace(number=2).is_one_of(named("RTX 3090"))
 
 
 def test_models_that_can_not_hold_the_context_or_do_not_chat_are_left_out() -> None:

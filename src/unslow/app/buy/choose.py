@@ -9,10 +9,10 @@ from unslow.app.progress import Progress, Silent
 from unslow.facts.units import GB
 from unslow.look.system import System
 from unslow.think.adapt.remembered import one_judgement
-from unslow.think.buy.choice_report import ChoiceReport
+from unslow.think.buy.choice_report import ChoiceReport, OfferShown
 from unslow.think.buy.choice_words import assumptions, explained
-from unslow.think.buy.choosing import Aim, chosen
-from unslow.think.buy.devices import price_notes
+from unslow.think.buy.choosing import Aim, Chosen, chosen
+from unslow.think.buy.devices import price_notes, work_notes
 from unslow.think.speed.ask import USUAL_HOST
 
 
@@ -22,10 +22,10 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
     told = read_told(system, request.prices)
     purse = purse_of(system, told, request.price, request.currency)
     market = market_of(system, request, purse)
-    aim = Aim(request.budget, request.goal)
+    aim = Aim(request.budget, request.goal, request.partly)
     offers = list(market.offers(aim, progress or Silent()))
     heaps = chosen(offers, aim)
-    best = explained(heaps.best, heaps.runners_up, aim, purse.currency) if heaps.best else None
+    best = _explained(heaps, market, aim)
     seen = [offer.rig for offer in (*((best,) if best else ()), *heaps.runners_up)]
     return ChoiceReport(
         unslow_version=__version__,
@@ -42,8 +42,16 @@ def choose(system: System, request: ChooseRequest, progress: Progress | None = N
             *assumptions(aim, request.host_price, purse.currency, market.shown, request.have),
             *_partly(request),
         ),
-        notes=(*_notes(market), *price_notes(seen, purse)),
+        notes=(*work_notes(market.shown), *_notes(market), *price_notes(seen, purse)),
     )
+
+
+def _explained(heaps: Chosen, market: Market, aim: Aim) -> OfferShown | None:
+    best = heaps.best
+    if best is None:
+        return None
+    weights = sum(tensor.bytes for tensor in market.in_quant(best.rig.quant).blueprint.tensors)
+    return explained(best, heaps.runners_up, aim, market.purse.currency, weights)
 
 
 def _partly(request: ChooseRequest) -> tuple[str, ...]:

@@ -20,9 +20,10 @@ from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.adapt.remembered import one_judgement
-from unslow.think.buy.cost import Terms, Use, api, break_even, cheapest_first, own, rent, rivals, tokens_in
+from unslow.think.buy.cost import Terms, Use, api, break_even, cheapest_first, own, rent, rivals, tokens_in, upfront
 from unslow.think.buy.cost_report import CostReport, UseShown, WayShown
 from unslow.think.buy.cost_words import assumptions, notes_on
+from unslow.think.buy.devices import work_notes
 from unslow.think.buy.prices import SHIPPED, Purse, shown
 from unslow.think.buy.report import PriceShown, RigShown
 
@@ -63,6 +64,7 @@ def cost(system: System, request: CostRequest, progress: Progress | None = None)
     rigs = [desk.rig(name) for name in request.device]
     use = _use(request, rigs)
     terms = _terms(request, told)
+    _check_resale(rigs, terms)
     owned = [own(rig, rig.price, use, terms) for rig in rigs]
     others = [*_rented(desk, use, rigs), *_sold(desk, use)]
     pairs = [break_even(mine, other, terms) for mine in owned for other in rivals(others)]
@@ -76,8 +78,10 @@ def cost(system: System, request: CostRequest, progress: Progress | None = None)
         years=terms.years,
         ways=cheapest_first([*owned, *others]),
         break_even=tuple(pair for pair in pairs if pair),
-        assumptions=assumptions(terms, use, purse.currency, electricity_said=said, has_own=bool(owned)),
-        notes=notes_on([*owned, *others], purse),
+        assumptions=assumptions(
+            terms, use, purse.currency, users=question.batch, electricity_said=said, has_own=bool(owned)
+        ),
+        notes=(*work_notes(asked), *notes_on([*owned, *others], purse)),
     )
 
 
@@ -109,6 +113,13 @@ def _terms(request: CostRequest, told: Told) -> Terms:
         ELECTRICITY if given is None else given, request.years, request.resale, request.host_price, request.watts,
         request.power_share,
     )  # fmt: skip
+
+
+def _check_resale(rigs: Sequence[RigShown], terms: Terms) -> None:
+    """What sells for more than it cost makes tokens at less than nothing: a slip of the finger."""
+    for rig in rigs:
+        if rig.price and terms.resale > (paid := upfront(rig, rig.price, terms)):
+            raise UserError(f"--resale {terms.resale:,.0f} is more than {rig.name} costs, {paid:,.0f}", "give less")
 
 
 def _rented(desk: _Desk, use: Use, rigs: Sequence[RigShown]) -> Iterator[WayShown]:

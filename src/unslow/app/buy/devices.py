@@ -17,9 +17,9 @@ from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.adapt.remembered import one_judgement
-from unslow.think.buy.devices import notes_on, ordered
+from unslow.think.buy.devices import notes_on, ordered, shared_notes, work_notes
 from unslow.think.buy.prices import Purse
-from unslow.think.buy.report import DevicesReport, RigShown
+from unslow.think.buy.report import AskedShown, DevicesReport, RigShown
 from unslow.think.buy.rigs import Rig, rigs_of
 
 _USUAL = ("RTX 5060 Ti 16GB", "RTX 3090", "RTX 4090", "RTX 5090", "RX 7900 XTX", "DGX Spark", "Strix Halo")
@@ -46,8 +46,12 @@ def devices(system: System, request: DevicesRequest, progress: Progress | None =
         sorted_by=order,
         currency=purse.currency,
         devices=ordered(shown, order),
-        notes=notes_on(shown, purse, has_model=bool(work)),
+        notes=(*_work_notes(work[2] if work else None), *notes_on(shown, purse, has_model=bool(work))),
     )
+
+
+def _work_notes(asked: AskedShown | None) -> tuple[str, ...]:
+    return (*work_notes(asked), *shared_notes(asked))
 
 
 def _shown(

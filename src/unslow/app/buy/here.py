@@ -4,10 +4,12 @@ from unslow.app.buy.speeds import Work
 from unslow.app.predict.answer import answer
 from unslow.app.predict.places import Place, find_place
 from unslow.app.predict.request import Request
+from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.buy.prices import Purse, times
 from unslow.think.buy.report import Fits, RigShown, SpeedShown
+from unslow.think.buy.rigs import Rig
 from unslow.think.speed.report import PlacementShown, PredictionReport, RateShown
 
 HERE = frozenset({"here", "auto", "this machine"})
@@ -24,6 +26,18 @@ def this_machine(system: System, work: Work, purse: Purse) -> RigShown:
         )  # fmt: skip
     report = answer(system, _request(work)) if work.model else None
     return shown_here(place, purse, report)
+
+
+def rig_here(system: System) -> Rig:
+    """The GPUs of this machine, as the catalogue has them; UserError where it has none."""
+    place = find_place(system, Request(""))
+    if isinstance(place, Unknown):
+        raise UserError(f"this machine: {place.why}", "name what you have")
+    if place.device.kind == "cpu":
+        raise UserError("this machine has no GPU to count on", "leave it out, or name what you have")
+    sizes = place.device.memory_sizes_bytes
+    held = place.rooms[0].capacity_bytes if place.rooms else 0
+    return Rig(place.device, place.gpus, min(sizes, key=lambda size: abs(size - held)) if sizes else 0)
 
 
 def _request(work: Work) -> Request:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from unslow.app.buy.here import HERE, rig_here
 from unslow.app.buy.request import ChooseRequest
 from unslow.app.buy.rigs import parse_rig, place_of, rig_shown
 from unslow.app.buy.speeds import UNFIT, Rated, find_work, rated, shown_work
@@ -65,8 +66,11 @@ class Market(NamedTuple):
 
     def _sold(self) -> Iterator[Rig]:
         """All of the catalogue, or those among which to choose."""
-        among = {parse_rig(name).device.name for name in self.request.among}
-        return (rig for rig in buyable(all_devices()) if not among or rig.device.name in among)
+        sold, names = list(buyable(all_devices())), [name.casefold().strip() for name in self.request.among]
+        makers = {rig.device.vendor.casefold() for rig in sold} & set(names)
+        among = [parse_rig(name) for name in names if name not in makers]
+        wanted = (rig for rig in sold if rig.device.vendor.casefold() in makers or any(map(rig.is_one_of, among)))
+        return wanted if names else iter(sold)
 
     def offer(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str] = ()) -> OfferShown:
         """One offer."""
@@ -150,8 +154,14 @@ def alike_rooms(rooms: Sequence[Room], largest_layer: int) -> tuple[Room, ...]:
 def market_of(system: System, request: ChooseRequest, purse: Purse) -> Market:
     """What is asked of the market."""
     found, question, _ = find_work(system, request)
-    have = parse_rig(request.have) if request.have else None
-    return Market(request, purse, found, question, quants_of(found, request), have)
+    return Market(request, purse, found, question, quants_of(found, request), _have(system, request.have))
+
+
+def _have(system: System, name: str) -> Rig | None:
+    """What is there already, by its name or as this machine has it."""
+    if name.casefold() in HERE:
+        return rig_here(system)
+    return parse_rig(name) if name else None
 
 
 def quants_of(found: Found, request: ChooseRequest) -> tuple[str, ...]:

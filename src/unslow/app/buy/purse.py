@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from unslow.app.buy.amounts import named_amount
 from unslow.app.buy.here import HERE
-from unslow.app.predict.places import named_place
-from unslow.app.predict.request import Request
+from unslow.app.buy.rigs import typed_place
 from unslow.app.resolve import expanded
 from unslow.facts.errors import UserError
 from unslow.facts.units import GIB
@@ -81,7 +80,7 @@ def device_key(name: str) -> str:
     """The device as prices are looked up by; with its size of memory where a name says one and several are sold."""
     if name.casefold() in HERE:
         return "here"
-    place = named_place(name, 1, Request(""))
+    place = typed_place(name)
     if isinstance(place, Unknown):
         raise UserError(f"{name}: {place.why}", place.how_to_get)
     if place.device.memory_sizes_bytes and place.rooms:

@@ -4,6 +4,7 @@ from unslow.app.buy.speeds import Rated
 from unslow.app.fit.device_lists import parse_device_list
 from unslow.app.predict.places import Place, named_place
 from unslow.app.predict.request import Request
+from unslow.catalog.device_names import misspelt, near_devices, parse_device_name
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.think.buy.prices import Purse, times
@@ -16,7 +17,7 @@ def parse_rig(text: str) -> Rig:
     names = parse_device_list((text,))
     if len({name.casefold() for name in names}) > 1:
         raise UserError(f"{text}: unlike devices together are not predicted", "name one kind: 2x RTX 3090")
-    place = named_place(names[0], len(names), Request(""))
+    place = typed_place(names[0], len(names))
     if isinstance(place, Unknown) and "software of its own" not in place.why:
         raise UserError(place.why, place.how_to_get)
     if isinstance(place, Unknown):
@@ -24,6 +25,15 @@ def parse_rig(text: str) -> Rig:
     several = bool(place.device.memory_sizes_bytes) and bool(place.rooms)
     size = place.rooms[0].capacity_bytes if several else 0
     return Rig(place.device, len(names), size)
+
+
+def typed_place(name: str, count: int = 1) -> Place | Unknown:
+    """Where a device is that somebody typed; UserError where a slip would make another device of it."""
+    place = named_place(name, count, Request(""))
+    if isinstance(place, Place) and (word := misspelt(name, place.device)):
+        near = ", ".join(device.name for device in near_devices(parse_device_name(name).words))
+        raise UserError(f"{name!r}: what is {word!r}?", f"did you mean one of {near}?")
+    return place
 
 
 def place_of(rig: Rig, request: Request) -> Place | Unknown:

@@ -62,6 +62,7 @@ def shown_work(found: Found, request: Request) -> AskedShown:
         model=found.name, quant=found.quant, parameters=found.parameters,
         weights_bytes=sum(t.bytes for t in found.blueprint.tensors), context=request.depth, users=request.batch,
         prompt_tokens=request.prompt, kv_type=request.kv_type,
+        context_trained=found.blueprint.count("context_length"),
     )  # fmt: skip
 
 
@@ -77,7 +78,8 @@ def rated(found: Found, place: Place, request: Request, *, whole: bool = False) 
     fits = fit_of(case)
     if whole and fits == "no":
         return UNFIT
-    return Rated(fits, speed_of(case, request), case.trust.reasons)
+    shared = dict.fromkeys(room.note for room in place.rooms if room.unified and room.note)
+    return Rated(fits, speed_of(case, request), (*case.trust.reasons, *shared))
 
 
 def _weights(found: Found) -> int:

@@ -24,7 +24,7 @@ from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.adapt.remembered import one_judgement, remembered
 from unslow.think.blueprints.made_up import made_up
-from unslow.think.buy.tiers import CARDS, UNIFIED, family, shapes, surely_too_large, typical
+from unslow.think.buy.tiers import CARDS, UNIFIED, family, newer, shapes, surely_too_large, typical
 from unslow.think.buy.tiers_report import MissesShown, RunsShown, TierShown, TiersReport
 from unslow.think.fit import llama_cpp
 from unslow.think.fit.context_left import longest_context
@@ -74,7 +74,8 @@ def tiers(_system: System, request: TiersRequest, progress: Progress | None = No
 _NOTES = (
     "whole: nothing lies on the host, 1 GiB stays free, and the context is held in f16",
     "models with experts (MoE) also run where they do not fit whole: `unslow devices --model` shows how fast",
-    "the typical device has the middle bandwidth of those of the catalogue since 2020 with so much memory",
+    "one of each family, the newest version about as large; what was trained for less than 32,768 tokens comes last",
+    "the typical device has the middle bandwidth of those since 2020 with so much memory, of cards of the cheaper half",
 )
 
 
@@ -119,13 +120,23 @@ class _Counter:
             if isinstance(found, int):
                 missed.append((group[0], found))
             else:
-                runs[family(group[0])] = self._runs(group, *found)
+                runs[family(group[0])] = self._newest(group, groups) or self._runs(group, *found)
         tier = self._tier
         return TierShown(
             memory_bytes=tier.memory_bytes, unified=tier.unified, device=tier.device, devices=tier.devices,
-            bytes_per_s=tier.place.device.memory_bytes_per_s if tier.device else None, runs=tuple(runs.values()),
+            bytes_per_s=tier.place.device.memory_bytes_per_s if tier.device else None,
+            runs=tuple(sorted(runs.values(), key=lambda one: -one.parameters)),
             misses=tuple(self._misses(missed)),
         )  # fmt: skip
+
+    def _newest(self, group: Sequence[WellKnown], groups: Sequence[Sequence[WellKnown]]) -> RunsShown | None:
+        """A later version that is about as large and fits too, if there is one."""
+        later = newer((one[0] for one in groups), group[0])
+        found = ((model, self._finest(model)) for model in later)
+        fitting = next(((model, fit) for model, fit in found if not isinstance(fit, int)), None)
+        if fitting is None:
+            return None
+        return self._runs(next(one for one in groups if one[0] is fitting[0]), *fitting[1])
 
     def _finest(self, model: WellKnown) -> tuple[str, llama_cpp.Question] | int:
         """The finest quant that fits, and the question about its memory; what the coarsest lacks where none does."""
@@ -195,7 +206,9 @@ class _Counter:
                     continue
                 if self._asked(_plan(model, name)).left() >= 0:
                     return f"as {name}, which costs quality"
-        return "with experts on the host" if model.shape.experts else "" if self._tier.unified else "on two such cards"
+        if self._tier.unified:  # its host has no other memory
+            return ""
+        return "with experts on the host" if model.shape.experts else "on two such cards"
 
 
 def shipped_mix(model: WellKnown) -> str:

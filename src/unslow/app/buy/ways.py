@@ -8,21 +8,24 @@ from unslow.catalog.model_names import listed
 from unslow.catalog.models import WellKnown
 from unslow.think.blueprints.made_up import made_up
 from unslow.think.buy.choice_report import OfferShown, WayShown
-from unslow.think.buy.choosing import Aim, low, refusal
+from unslow.think.buy.choosing import Aim, low, rank, refusal
 from unslow.think.buy.rigs import Rig
 
 _TRIED = 12
-"""How many of the most promising offers are asked again with something less."""
+"""How many of the most promising offers are asked first, to see whether something less would help."""
 _MODELS = 6
 _SHORTEST = 2048
+
+_Pairs = Sequence[tuple[Rig, Rig | None]]
+"""What to buy, and what it stands beside."""
 
 
 def ways_out(market: Market, offers: Sequence[OfferShown], aim: Aim) -> Iterator[WayShown]:
     """One way for each thing that can give, where it helps."""
     yield from _budget(offers, aim, market)
-    affordable = _promising(market, offers, aim)
-    for found in (_quant(market, affordable, aim), _context(market, affordable, aim), _model(market, affordable, aim)):
-        if found:
+    affordable = _affordable(market, offers, aim)
+    for way in (_quant, _context, _host, _model):
+        if found := way(market, affordable, aim):
             yield found
     yield from _goal(offers, aim)
 
@@ -37,24 +40,35 @@ def _budget(offers: Sequence[OfferShown], aim: Aim, market: Market) -> Iterator[
         yield WayShown(gives="budget", words=f"{words}, {low(best):,.1f} tok/s at the low end")
 
 
-def _promising(market: Market, offers: Sequence[OfferShown], aim: Aim) -> list[tuple[Rig, Rig | None]]:
-    """What could be paid, the most memory and bandwidth first."""
-    pairs = [
-        (rig, beside) for (rig, beside), offer in zip(market.rigs(), offers, strict=True)
+def _affordable(market: Market, offers: Sequence[OfferShown], aim: Aim) -> _Pairs:
+    """What could be paid."""
+    return [
+        pair for pair, offer in zip(market.rigs(), offers, strict=True)
         if aim.budget is None or (offer.total is not None and offer.total <= aim.budget)
     ]  # fmt: skip
+
+
+def _promising(pairs: _Pairs) -> _Pairs:
+    """The most memory and bandwidth."""
     by_memory = sorted(pairs, key=lambda pair: -pair[0].number * pair[0].each_bytes)[: _TRIED // 2]
     by_speed = sorted(pairs, key=lambda pair: -pair[0].device.memory_bytes_per_s)[: _TRIED // 2]
     return list(dict.fromkeys((*by_memory, *by_speed)))
 
 
-def _reaching(market: Market, rigs: Sequence[tuple[Rig, Rig | None]], aim: Aim, quant: str) -> OfferShown | None:
-    """The cheapest of those that reaches the goal in that quant."""
-    tried = [market.offer(rig, beside, aim, (quant,)) for rig, beside in rigs]
-    return min((o for o in tried if refusal(o, aim) is None), key=lambda o: o.total or 0.0, default=None)
+def _reaching(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> OfferShown | None:
+    """The cheapest that reaches the goal in that quant; all are asked only where one of the promising does."""
+    first = _promising(rigs)
+    if not _fine(market, first, aim, quant):
+        return None
+    return min(_fine(market, rigs, aim, quant), key=lambda offer: rank(offer, aim), default=None)
 
 
-def _quant(market: Market, rigs: Sequence[tuple[Rig, Rig | None]], aim: Aim) -> WayShown | None:
+def _fine(market: Market, rigs: _Pairs, aim: Aim, quant: str) -> list[OfferShown]:
+    tried = (market.offer(rig, beside, aim, (quant,)) for rig, beside in rigs)
+    return [offer for offer in tried if refusal(offer, aim) is None]
+
+
+def _quant(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     if market.request.quant or market.quants[-1] not in USUAL_QUANTS:  # what its publisher ships is not made coarser
         return None
     for quant in coarser_than(market.quants):
@@ -64,7 +78,7 @@ def _quant(market: Market, rigs: Sequence[tuple[Rig, Rig | None]], aim: Aim) -> 
     return None
 
 
-def _context(market: Market, rigs: Sequence[tuple[Rig, Rig | None]], aim: Aim) -> WayShown | None:
+def _context(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     tokens = market.question.depth // 2
     while tokens >= _SHORTEST:
         shorter = market._replace(question=market.question._replace(depth=tokens))
@@ -75,7 +89,19 @@ def _context(market: Market, rigs: Sequence[tuple[Rig, Rig | None]], aim: Aim) -
     return None
 
 
-def _model(market: Market, rigs: Sequence[tuple[Rig, Rig | None]], aim: Aim) -> WayShown | None:
+def _host(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
+    """A part on the host, which models with experts bear best."""
+    if market.request.partly:
+        return None
+    loose = market._replace(request=market.request._replace(partly=True))
+    found = _reaching(loose, rigs, aim, market.quants[-1])
+    if found is None:
+        return None
+    words = f"a part of it in the host's memory: {found.rig.name} in {found.rig.quant}"
+    return WayShown(gives="host", words=f"{words}, {low(found):,.1f} tok/s at the low end (--partly)")
+
+
+def _model(market: Market, rigs: _Pairs, aim: Aim) -> WayShown | None:
     """The largest model of the same family that would do."""
     for model in _smaller(market.found, market.question.depth):
         mix = model.published if model.published in market.quants else market.quants[-1]

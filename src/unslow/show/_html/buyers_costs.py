@@ -1,15 +1,16 @@
 """What tokens cost each way, and what each size of memory runs, as parts of the page."""
 
-from unslow.show._html.buyers_parts import between, money, notes, price, table, users
+from unslow.show._html.buyers_parts import between, by_field, money, notes, price, table, users
 from unslow.show._html.markup import NOTHING, Child, Markup, joined, tag
 from unslow.show._units import count, size
-from unslow.think.buy.cost_report import BreakEvenShown, CostReport, WayShown
+from unslow.think.buy.cost_report import CostReport, WayShown
+from unslow.think.buy.cost_words import paid_after
 from unslow.think.buy.tiers_report import MissesShown, RunsShown, TierShown, TiersReport
 
-_WAYS = ("Way", "Price", "A million tokens", "A month", "Electricity a month", "Busy", "Enough")
+_WAYS = ("Way", "Price", "A million generated", "A month", "Electricity a month", "Busy", "Enough")
+_UNIT = {"own": "", "rent": " an hour", "rent all day": " an hour", "api": " a million"}
+"""Of the price."""
 _RUNS = ("Model", "Size", "Quant", "Longest context", "Answers, tok/s")
-_LONG_MONTHS = 24
-"""From there on people count years."""
 
 
 def cost(report: CostReport) -> Markup:
@@ -20,7 +21,7 @@ def cost(report: CostReport) -> Markup:
         f"prompts, {users(asked.users)}, {report.years:g} years, {report.electricity_per_kwh:g} {report.currency} a kWh"
     )
     rows = [_way(way, report.currency) for way in report.ways]
-    even = [_break_even(one) for one in report.break_even]
+    even = [f"{one.own} {paid_after(one, report.years)}." for one in report.break_even]
     return joined([
         tag("p", lead, class_="quiet"),
         table("What tokens cost each way", _WAYS, rows),
@@ -32,17 +33,15 @@ def cost(report: CostReport) -> Markup:
 def _way(way: WayShown, currency: str) -> list[Child]:
     enough = {True: "✓ yes", False: "✗ no", None: "?"}[way.enough]
     busy = f"{way.busy_share:.0%}" if way.busy_share is not None else "-"
-    name = joined([f"{way.how}: {way.name}", tag("small", f" {way.reason}") if way.reason else NOTHING])
+    name = joined([f"{way.how}: {way.name}", tag("small", f" {by_field(way.reason)}") if way.reason else NOTHING])
     sums = [way.per_million, way.per_month, way.power_per_month]
-    return [name, price(way.price), *(money(one, currency) if one is not None else "-" for one in sums), busy, enough]
-
-
-def _break_even(one: BreakEvenShown) -> str:
-    if one.months is None:
-        return f"{one.own} never costs less than {one.against}."
-    long = one.months >= _LONG_MONTHS
-    after = f"{one.months / 12:.1f} years" if long else f"{one.months:.1f} months"
-    return f"{one.own} costs less than {one.against} after {after}."
+    return [
+        name,
+        price(way.price, _UNIT[way.how]),
+        *(money(one, currency) if one is not None else "-" for one in sums),
+        busy,
+        enough,
+    ]
 
 
 def tiers(report: TiersReport) -> Markup:

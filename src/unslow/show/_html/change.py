@@ -13,21 +13,31 @@ _HEADS = ("Figure", "Both", "Before", "After", "Times as fast", "Verdict")
 
 def render(change: ChangeView, number: int) -> str:  # noqa: ARG001 (the same call for all panels)
     """The verdict, the figures, and what differs."""
-    head = tag("p", badge(_sign(change.verdict)), " ", sentence(change.because))
+    head = tag("p", badge(sign_of(change.verdict)), " ", sentence(change.because))
     table = tag("table", _head(), tag("tbody", *map(_row, change.rows)), class_="figures")
-    changes = tag("ul", *map(_changed, change.changes), class_="changes") if change.changes else NOTHING
+    changes = (
+        tag("ul", *(tag("li", worded(said)) for said in change.changes), class_="changes")
+        if change.changes
+        else NOTHING
+    )
     answers = tag("p", sentence(change.answers)) if change.answers else NOTHING
     source = tag("p", f"From {change.source}.", class_="quiet")
     return tag("figure", head, tag("div", table, class_="wide"), answers, changes, source)
 
 
-def _changed(said: str) -> Markup:
+def worded(said: str) -> str:
     """What differs; a setting that is named as in the snapshot, by the name that a person gives it."""
     name, colon, values = said.partition(": ")
-    return tag("li", f"{label(name)}: {values}" if colon and "." in name and " " not in name else said)
+    return f"{label(name)}: {values}" if colon and "." in name and " " not in name else said
 
 
-def _sign(verdict: str) -> Sign:
+def speedup_ends(value: Range) -> str:
+    """Between which ends a speed-up lies, in words."""
+    return f"{value.low:.3f} to {value.high:.3f}" if value.high < _ENDLESS else "one round only"
+
+
+def sign_of(verdict: str) -> Sign:
+    """A verdict as a person sees it, whatever a later version calls it."""
     return CHANGES.get(verdict) or Sign(verdict.replace("_", " "), "•", "plain")
 
 
@@ -37,7 +47,7 @@ def _head() -> Markup:
 
 def _row(row: ChangeRow) -> Markup:
     before, after = (_both(row.metric, side) for side in (row.before, row.after))
-    cells = [tag("td", cell) for cell in (before, after, _speedup(row.speedup), badge(_sign(row.verdict)))]
+    cells = [tag("td", cell) for cell in (before, after, _speedup(row.speedup), badge(sign_of(row.verdict)))]
     name = tag("th", metric_name(row.metric), scope="row")
     return tag("tr", name, tag("td", _bars(row), class_="both"), *cells)
 
@@ -68,5 +78,4 @@ def _both(metric: str, side: Range) -> Markup:
 
 
 def _speedup(value: Range) -> Markup:
-    ends = f"{value.low:.3f} to {value.high:.3f}" if value.high < _ENDLESS else "one round only"
-    return joined([tag("b", f"×{value.mid:.2f}"), tag("small", ends)])
+    return joined([tag("b", f"×{value.mid:.2f}"), tag("small", speedup_ends(value))])

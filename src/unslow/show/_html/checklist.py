@@ -15,7 +15,8 @@ def checklist(items: Sequence[ChecklistItem]) -> Markup:
     without_gpu = [item for item in items if item.because == _NO_GPU]
     rows = [_item(item) for item in items if item not in without_gpu]
     if without_gpu:
-        rows.append(_row("–", "", f"{len(without_gpu)} questions about the GPU", "there is none", "plain"))
+        many = f"{len(without_gpu)} questions" if len(without_gpu) > 1 else "A question"
+        rows.append(_row("–", "", f"{many} about the GPU", "there is none", "plain"))
     return tag("ul", *rows, class_="checklist")
 
 

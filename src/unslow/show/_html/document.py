@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import msgspec
 
 from unslow.show._clean import cleaned, safe
+from unslow.show._html.buttons import buttons_of
 from unslow.show._html.frame import Serving, Tab, framed
 from unslow.show._html.live import Offered, run_buttons
 from unslow.show._html.markup import NOTHING, Markup, joined, tag
 from unslow.show._html.memory import render_answer
 from unslow.show._html.panels import Shown, arranged, is_empty, panel_names, panel_of, sections, shown_of
 from unslow.show._html.verdict import device_name, render
-from unslow.show._html.words import VERDICTS, badge
+from unslow.show._html.words import MASKED, VERDICTS, badge
 from unslow.show._labels import label, worded_value
 from unslow.show._units import rate
 from unslow.think.view.report import View, WhatIf
@@ -34,7 +35,10 @@ def document(
     """The whole page: a file that asks nobody, or where it is live that of a server, with its nonce and token."""
     view, serving = cleaned(view), Serving(nonce, token) if live else None
     subjects = [shown_of(view, number) for number in range(len(view.report.subjects))]
-    if not live:
+    if live:
+        alone = len(subjects) == 1
+        subjects = [shown._replace(buttons=buttons_of(offers, shown.number, alone=alone)) for shown in subjects]
+    else:
         subjects = [_answered(shown) for shown in subjects]
     parts = [_switch(subjects), *(_subject(shown, serving, offers) for shown in subjects)]
     if not subjects:
@@ -43,9 +47,10 @@ def document(
     return framed(name, content, head=_machine(view), serving=serving, tabs=tabs)
 
 
-def panel(view: View, number: int, name: str) -> str:
+def panel(view: View, number: int, name: str, offers: Sequence[Offered] = ()) -> str:
     """One panel of the page, as the server sends it; UserError where there is no such thing."""
-    shown = shown_of(view, number)
+    buttons = buttons_of(offers, number, alone=len(view.report.subjects) == 1)
+    shown = shown_of(view, number)._replace(buttons=buttons)
     return panel_of(shown._replace(report=cleaned(shown.report), view=cleaned(shown.view)), name)
 
 
@@ -92,7 +97,9 @@ def _way(shown: Shown) -> Markup:
     speed = report.measured.get("decode_tokens_per_s")
     measured = f" · {rate(speed)} tok/s" if speed is not None else ""
     words = (badge(VERDICTS[report.verdict]), " ", tag("b", report.model), f" {report.runtime}{measured}")
-    return tag("a", *words, href=f"#verdict-{shown.number}")
+    place = report.url.partition("://")[2] or report.url  # two of one model are told apart by it
+    where = tag("span", f" {place}", class_="quiet") if place else NOTHING
+    return tag("a", *words, where, href=f"#verdict-{shown.number}")
 
 
 def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offered]) -> Markup:
@@ -101,7 +108,7 @@ def _subject(shown: Shown, serving: Serving | None, offers: Sequence[Offered]) -
     links = [tag("a", short, href=f"#{one}", hidden=empty) for one, short, empty in ways if serving or not empty]
     return tag(
         "article",
-        render(shown.report, shown.number),
+        render(shown.report, shown.number, shown.buttons),
         tag("nav", *links, class_="contents", aria_label=f"On this page: {shown.report.model}"),
         tag("div", run_buttons(offers, shown.number), arranged(made), class_="panels"),
         NOTHING if serving else _ready(shown),
@@ -137,8 +144,6 @@ def _answer(answer: WhatIf, now: WhatIf, number: int) -> Markup:
 
 def _foot(view: View) -> Markup:
     masked = (
-        "Names of people, paths, addresses and keys were taken out."
-        if view.masked
-        else "It may hold names, paths and addresses of this machine: look before you share it."
+        MASKED if view.masked else "It may hold names, paths and addresses of this machine: look before you share it."
     )
     return tag("footer", tag("p", f"Written by unslow {view.unslow_version}. {masked}"))

@@ -40,7 +40,13 @@ def sentence(said: str) -> Markup:
     """A sentence that begins with a capital and ends with a stop."""
     said = said.strip()
     end = "" if not said or said.endswith((".", "!", "?", "…", ":")) else "."
-    return text(f"{said[:1].upper()}{said[1:]}{end}")
+    return text(f"{begun(said)}{end}")
+
+
+def begun(said: str) -> str:
+    """What begins with a capital, unless that would spoil an address or a name of a program's own."""
+    first = said.partition(" ")[0]
+    return said if "://" in first or "_" in first else f"{said[:1].upper()}{said[1:]}"
 
 
 def _attribute(key: str, value: Attribute) -> str:

@@ -13,7 +13,7 @@ from unslow.think.view.report import Fits, MemoryBar, MemoryView, WhatIf
 
 _SIGNS: dict[Fits, Sign] = {
     "fits": Sign("Fits", "✓", "ok"),
-    "tight": Sign("Fits", "✓", "warn"),
+    "tight": Sign("Tight", "!", "warn"),
     "partly": Sign("Fits in part", "!", "warn"),
     "does_not_fit": Sign("Does not fit", "✗", "bad"),
     "cannot_tell": Sign("Can't tell", "?", "warn"),
@@ -54,7 +54,7 @@ def render_answer(what_if: WhatIf, number: int = 0) -> Markup:
 def _verdict(what_if: WhatIf) -> Markup:
     """The sentence after its sign, which it need not repeat."""
     sign = _SIGNS[what_if.verdict]
-    said = safe(what_if.summary).removeprefix(f"{sign.word}: ")
+    said = safe(what_if.summary).removeprefix("Fits: ").removeprefix(f"{sign.word}: ")
     return tag("p", badge(sign), " " if said else None, sentence(said) if said else NOTHING, class_="fits")
 
 

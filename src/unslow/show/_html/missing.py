@@ -1,8 +1,9 @@
 """What could not be told and how to find out, what was ruled out, and what sources contradict each other about."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from unslow.show._html.buttons import NO_BUTTONS, pressed
 from unslow.show._html.markup import NOTHING, Markup, joined, sentence, tag, text
 from unslow.show._html.words import command
 from unslow.show._labels import label, worded_value
@@ -11,14 +12,14 @@ from unslow.think.report import Contradicted, Evidence, Question, RuledOut, Subj
 _COMMAND = re.compile(r"unslow(?: [\w:/.@=\[\]-]+){0,6}")
 
 
-def untold(subject: SubjectReport) -> Markup:
-    """The commands that would settle most first, then every cause that is open."""
+def untold(subject: SubjectReport, buttons: Mapping[str, str] = NO_BUTTONS) -> Markup:
+    """The commands, or the buttons, that would settle most first, then every cause that is open."""
     suspected = [item for item in subject.cannot_tell if item.suspected]
     others = [item for item in subject.cannot_tell if not item.suspected]
-    questions = joined(map(_question, subject.ask_next))
+    questions = joined(_question(question, buttons) for question in subject.ask_next)
     head = tag("h4", "Suspected, not proven") if suspected else NOTHING
-    rest = folded(f"{_many(others)} could not be judged", _causes(others)) if others else NOTHING
-    return joined([questions, head, _causes(suspected), rest])
+    rest = folded(f"{_many(others)} could not be judged", _causes(others, buttons)) if others else NOTHING
+    return joined([questions, head, _causes(suspected, buttons), rest])
 
 
 def ruled_out(items: Sequence[RuledOut]) -> Markup:
@@ -30,7 +31,7 @@ def ruled_out(items: Sequence[RuledOut]) -> Markup:
 
 def contradictions(items: Sequence[Contradicted]) -> Markup:
     """Sources that can't all be right."""
-    rows = [joined([tag("b", f"{i.about}: "), sentence("; ".join(i.says)), " ", text(i.meaning)]) for i in items]
+    rows = [joined([tag("b", f"{i.about}: "), sentence("; ".join(i.says)), " ", sentence(i.meaning)]) for i in items]
     return tag("ul", *(tag("li", row) for row in rows))
 
 
@@ -42,13 +43,15 @@ def understood(items: Sequence[Evidence]) -> Markup:
     return folded("What was understood", tag("dl", *rows, class_="evidence"))
 
 
-def not_there(why: str, names: Sequence[str], ways: Sequence[str]) -> Markup:
+def not_there(why: str, names: Sequence[str], ways: Sequence[str], buttons: Mapping[str, str] = NO_BUTTONS) -> Markup:
     """Which panels are not there, why, and how to get them."""
     said = tag("p", tag("b", f"{', '.join(names)}: "), text(f"{why}."))
-    return tag("div", said, *(_way(way) for way in dict.fromkeys(ways) if way), class_="not-there")
+    return tag("div", said, *(_way(way, buttons) for way in dict.fromkeys(ways) if way), class_="not-there")
 
 
-def _way(way: str) -> Markup:
+def _way(way: str, buttons: Mapping[str, str]) -> Markup:
+    if button := pressed(way, buttons):
+        return tag("p", "To get it: ", button)
     return command(way) if _COMMAND.fullmatch(way) else tag("p", "To get it: ", text(way))
 
 
@@ -57,17 +60,20 @@ def folded(title: str, content: Markup) -> Markup:
     return tag("details", tag("summary", title), content)
 
 
-def _question(question: Question) -> Markup:
-    return tag("div", tag("p", sentence(question.why)), command(question.command), class_="fix")
+def _question(question: Question, buttons: Mapping[str, str]) -> Markup:
+    button = pressed(question.command, buttons)
+    how = tag("p", sentence(button)) if button else command(question.command)
+    return tag("div", tag("p", sentence(question.why)), how, class_="fix")
 
 
-def _causes(items: Sequence[Untold]) -> Markup:
-    return tag("dl", *map(_untold, items), class_="causes") if items else NOTHING
+def _causes(items: Sequence[Untold], buttons: Mapping[str, str]) -> Markup:
+    return tag("dl", *(_untold(item, buttons) for item in items), class_="causes") if items else NOTHING
 
 
-def _untold(item: Untold) -> Markup:
+def _untold(item: Untold, buttons: Mapping[str, str]) -> Markup:
     lacks = f" ({item.missing})" if item.missing != item.because and not item.suspected else ""
-    how = tag("p", "To find out: ", text(item.how_to_get)) if item.how_to_get else NOTHING
+    way = pressed(item.how_to_get, buttons) or item.how_to_get
+    how = tag("p", "To find out: ", text(way)) if way else NOTHING
     return tag("div", tag("dt", _cause(item.cause)), tag("dd", tag("p", sentence(f"{item.because}{lacks}")), how))
 
 

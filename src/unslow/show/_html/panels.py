@@ -1,11 +1,12 @@
 """The panels of a subject: each a section with an id of its own, so that the server can send one alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from unslow.facts.errors import UserError
 from unslow.show._html import change, curves, memory, roofline, timeline, verdict
 from unslow.show._html.budget import budgets
+from unslow.show._html.buttons import NO_BUTTONS
 from unslow.show._html.checklist import checklist
 from unslow.show._html.findings import findings
 from unslow.show._html.markup import NOTHING, Markup, joined, sentence, tag
@@ -21,6 +22,8 @@ class Shown(NamedTuple):
     report: SubjectReport
     view: SubjectView
     number: int
+    buttons: Mapping[str, str] = NO_BUTTONS
+    """What the page can start, and what each button says; a file has none."""
 
 
 class Panel(NamedTuple):
@@ -40,7 +43,7 @@ def panel_names() -> tuple[str, ...]:
 def panel_of(shown: Shown, name: str) -> Markup:
     """One panel of a subject; UserError where there is no such thing."""
     if name == "verdict":
-        return verdict.render(shown.report, shown.number)
+        return verdict.render(shown.report, shown.number, shown.buttons)
     if name not in _PANELS:
         raise UserError(f"there is no panel {name!r}", f"try one of {', '.join(panel_names())}")
     return section(shown, name)
@@ -92,11 +95,16 @@ def is_empty(html: Markup) -> bool:
 def _missing(shown: Shown) -> Markup:
     """Every panel that could not be drawn, those with one reason together."""
     titles = {name: one.title for name, one in _PANELS.items()}
+    if shown.report.verdict == "failed":  # a way to measure what does not run would lead nowhere
+        return NOTHING
     reasons: dict[str, list[tuple[str, str]]] = {}
     for name, missing in shown.view.missing.items():
         title = titles.get(name) or titles.get(name.removesuffix("s")) or name
         reasons.setdefault(missing.why, []).append((title, missing.how_to_get))
-    return joined(not_there(why, [t for t, _ in found], [how for _, how in found]) for why, found in reasons.items())
+    return joined(
+        not_there(why, [title for title, _ in found], [how for _, how in found], shown.buttons)
+        for why, found in reasons.items()
+    )
 
 
 def _speed(shown: Shown) -> Markup:
@@ -173,7 +181,7 @@ _PANELS = {
     "missing": Panel("What could not be drawn", "Not drawn", _missing, wide=True),
     "contradictions": Panel("What can't all be right", "Contradictions", _contradictions, wide=True),
     "checklist": Panel("Checklist", "Checklist", _checklist),
-    "untold": Panel("What could not be told", "Open", lambda shown: untold(shown.report)),
+    "untold": Panel("What could not be told", "Open", lambda shown: untold(shown.report, shown.buttons)),
     "understood": Panel("What the text says", "Text", _understood),
     "ruled_out": Panel("Ruled out", "Ruled out", _ruled_out),
     "notes": Panel("How it was measured", "How", _notes),

@@ -39,10 +39,11 @@ def _top(row: SpeedRow) -> float:
     """Where the bar ends: at the ceiling, unless that is so far off that nothing else could be seen; 0 for no bar."""
     highs = [reach.high for reach in (row.as_configured, row.achievable) if reach]
     others = [value for value in (row.measured, row.goal, *highs) if value and isfinite(value)]
-    if not others or (row.ceiling is None and len(others) == 1):
+    near = max(others, default=0.0)
+    shows_ceiling = row.ceiling is not None and row.ceiling <= _FAR * near
+    if len(others) + shows_ceiling <= 1:  # a bar that is full of one value would say that all is reached
         return 0.0
-    near = max(others)
-    return _ROOM * (near if row.ceiling is None or row.ceiling > _FAR * near else max(near, row.ceiling))
+    return _ROOM * max(near, row.ceiling if shows_ceiling and row.ceiling else 0.0)
 
 
 def _marks(row: SpeedRow) -> list[tuple[float, str]]:

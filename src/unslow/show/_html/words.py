@@ -16,6 +16,7 @@ METRICS = {
     "queue_s": "Queue",
     "request_s": "Whole request",
 }
+MASKED = "Names of users, keys, prompts, serial numbers and public addresses were taken out; names of files stay."
 
 
 class Sign(NamedTuple):
@@ -88,9 +89,9 @@ def _of_place(place: Place, lines: list[Line]) -> Iterator[Markup]:
 
 
 def _flag(said: str) -> Markup:
-    """A flag: what to do with it stands before, and is not copied."""
+    """A flag to copy; one that has to go is only named: nobody pastes it anywhere."""
     words, dash, flag = said.partition("-")
-    return joined([tag("p", words.strip(), class_="place") if words.strip() else NOTHING, command(dash + flag)])
+    return tag("p", words, tag("code", dash + flag), class_="by-hand") if words.strip() else command(said)
 
 
 _LONGEST_NAME = 60

@@ -32,7 +32,8 @@ class RefusedShown(Shown, frozen=True, kw_only=True):
 class WayShown(Shown, frozen=True, kw_only=True):
     """What would have to give so that something reaches the goal."""
 
-    gives: Literal["budget", "quant", "context", "model", "goal"]
+    gives: Literal["budget", "quant", "context", "host", "model", "goal"]
+    """`host`: a part of the model lies in its memory."""
     words: str
 
 

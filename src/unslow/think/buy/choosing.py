@@ -1,13 +1,20 @@
 """Which offer to take: the cheapest that reaches the goal, or without a goal the fastest within the budget."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from math import inf
 from typing import NamedTuple
 
+from unslow.catalog.devices import all_devices
+from unslow.catalog.mixes import mixes
+from unslow.catalog.prices import shop_price
 from unslow.think.buy.choice_report import OfferShown, Refusal, RefusedShown
 
 _RUNNERS_UP = 5
 _NEAREST = 3
+_RECENT_YEARS = 6
+"""Before the newest offer: older devices are seldom for sale, and named last."""
+_NOT_EVEN_PARTLY = "the model does not fit, not even with a part on the host"
 _WORDS: dict[Refusal, str] = {
     "too_dear": "dearer than the budget",
     "does_not_fit": "the model does not fit whole",
@@ -23,6 +30,8 @@ class Aim(NamedTuple):
     budget: float | None = None
     goal: float | None = None
     """Tokens per second of one conversation, at the low end."""
+    partly: bool = False
+    """Whether a part of the model may lie on the host."""
 
 
 class Chosen(NamedTuple):
@@ -67,10 +76,13 @@ def low(offer: OfferShown) -> float:
     return offer.rig.speed.each_tokens_per_s.low if offer.rig.speed else 0.0
 
 
-def rank(offer: OfferShown, aim: Aim) -> tuple[float, float, str]:
-    """The smaller the better."""
-    price = inf if offer.total is None else offer.total
-    return (price, -low(offer), offer.rig.name) if aim.goal is not None else (-low(offer), price, offer.rig.name)
+def rank(offer: OfferShown, aim: Aim) -> tuple[float, float, float, int, str]:
+    """The smaller the better; where the goal is reached for the same price, the finer quant, then the faster one."""
+    price, newest = inf if offer.total is None else offer.total, -(offer.rig.year or 0)
+    if aim.goal is None:
+        return -low(offer), price, 0.0, newest, offer.rig.name
+    mix = mixes().get(offer.rig.quant) if offer.total is not None else None
+    return price, -mix.bits_per_weight if mix else 0.0, -low(offer), newest, offer.rig.name
 
 
 def _unlike(offers: Iterable[OfferShown], best: OfferShown | None) -> tuple[OfferShown, ...]:
@@ -85,17 +97,28 @@ def _unlike(offers: Iterable[OfferShown], best: OfferShown | None) -> tuple[Offe
 
 
 def _refused(why: Refusal, offers: Sequence[OfferShown], aim: Aim) -> RefusedShown:
-    near = sorted(offers, key=lambda offer: (_over(offer, aim), *_nearness(why, offer), offer.rig.name))
-    return RefusedShown(why=why, words=_WORDS[why], count=len(offers), nearest=tuple(near[:_NEAREST]))
+    since = max((offer.rig.year or 0 for offer in offers), default=0) - _RECENT_YEARS
+    near = sorted(offers, key=lambda offer: (_over(offer, aim), *_nearness(why, offer, since), offer.rig.name))
+    words = _NOT_EVEN_PARTLY if why == "does_not_fit" and aim.partly else _WORDS[why]
+    return RefusedShown(why=why, words=words, count=len(offers), nearest=tuple(near[:_NEAREST]))
 
 
-def _nearness(why: Refusal, offer: OfferShown) -> tuple[float, ...]:
-    """The smaller the nearer; of those without a price the slowest that will do, which is likely the cheapest."""
+def _nearness(why: Refusal, offer: OfferShown, since: int) -> tuple[float, ...]:
+    """The smaller the nearer; of those without a price the recent ones first, by what they once cost."""
     if why == "too_dear":
         return offer.total or inf, -low(offer)
     if why == "does_not_fit":
         return -(offer.rig.memory_bytes or 0), offer.total or inf
-    return (low(offer),) if why == "price_unknown" else (-low(offer),)
+    if why == "price_unknown":
+        return (offer.rig.year or 0) < since, offer.rig.count * _once_cost(offer.rig.device), low(offer)
+    return (-low(offer),)
+
+
+@cache
+def _once_cost(name: str) -> float:
+    """What one was seen or launched for, which orders it where the price does not count; inf where nothing is known."""
+    found = next((shop_price(device) for device in all_devices() if device.name == name), None)
+    return found.usd if found else inf
 
 
 def _over(offer: OfferShown, aim: Aim) -> bool:

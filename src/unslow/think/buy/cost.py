@@ -1,5 +1,6 @@
 """What tokens cost: a device with its electricity, an hour of somebody else's, or a million from an API."""
 
+from math import ceil
 from typing import NamedTuple
 
 import msgspec
@@ -58,11 +59,15 @@ def own(rig: RigShown, price: PriceShown | None, use: Use, terms: Terms) -> WayS
     capital = (upfront(rig, price, terms) - terms.resale) / (12 * terms.years) if price else None
     power = None if watts is None else min(busy, 1.0) * 24 * MONTH_DAYS * watts / 1000 * terms.electricity
     month = None if capital is None or power is None else capital + power
-    missing = "its price is not known (--price)" if price is None else "its power is not known" if power is None else ""
+    missing = _price_missing(rig) if price is None else "its power is not known (--watts)" if power is None else ""
     way = _way("own", rig, price, use, month)
-    return msgspec.structs.replace(
-        way, capital_per_month=capital, power_per_month=power, watts=watts, reason=missing or way.reason
-    )
+    said = "; ".join(text for text in (way.reason, missing) if text)
+    return msgspec.structs.replace(way, capital_per_month=capital, power_per_month=power, watts=watts, reason=said)
+
+
+def _price_missing(rig: RigShown) -> str:
+    name, paid = ("here", " (0 where it is paid already)") if rig.name.startswith("here") else (rig.device, "")
+    return f'its price is not known: --price "{name}=AMOUNT"{paid}'
 
 
 def upfront(rig: RigShown, price: PriceShown, terms: Terms) -> float:
@@ -103,19 +108,22 @@ def _way(how: How, rig: RigShown, price: PriceShown | None, use: Use, per_month:
         busy_share=busy,
         most_tokens_per_day=most,
         enough=busy <= 1,
-        reason=_reason(rig, most, enough=busy <= 1),
+        reason=_reason(rig, most, busy),
     )
 
 
-def _reason(rig: RigShown, most: float, *, enough: bool) -> str:
+def _reason(rig: RigShown, most: float, busy: float) -> str:
     """What has to be said of it."""
-    if not enough:
-        return f"it can make {most:,.0f} tokens a day at most"
-    return "it holds only a part of the model, the rest lies on the host" if rig.fits == "partly" else ""
+    less = f"it can make {most:,.0f} tokens a day at most: {ceil(busy):,} such would be needed" if busy > 1 else ""
+    part = "it holds only a part of the model and its context, the rest lies on the host" * (rig.fits == "partly")
+    return "; ".join(text for text in (less, part) if text)
 
 
 def break_even(mine: WayShown, other: WayShown, terms: Terms) -> BreakEvenShown | None:
-    """When a device has paid for itself against another way; None where either can't do it or can't be told."""
+    """When a device has paid for itself against another way; None where either can't do it or can't be told.
+
+    What it sells for counts as if it could be sold on that day.
+    """
     if mine.rig is None or mine.price is None or mine.power_per_month is None or other.per_month is None:
         return None
     if mine.enough is not True or other.enough is not True:
@@ -123,7 +131,7 @@ def break_even(mine: WayShown, other: WayShown, terms: Terms) -> BreakEvenShown 
     saved = other.per_month - mine.power_per_month
     months = (upfront(mine.rig, mine.price, terms) - terms.resale) / saved if saved > 0 else None
     against = f"{other.name}, {other.how}" if other.how != "api" else other.name
-    return BreakEvenShown(own=mine.name, against=against, months=None if months is None else max(0.0, months))
+    return BreakEvenShown(own=mine.name, against=against, months=months)
 
 
 def rivals(others: list[WayShown]) -> list[WayShown]:

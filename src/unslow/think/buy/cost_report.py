@@ -54,7 +54,7 @@ class BreakEvenShown(Shown, frozen=True, kw_only=True):
     own: str
     against: str
     months: float | None
-    """None where it never does: the other way costs less than the electricity."""
+    """None where it never does: the other way costs less than the electricity. It may be more than the years of use."""
 
 
 class CostReport(Shown, frozen=True, kw_only=True):

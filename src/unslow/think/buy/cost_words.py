@@ -3,19 +3,40 @@
 from collections.abc import Iterator, Sequence
 
 from unslow.think.buy.cost import Terms, Use
-from unslow.think.buy.cost_report import WayShown
+from unslow.think.buy.cost_report import BreakEvenShown, WayShown
 from unslow.think.buy.prices import KEEPS_MONTHS, SHIPPED, Purse
 
+_LONG_MONTHS = 36
+"""From there on people count years."""
 
-def assumptions(terms: Terms, use: Use, currency: str, *, electricity_said: bool, has_own: bool) -> tuple[str, ...]:
+
+def paid_after(pair: BreakEvenShown, years: float) -> str:
+    """When owning has paid for itself, in words; not after the years in which it is used."""
+    if pair.months is None:
+        return f"never pays against {pair.against}, which costs less than its electricity alone"
+    long = pair.months >= _LONG_MONTHS
+    after = f"{pair.months / 12:,.1f} years" if long else f"{pair.months:,.1f} months"
+    if pair.months > 12 * years:
+        return f"does not pay within {years:g} years against {pair.against}: it would take {after}"
+    return f"pays after {after} against {pair.against}"
+
+
+def assumptions(
+    terms: Terms, use: Use, currency: str, *, users: int, electricity_said: bool, has_own: bool
+) -> tuple[str, ...]:
     """What was taken for granted, and the flag that says it better."""
-    return tuple(_assumptions(terms, use, currency, electricity_said=electricity_said, has_own=has_own))
+    work = _work(use, users)
+    return (*work, *_owning(terms, currency, electricity_said=electricity_said)) if has_own else work
 
 
-def _assumptions(terms: Terms, use: Use, currency: str, *, electricity_said: bool, has_own: bool) -> Iterator[str]:
-    yield f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)"
-    if not has_own:
-        return
+def _work(use: Use, users: int) -> tuple[str, ...]:
+    read = f"{use.prompt_ratio:g} prompt tokens are read for each generated one (--prompt-ratio)"
+    if users > 1:
+        return read, f"a device always has {users} conversations at once (--users)"
+    return read, "a device has one conversation at a time; several at once make more tokens of the same hour (--users)"
+
+
+def _owning(terms: Terms, currency: str, *, electricity_said: bool) -> Iterator[str]:
     if not electricity_said:
         yield f"a kWh costs {terms.electricity:g} {currency}, which was assumed (--electricity)"
     if terms.watts is not None:
@@ -48,5 +69,8 @@ def _notes(ways: Sequence[WayShown], purse: Purse) -> Iterator[str]:
             yield f"{price.kind} {price.seller} seen {price.date}{old}: {price.source}"
     if purse.currency != SHIPPED:
         yield f"shipped prices are in {SHIPPED} and are not turned into {purse.currency}: give --rent and --api"
-    elif not any(way.how == "api" for way in ways):
+        return
+    if not any(way.how == "api" for way in ways):
         yield 'no API price of this model is shipped: --api "0.5/1.5 per M"'
+    if not any(way.how == "rent" for way in ways):
+        yield 'none of the rents that are shipped does it with one device: --rent "2x H100 SXM=2.5/h"'

@@ -5,7 +5,7 @@ from math import inf
 
 from unslow.facts.units import GB
 from unslow.think.buy.prices import KEEPS_MONTHS, SHIPPED, Purse
-from unslow.think.buy.report import RigShown
+from unslow.think.buy.report import AskedShown, RigShown
 from unslow.think.speed.ask import USUAL_HOST
 
 _ORDERS: dict[str, Callable[[RigShown], tuple[float | str, ...]]] = {
@@ -38,6 +38,21 @@ def _notes(rigs: Sequence[RigShown], purse: Purse, *, has_model: bool) -> Iterat
     yield from price_notes(rigs, purse)
     if has_model and any(rig.tokens_per_joule_by_tdp for rig in rigs):
         yield "tokens per joule are by TDP, as if all of it were drawn: measured ones are higher"
+
+
+def work_notes(asked: AskedShown | None) -> Iterator[str]:
+    """What has to be said of the work itself."""
+    if asked and 0 < asked.context_trained < asked.context:
+        yield (
+            f"{asked.model} was trained for {asked.context_trained:,} tokens: beyond them it answers badly, unless its "
+            "positions are stretched (YaRN)"
+        )
+
+
+def shared_notes(asked: AskedShown | None) -> Iterator[str]:
+    """Which numbers are of one conversation, and which of all."""
+    if asked and asked.users > 1:
+        yield f"tok/s are those of each of {asked.users} conversations; price and joules count all of them together"
 
 
 def price_notes(rigs: Sequence[RigShown], purse: Purse) -> Iterator[str]:

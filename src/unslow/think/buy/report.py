@@ -79,6 +79,8 @@ class AskedShown(Shown, frozen=True, kw_only=True):
     users: int
     prompt_tokens: int
     kv_type: str = "f16"
+    context_trained: int = 0
+    """What the model was trained for; 0 where that is not known."""
 
 
 class DevicesReport(Shown, frozen=True, kw_only=True):

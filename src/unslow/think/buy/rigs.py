@@ -41,6 +41,10 @@ class Rig(NamedTuple):
         """Whether it is the size that its maker's first price is for."""
         return not self.memory_bytes or self.memory_bytes == min(self.device.memory_sizes_bytes)
 
+    def is_one_of(self, other: "Rig") -> bool:
+        """Whether it is such a device, of such a size where the other has one, once or several times."""
+        return self.device.name == other.device.name and other.memory_bytes in (0, self.memory_bytes)
+
 
 def is_card(device: Device) -> bool:
     """Whether it is a card that can be put into a computer."""

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable
-from statistics import median_low
+from statistics import median, median_low
 
 from unslow.catalog.device import Device
 from unslow.catalog.models import WellKnown
@@ -13,6 +13,10 @@ CARDS = tuple(GIB * size for size in (8, 12, 16, 24, 32, 48))
 UNIFIED = tuple(GIB * size for size in (16, 32, 64, 128))
 _SINCE = 2020
 """Cards before that are seldom bought for this."""
+_USUAL_TOKENS = 32768
+"""What models are trained for at least since 2024, but for a few."""
+_ABOUT_AS_LARGE = 0.85
+"""So much of the parameters of an earlier version a later one has to have, to be shown instead."""
 _AT_LEAST = 0.9
 """Of the usual bits for each weight: no model has less."""
 _VERSION = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)(?![\d.bBmMxX])")
@@ -22,7 +26,10 @@ _ARE_NO_CHAT = ("embedding", "t5", "bert", "-mtp")
 
 
 def typical(devices: Iterable[Device], memory_bytes: int, *, unified: bool) -> tuple[Rig | None, int]:
-    """The device of the middle bandwidth among those with so much memory, and how many there are."""
+    """The device of the middle bandwidth among those with so much memory, and how many there are.
+
+    Of cards those of the cheaper half: others are made for workstations.
+    """
     found = [
         rig for rig in rigs_of(devices)
         if rig.each_bytes == memory_bytes and rig.device.memory_bytes_per_s and rig.device.year >= _SINCE
@@ -31,19 +38,41 @@ def typical(devices: Iterable[Device], memory_bytes: int, *, unified: bool) -> t
     found = [rig for rig in found if rig.device.launch_usd] or found  # what people buy has a price that is known
     if not found:
         return None, 0
+    count = len(found)
+    if not unified:
+        usual = median(rig.device.launch_usd for rig in found)
+        found = [rig for rig in found if rig.device.launch_usd <= usual]
     middle = median_low(rig.device.memory_bytes_per_s for rig in found)
     alike = [rig for rig in found if rig.device.memory_bytes_per_s == middle]
-    return max(alike, key=lambda rig: (rig.device.verified, rig.device.year, rig.device.name)), len(found)
+    return max(alike, key=lambda rig: (rig.device.verified, rig.device.year, rig.device.name)), count
 
 
 def shapes(models: Iterable[WellKnown], context: int) -> list[list[WellKnown]]:
-    """Models that chat and were trained for such a context, the largest first, those of one shape together."""
+    """Models that chat and were trained for such a context, those of one shape together.
+
+    The largest first, but those of a time when few tokens were usual last: the catalogue has no dates.
+    """
     groups: dict[tuple[str, int, str], list[WellKnown]] = {}
     for model in models:
         if model.shape.context_trained >= context and not _is_no_chat(model):
             groups.setdefault((model.architecture, model.parameters // 10**8, model.published), []).append(model)
     ordered = [sorted(group, key=_newest_first) for group in groups.values()]
-    return sorted(ordered, key=lambda group: (-group[0].parameters, _newest_first(group[0])))
+    return sorted(ordered, key=lambda group: (_is_short(group[0]), -group[0].parameters, _newest_first(group[0])))
+
+
+def _is_short(model: WellKnown) -> bool:
+    """Whether it was trained for fewer tokens than is usual by now, as most models of 2023 and before were."""
+    return model.shape.context_trained < _USUAL_TOKENS
+
+
+def newer(models: Iterable[WellKnown], than: WellKnown) -> list[WellKnown]:
+    """Later versions of the same family that are about as large, the newest first."""
+    found = [
+        model for model in models
+        if family(model) == family(than) and _version(model) > _version(than)
+        and model.parameters >= _ABOUT_AS_LARGE * than.parameters and not _MADE_OF.search(model.name.lower())
+    ]  # fmt: skip
+    return sorted(found, key=lambda model: (-_version(model), -model.parameters))
 
 
 def family(model: WellKnown) -> str:
@@ -58,8 +87,13 @@ def _is_no_chat(model: WellKnown) -> bool:
 
 def _newest_first(model: WellKnown) -> tuple[bool, float, str]:
     """What was made of another model comes after it."""
-    version = _VERSION.search(model.name)
-    return bool(_MADE_OF.search(model.name.lower())), -float(version[1]) if version else 0.0, model.name
+    return bool(_MADE_OF.search(model.name.lower())), -_version(model), model.name
+
+
+def _version(model: WellKnown) -> float:
+    """As its name has it; 0 where it has none."""
+    found = _VERSION.search(model.name)
+    return float(found[1]) if found else 0.0
 
 
 def surely_too_large(model: WellKnown, bits_per_weight: float, room_bytes: int) -> bool:

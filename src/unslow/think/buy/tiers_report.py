@@ -40,7 +40,8 @@ class TierShown(Shown, frozen=True, kw_only=True):
     memory_bytes: int
     unified: bool
     device: str
-    """The typical one: of the middle bandwidth among those with so much memory; empty where there is none."""
+    """The typical one: of the middle bandwidth among those with so much memory, of cards those of the cheaper half;
+    empty where there is none."""
     devices: int
     """How many of the catalogue have so much."""
     bytes_per_s: float | None

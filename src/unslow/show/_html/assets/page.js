@@ -183,31 +183,29 @@
     return foot;
   }
 
-  // asks Python at most once a frame; only the answer to the last question counts
+  // one question at a time; where a slider was moved meanwhile, the next is about where it stands by then
   function asking(form, answer) {
-    let waiting = false;
-    let last = null;
+    let asked = false;
+    let again = false;
     async function question() {
-      waiting = false;
-      last?.abort();
-      const mine = new AbortController();
-      last = mine;
       const query = new URLSearchParams(rangesOf(form).map((input) => [input.name, valueOf(input)]));
       try {
-        const response = await ask(`subjects/${form.dataset.subject}/what-if.html?${query}`, { signal: mine.signal });
-        const html = await response.text();
-        if (last !== mine) return;
-        fill(answer, html);
+        fill(answer, await (await ask(`subjects/${form.dataset.subject}/what-if.html?${query}`)).text());
         answer.dataset.answers = String(Number(answer.dataset.answers ?? 0) + 1);
         sayAnswer(answer);
       } catch (error) {
-        if (error.name !== "AbortError" && last === mine) showError(answer, failure(error));
+        showError(answer, failure(error));
       }
     }
-    return () => {
-      if (waiting) return;
-      waiting = true;
-      requestAnimationFrame(question);
+    return async () => {
+      again = asked;
+      if (asked) return;
+      asked = true;
+      do {
+        again = false;
+        await question();
+      } while (again);
+      asked = false;
     };
   }
 
