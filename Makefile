@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 WORKERS ?= 2
 unexport PYTHONDONTWRITEBYTECODE # else every program that a test starts, and every run, compiles all anew
 
-.PHONY: run test test-real check docs bench machines clean
+.PHONY: run test test-real check docs site bench machines clean
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "unslow needs Python 3.11 or newer: make PYTHON=python3.12 ..."; exit 1; }
@@ -34,9 +34,13 @@ check: $(READY)  ## style, types, layers, generated docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m docs.generate --check
+	$(MAKE) --no-print-directory site
 
 docs: $(READY)  ## write the generated reference
 	$(BIN)/python -m docs.generate
+
+site: $(READY)  ## the documentation as a site in site/, which opens from disk; NO_MKDOCS_2_WARNING silences an advert
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY)  ## what the program itself costs, in ratios
 	$(BIN)/python benchmarks/startup.py
@@ -45,4 +49,4 @@ machines: $(READY)  ## measured against predicted on every recorded machine
 	$(BIN)/python lab/machines.py
 
 clean:
-	rm -rf $(VENV) .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) site .coverage .mypy_cache .ruff_cache .pytest_cache .hypothesis

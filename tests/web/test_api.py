@@ -128,6 +128,7 @@ def test_a_target_that_is_not_there_is_told_on_the_page_and_found_when_it_is():
         said = page.open()
         assert said.status == 200
         assert "nothing to show" in said.text
+        assert "load this page again" in said.text
         with serve("vllm", port=port):
             page.open()
             assert page.get("/view").json["report"]["subjects"][0]["runtime"].startswith("vLLM")

@@ -62,6 +62,11 @@ def test_the_page_needs_the_token_in_its_address(page, path):
     assert page.own.token not in said.text
 
 
+def test_a_token_that_is_said_twice_is_none(page):
+    assert page.open().status == 200
+    assert page.open("&token=wrong").status == 401
+
+
 @pytest.mark.parametrize("token", ["", "wrong", "t\xf6ken"])
 def test_all_else_needs_the_token_as_a_header(page, token):
     headers = {"Host": page.own.hosts[0], "X-Unslow-Token": token}
@@ -101,6 +106,18 @@ def test_a_long_body_is_not_read(page):
 def test_a_long_head_is_not_read(page):
     said = page.raw("GET", "/api/v1/report", {**page.usual, "X-Long": "x" * 100_000})
     assert said.status in (400, 431)  # by the parser or by the guard, as it comes in one piece or several
+
+
+@pytest.mark.parametrize("body", [b'{"kind":"\xff"}', b"\xff\xfe", b"[" * 15_000, b'{"kind":' * 1_800, b"", b"NaN"])
+def test_a_body_that_is_no_json_is_told_so(page, body):
+    headers = {**page.usual, "Origin": page.own.origins[0], "Content-Type": "application/json"}
+    said = page.raw("POST", "/api/v1/runs", {**headers, "Content-Length": str(len(body))}, body)
+    assert (said.status, said.json["error"]["hint"]) == (400, "see /api/v1/openapi.json")
+
+
+def test_an_address_of_thousands_of_digits_is_refused(page):
+    assert page.get(f"/subjects/{'9' * 300}/what-if").status == 404
+    assert page.get(f"/subjects/{'9' * 5_000}/what-if").status == 414
 
 
 def test_every_answer_keeps_others_out(page):

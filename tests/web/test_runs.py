@@ -9,7 +9,9 @@ import pytest
 from lab.replay import serve
 from page_server import serving
 
+from unslow.web.book import Entry, stop
 from unslow.web.events import DoneLine, RunWanted
+from unslow.web.performing import perform
 from unslow.web.stream import MOST_STREAMS
 
 
@@ -55,6 +57,23 @@ def test_a_run_is_told_before_followed_and_stopped():
         assert page.get(f"/runs/{run}").json["state"] == "stopped"
         again = list(lines_of(page, run, since=numbers[-2]))
         assert [one["number"] for one in again] == numbers[-1:]
+
+
+def test_who_only_asks_now_and_then_is_told_how_far_it_is():
+    with serve("vllm", tokens_per_s=60) as url, serving(url) as page:
+        run = page.send("POST", "/runs", {"kind": "bench", "subject": 0, "quick": True}).json["id"]
+        deadline = time.monotonic() + 10
+        while not (told := page.get(f"/runs/{run}").json)["text"] and time.monotonic() < deadline:
+            time.sleep(0.1)
+        assert (told["state"], told["text"] != "") == ("running", True)
+
+
+def test_a_run_that_is_stopped_before_it_begins_measures_nothing():
+    with serve("vllm", tokens_per_s=60) as url, serving(url) as page:
+        entry = Entry(RunWanted(kind="bench", subject=0))
+        stop(entry)
+        perform(page.desk, entry)
+        assert (entry.shown().state, entry.shown().text) == ("stopped", "it was stopped before anything was measured")
 
 
 def test_a_passive_server_starts_nothing():

@@ -82,7 +82,7 @@ async def _body(request: Request, kind: Any) -> Any:
             raise HTTPException(413, f"more than {LARGEST_BODY_BYTES} bytes")
     try:
         return msgspec.json.decode(bytes(data), type=kind)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise UserError(f"the body can't be understood: {error}", "see /api/v1/openapi.json") from error
 
 

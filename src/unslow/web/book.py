@@ -51,6 +51,8 @@ class Entry:
         self.watchers = 0
         """How many streams follow it: pictures are drawn for somebody only."""
         self.run: Stoppable | None = None
+        self.is_unwanted = False
+        """Whether somebody stopped it, be it before there was anything to stop."""
         self.thread: threading.Thread | None = None
         self._lines: list[RunLine] = []
         self._state: RunState = "running"
@@ -142,6 +144,11 @@ class Book:
         with self._lock:
             return list(self._entries.values())
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a run goes on."""
+        return any(not entry.is_over for entry in self.entries())
+
     def close(self) -> None:
         """Stop what goes on, and wait for it."""
         for entry in self.entries():
@@ -153,5 +160,6 @@ class Book:
 
 def stop(entry: Entry) -> None:
     """End a run early; one that is over stays as it is."""
+    entry.is_unwanted = True  # said first: who sets `run` looks at it afterwards
     if entry.run and not entry.is_over:
         entry.run.stop()

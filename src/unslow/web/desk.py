@@ -1,5 +1,6 @@
 """What the server shows: the newest view, the memory of each subject, and the runs. Any thread may ask."""
 
+import gc
 import sys
 import threading
 import traceback
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 from unslow.app.read_target import is_live
 from unslow.facts.errors import UserError
 from unslow.think.view.report import WhatIf
+from unslow.web.ahead import Ahead, Place
 from unslow.web.book import Book, BusyError
 from unslow.web.wanted import Wanted
 
@@ -34,7 +36,10 @@ class Desk:
         """Whether the user has read that there is nothing to see, and why."""
         self.book = Book()
         self._lock = threading.RLock()
+        self._is_open = False
+        """Whether somebody has opened the page, and may move its sliders."""
         self._sliding = threading.Lock()
+        self._ahead = Ahead(self._answer, lambda: not self.closing and not self.book.is_busy)
         self._looked = threading.Event()
         self._seen: Seen | None = None
         self._error: UserError | None = None
@@ -55,6 +60,8 @@ class Desk:
         finally:
             self._looked.set()
         self.prepare()
+        gc.collect()
+        gc.freeze()  # what is there now stays: else it is walked through, for 50 ms, while somebody moves a slider
 
     def _look(self) -> None:
         from unslow.web.looking import first_look  # noqa: PLC0415
@@ -89,8 +96,24 @@ class Desk:
 
     def what_if(self, number: int, settings: Mapping[str, str]) -> WhatIf:
         """The memory and the speed of a subject with other settings."""
+        answer = self._answer(number, settings)
+        self._note_sliders(number, answer.settings)
+        return answer
+
+    def _answer(self, number: int, settings: Mapping[str, str]) -> WhatIf:
         with self._sliding:  # what is remembered of a layout grows while it answers
             return self._memory(number).what_if(settings)
+
+    def _note_sliders(self, number: int, settings: Mapping[str, str]) -> None:
+        with self._lock:
+            memory = self._memories.get(number)
+        if memory is not None:
+            self._ahead.note(Place(number, memory.view().sliders, settings))
+
+    def was_opened(self) -> None:
+        """Somebody looks: a slider of what is shown first may be moved next."""
+        self._is_open = True
+        self._note_sliders(0, {})
 
     def prepare(self) -> None:
         """Lay out the memory of what is shown, so that the first slider is answered at once too."""
@@ -102,6 +125,8 @@ class Desk:
                     self._memory(number)
             except UserError:
                 continue  # the panel says why there is none
+        if self._is_open:
+            self._note_sliders(0, {})
 
     def _memory(self, number: int) -> "Memory":
         from unslow.web.looking import memory_at  # noqa: PLC0415

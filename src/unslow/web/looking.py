@@ -1,6 +1,5 @@
 """The first look of a server, and what is asked of it later: the memory of a subject."""
 
-from unslow.app.glance import glance
 from unslow.app.looking import Looked
 from unslow.app.progress import Silent
 from unslow.app.read_target import is_live
@@ -18,6 +17,8 @@ def first_look(wanted: Wanted) -> Seen:
     """What can be shown at once: a stored target whole, of a live one whatever needs no measuring."""
     if not is_live(wanted.request.target):
         return view_target(wanted.request, Silent(), benches=wanted.benches, verified=wanted.verified)
+    from unslow.app.glance import glance  # noqa: PLC0415 (what is stored is shown without it)
+
     snapshot = glance(wanted.request, Silent())
     report = spelled(diagnose(snapshot), snapshot)
     return seen_of(report, Looked(snapshot), live=True, benches=wanted.benches, verified=wanted.verified)

@@ -28,8 +28,12 @@ def page_of(desk: Desk, wanted: str, serving: Serving) -> str:
         return _waiting(error.message, serving)
     except UserError as error:
         desk.was_told = True
-        said = joined([tag("p", sentence(error.message), role="alert"), tag("p", sentence(error.hint))])
+        again = "When that is done, load this page again." if desk.is_live else ""
+        said = joined([
+            tag("p", sentence(error.message), role="alert"), tag("p", sentence(error.hint), " ", again)
+        ])  # fmt: skip
         return framed("unslow: nothing to show", said, serving=serving, tabs=tabs)
+    desk.was_opened()
     return document(
         seen.view, live=True, nonce=serving.nonce, token=serving.token, offers=offers_of(seen, desk.wanted), tabs=tabs
     )

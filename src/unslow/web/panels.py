@@ -57,12 +57,14 @@ def panel_html(desk: Desk, question: Question) -> str:
 def panel_of(desk: Desk, number: int, name: str) -> str:
     """A panel by its name; NotThereError where there is none."""
     from unslow.show._html.document import panel  # noqa: PLC0415
+    from unslow.web.offers import offers_of  # noqa: PLC0415
 
-    found = desk.seen().view
+    seen = desk.seen()
+    found = seen.view
     if not 0 <= number < len(found.subjects):
         raise NotThereError(f"there is no subject {number}", f"there are {len(found.subjects)}, counted from 0")
     try:
-        return str(panel(found, number, name))
+        return str(panel(found, number, name, offers_of(seen, desk.wanted)))
     except (KeyError, UserError) as error:
         raise NotThereError(f"there is no panel {name[:60]!r}", "see the view for those that there are") from error
 

@@ -8,6 +8,7 @@ import msgspec
 from unslow.app.view.build import Seen
 from unslow.app.view.events import Event
 from unslow.app.view.live import LiveRun
+from unslow.app.visit import NONE_SENT
 from unslow.show._html.document import panel
 from unslow.think.view.report import TimelineView
 from unslow.web.book import Entry
@@ -31,6 +32,8 @@ def perform(desk: Desk, entry: Entry) -> None:
         seen = desk.seen()
         live = run_of(seen, desk.wanted, entry.wanted)
         entry.run = live.start()
+        if entry.is_unwanted:
+            live.stop()
         _follow(live, entry, seen)
         entry.tell(_ending(desk, entry, live))
     except Exception as bug:  # noqa: BLE001 (a page that waits for ever would be worse)
@@ -43,11 +46,10 @@ def _follow(live: LiveRun, entry: Entry, seen: Seen) -> None:
     since = 0
     while True:
         over = live.wait(_OFTEN_S if entry.watchers else _SELDOM_S)
-        if entry.watchers or over:
-            for event in live.events(since):
-                since = event.number
-                if line := _line(event, entry, seen):
-                    entry.tell(line)
+        for event in live.events(since, pictures=entry.watchers > 0):
+            since = event.number
+            if line := _line(event, entry, seen):
+                entry.tell(line)
         if over:
             return
 
@@ -55,7 +57,7 @@ def _follow(live: LiveRun, entry: Entry, seen: Seen) -> None:
 def _line(event: Event, entry: Entry, seen: Seen) -> RunLine | None:
     """An event as the page is told it; the last one waits until the page's view is new."""
     if event.kind in ("progress", "said"):
-        return ProgressLine(text=event.text, share=event.share)
+        return ProgressLine(text=_on_a_page(event.text), share=event.share)
     if event.kind == "timeline" and event.timeline and entry.watchers:
         return _picture(event.timeline, entry.wanted.subject or 0, seen)
     if event.kind == "answer" and event.answer and event.answer.round:
@@ -63,6 +65,11 @@ def _line(event: Event, entry: Entry, seen: Seen) -> RunLine | None:
         words = f"{answer.case}: {answer.generated_tokens:,} tokens after {answer.prompt_tokens:,}"
         return PassLine(text=words, tokens_per_s=answer.decode_tokens_per_s)
     return None
+
+
+def _on_a_page(text: str) -> str:
+    """What is told in a terminal, where no command was given and a button stops."""
+    return text.removesuffix(NONE_SENT).replace("Ctrl-C", "Stop")
 
 
 def _picture(timeline: TimelineView, number: int, seen: Seen) -> PanelLine | None:
@@ -92,13 +99,14 @@ def _ending(desk: Desk, entry: Entry, live: LiveRun) -> RunLine:
     last = live.events()[-1]
     after = desk.seen()
     moved = _order(before) != _order(after)
-    return DoneLine(text=_first_sentence(last.text), stopped=last.stopped, reload=moved)
+    return DoneLine(text=_ended(last), stopped=last.stopped, reload=moved)
 
 
-def _first_sentence(text: str) -> str:
-    """The rest of it stands in the verdict."""
-    first, stop, _ = text.partition(". ")
-    return first + stop.strip()
+def _ended(last: Event) -> str:
+    """What came of it in a sentence: the rest stands in the verdict."""
+    first, stop, _ = last.text.partition(". ")
+    said = first + stop.strip()
+    return f"stopped: {said}" if last.stopped and "stopped" not in said else said
 
 
 def _order(seen: Seen) -> list[tuple[int, str]]:

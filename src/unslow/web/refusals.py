@@ -15,6 +15,8 @@ LARGEST_BODY_BYTES = 16 * 1024
 """The one body that is understood has three short fields."""
 LONGEST_HEAD = 16 * 1024
 """Characters of the address and all headers; a browser sends a tenth of it."""
+LONGEST_PATH = 400
+"""Characters; the longest that means something ends with the name of a cause."""
 _OWN_SITE = ("same-origin", "none")
 """What a browser says of a request by the page itself, and of an address that somebody typed or opened."""
 _OPEN = "open the address that `unslow serve` printed, with its token"
@@ -35,11 +37,12 @@ class Asked(NamedTuple):
         return self.method != "GET"
 
     def parameter(self, name: str) -> str:
-        """A parameter of the query; empty where there is none."""
+        """A parameter of the query; empty where there is none, or more than one."""
         try:
-            return parse_qs(self.query, max_num_fields=_QUERY_LIMIT).get(name, [""])[0]
+            values = parse_qs(self.query, max_num_fields=_QUERY_LIMIT).get(name, [])
         except ValueError:
             return ""
+        return values[0] if len(values) == 1 else ""
 
 
 class Refusal(NamedTuple):
@@ -56,6 +59,8 @@ def refusal(asked: Asked, own: Own) -> Refusal | None:
 
 
 def _too_long(asked: Asked) -> Refusal | None:
+    if len(asked.path) > LONGEST_PATH:
+        return Refusal(414, "there is no address that long", "see /api/v1/openapi.json")
     long = len(asked.path) + len(asked.query) + sum(len(k) + len(v) for k, v in asked.headers.items())
     return Refusal(431, "the address and the headers are too long", "ask for less") if long > LONGEST_HEAD else None
 

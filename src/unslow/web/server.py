@@ -1,6 +1,7 @@
 """Listens on loopback until somebody presses Ctrl-C."""
 
 import errno
+import gc
 import secrets
 import signal
 import socket
@@ -17,12 +18,12 @@ if TYPE_CHECKING:
     import uvicorn
 
 _TOKEN_BYTES = 32
-_MOST_CONNECTIONS = 64
-"""One page has a handful; what comes beyond is told to wait (503)."""
 _LONGEST_HEAD_BYTES = 16 * 1024
 _ENDING_S = 2
 """For answers that are being written when the end comes."""
 LAST_PORT = 65535
+_YOUNG_OBJECTS = 10_000
+"""New ones between two looks for garbage, which are made by thousands for a slider's answer, and end with it."""
 
 
 def listening(port: int) -> socket.socket:
@@ -42,6 +43,7 @@ def listening(port: int) -> socket.socket:
 
 def serve(wanted: Wanted, port: int, ready: Callable[[Own, Ticket], None]) -> None:
     """Serve the page; `ready` is told the address as soon as a browser can connect. Returns after Ctrl-C."""
+    gc.set_threshold(_YOUNG_OBJECTS)
     with listening(port) as listener:
         own, ticket = owner_of(listener), Ticket()
         desk = Desk(wanted)
@@ -67,6 +69,7 @@ def server_of(desk: Desk, own: Own, ticket: Ticket) -> "uvicorn.Server":
     import uvicorn  # noqa: PLC0415 (looking at the machine has begun meanwhile)
 
     from unslow.web.application import application  # noqa: PLC0415
+    from unslow.web.connections import MOST, Connection  # noqa: PLC0415
 
     class Server(uvicorn.Server):
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
@@ -75,7 +78,7 @@ def server_of(desk: Desk, own: Own, ticket: Ticket) -> "uvicorn.Server":
 
     config = uvicorn.Config(
         application(desk, own, ticket),
-        http="h11",
+        http=Connection,
         ws="none",
         loop="asyncio",
         lifespan="off",
@@ -83,7 +86,7 @@ def server_of(desk: Desk, own: Own, ticket: Ticket) -> "uvicorn.Server":
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=_MOST_CONNECTIONS,
+        limit_concurrency=MOST,
         h11_max_incomplete_event_size=_LONGEST_HEAD_BYTES,
         timeout_graceful_shutdown=_ENDING_S,
     )
