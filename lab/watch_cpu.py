@@ -1,9 +1,10 @@
-"""What `unslow watch` costs while a benchmark runs, in a real terminal, and whether it shows what goes on.
+"""What `unslow watch` costs in a real terminal, and whether it shows what goes on.
 
-python -m lab.watch_cpu --server llama-server --model model.gguf
+python -m lab.watch_cpu --server llama-server --model model.gguf [--write docs/how_to/watch.md]
 
-It starts the server on loopback, draws the screen in tmux, runs `unslow bench --quick` beside it, and reads the text of
-the screen and the processor time of the program every other second. Exit status 1: over the limit, or nothing moved.
+It starts the server on loopback, draws the screen in tmux, leaves the server idle, runs `unslow bench --quick` beside
+it, then ends the server. Every other second it reads the text of the screen and the processor time of the program.
+Exit status 1: over the limit in any of the three, or nothing moved.
 """
 
 import argparse
@@ -17,6 +18,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -27,6 +29,9 @@ EVERY_S = 2.0
 _SPEED = re.compile(r"^Speed +([\d.,]+|-|reading)", re.MULTILINE)
 _PHASE = re.compile(r"^Phases? +(\w+)", re.MULTILINE)
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
+_BLOCK = re.compile(r"(<!-- cost: written by lab/watch_cpu.py -->\n).*?(<!-- /cost -->)", re.DOTALL)
+WARM_S = 8.0
+"""After the first screen: by then it was judged once, and all that is needed was imported."""
 _UTIME, _CHILDREN = 11, 15
 """Places after the command name in /proc/PID/stat, proc_pid_stat(5): four counters, its own and its children's."""
 
@@ -45,42 +50,71 @@ def main() -> int:
     asked = _parser().parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(2))  # what was started here ends with it
     with ExitStack() as closing:
-        url = started_server(asked.server, asked.model, closing)
+        url, server = started_server(asked.server, asked.model, closing)
         screen = Screen(url, asked.size, closing)
-        time.sleep(asked.before)
+        time.sleep(WARM_S)
+        costs = {"the server is idle": share_of(sampled(screen, asked.each))}
         bench = subprocess.Popen(
             [sys.executable, "-m", "unslow", "bench", url, "--quick", "--no-keep", "-q", *asked.bench.split()],
             stdout=subprocess.DEVNULL,
         )
         closing.callback(ended, bench)
-        samples = [screen.sample()]
-        while bench.poll() is None:
-            time.sleep(EVERY_S)
-            samples.append(screen.sample())
+        samples = sampled(screen, asked.most, lambda: bench.poll() is None)
+        costs["a benchmark runs"] = share_of(samples)
         if asked.show:
             print(screen.text())
-    return reported(samples, samples[0].cpu_s)
+        ended(bench)
+        ended(server)
+        time.sleep(EVERY_S)
+        costs["the server is gone"] = share_of(sampled(screen, asked.each))
+    if asked.write:
+        written(asked.write, costs)
+    return reported(samples, costs)
 
 
-def reported(samples: list[Sample], start_cpu_s: float) -> int:
+def sampled(screen: "Screen", seconds: float, goes_on: Callable[[], bool] = lambda: True) -> "list[Sample]":
+    """The screen every other second, for so long, or until it is over."""
+    samples, end = [screen.sample()], time.monotonic() + seconds
+    while goes_on() and time.monotonic() < end:
+        time.sleep(EVERY_S)
+        samples.append(screen.sample())
+    return samples
+
+
+def share_of(samples: "list[Sample]") -> float:
+    """Of one core, from the first sample to the last."""
+    first, last = samples[0], samples[-1]
+    return (last.cpu_s - first.cpu_s) / (last.at_s - first.at_s)
+
+
+def written(path: Path, costs: dict[str, float]) -> None:
+    """Put the table into its block of a page."""
+    rows = "".join(f"| {state} | {share:.1%} |\n" for state, share in costs.items())
+    where = f"{os.cpu_count()} processors that others use as well, {time.strftime('%Y-%m-%d', time.gmtime())}"
+    table = f"| while | of one core |\n|---|---|\n{rows}\nMeasured on {where}, in tmux, with the usual interval.\n"
+    page = path.read_text("utf-8")
+    if not _BLOCK.search(page):
+        raise SystemExit(f"{path} has no block for it")
+    path.write_text(_BLOCK.sub(lambda block: f"{block[1]}{table}{block[2]}", page), "utf-8")
+
+
+def reported(samples: "list[Sample]", costs: dict[str, float]) -> int:
     """The table, and the exit status."""
     print("second  CPU seconds  tok/s    phase")
     first = samples[0]
     for sample in samples:
         used = sample.cpu_s - first.cpu_s
         print(f"{sample.at_s - first.at_s:6.1f}  {used:11.2f}  {sample.speed:>7}  {sample.phase}")
-    last = samples[-1]
-    share = (last.cpu_s - first.cpu_s) / (last.at_s - first.at_s)
     speeds, phases = {sample.speed for sample in samples}, Counter(sample.phase for sample in samples)
-    print(
-        f"\nwhile the benchmark ran: {share:.2%} of one core (limit {LIMIT:.0%}); to start: {start_cpu_s:.2f} s of CPU"
-    )
+    print()
+    for state, share in costs.items():
+        print(f"while {state}: {share:.2%} of one core (limit {LIMIT:.0%})")
     print(f"{len(speeds)} different speeds; phases: {', '.join(f'{n} {c}' for n, c in phases.most_common())}")
     moved = len(speeds) > 2 and {"prefill", "decode"} & set(phases)
-    return 0 if share < LIMIT and moved else 1
+    return 0 if max(costs.values()) < LIMIT and moved else 1
 
 
-def started_server(program: str, model: str, closing: ExitStack) -> str:
+def started_server(program: str, model: str, closing: ExitStack) -> "tuple[str, subprocess.Popen[bytes]]":
     """A server on a free port of loopback, once it answers."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -92,7 +126,7 @@ def started_server(program: str, model: str, closing: ExitStack) -> str:
     for _ in range(600):
         with suppress(OSError), urllib.request.urlopen(f"{url}/health") as answer:
             if answer.status == 200:
-                return url
+                return url, server
         time.sleep(0.1)
     raise SystemExit("the server did not start")
 
@@ -144,7 +178,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--server", required=True, help="a llama-server")
     parser.add_argument("--model", required=True, help="a GGUF file")
     parser.add_argument("--size", default="100x30", help="of the terminal")
-    parser.add_argument("--before", type=float, default=5.0, help="seconds between the screen and the benchmark")
+    parser.add_argument("--each", type=float, default=30.0, help="seconds to look on while it is idle, and gone")
+    parser.add_argument("--most", type=float, default=600.0, help="seconds of the benchmark, at most")
+    parser.add_argument("--write", type=Path, help="a page with a block for the table")
     parser.add_argument("--bench", default="", help="more flags for `unslow bench`")
     parser.add_argument("--show", action="store_true", help="also print the last screen")
     return parser

@@ -2,13 +2,14 @@
 
 import io
 
+import pytest
 from watched_ticks import decoding
 
-from unslow.think.view.live import HostNow, ServerNow, SpeedNow, Suspicion, Tick
+from unslow.think.view.live import HostNow, RequestsNow, ServerNow, SpeedNow, Suspicion, Tick, Wall, WallPart
 from unslow.think.view.report import Missing
 from unslow.tui.glyphs import ASCII, BLOCKS, chart, gauge, is_unicode, sparkline, stacked
 from unslow.tui.machine_panels import io_words
-from unslow.tui.panels import suspicion_words
+from unslow.tui.panels import speed_rows, suspicion_words, wall_rows
 from unslow.tui.plain import PlainLines, whole
 from unslow.tui.rows import wrapped
 
@@ -94,9 +95,38 @@ def test_what_a_suspicion_costs_where_no_speed_up_is_known():
     assert suspicion_words(found) == "perhaps: T; costs 500 ms a request (and 2 more)"
 
 
+def test_a_speed_has_the_colour_of_what_was_expected_of_one():
+    def style(**changes: object) -> str:
+        first = speed_rows(decoding(**changes), (), 80, BLOCKS)[0]
+        return first.text.spans[0].style
+
+    alone = RequestsNow(running=1)
+    assert style(rate=90.0, requests=alone) == "bold red", "45, where one should get 60 at least"
+    assert style(rate=180.0, requests=alone) == "bold green"
+    assert style(rate=90.0) == "bold", "two share a step, which says nothing against either"
+
+
+def test_a_wall_that_nothing_explains_says_so():
+    parts = (WallPart(part="unexplained", seconds=0.035, share=0.99),)
+    (row,) = wall_rows(decoding(wall=Wall(phase="decode", per="token", parts=parts, measured=True)), 80)
+    assert row.text.plain == "not explained by what is known, 99% of the 35 ms of a token"
+
+
 def test_the_glyphs_of_a_terminal_without_utf8(monkeypatch):
     from unslow.tui import command
 
     monkeypatch.setattr(command.sys, "stdout", io.TextIOWrapper(io.BytesIO(), encoding="latin-1"))
     assert command.Looks().glyphs is ASCII
     assert not command.is_terminal()
+
+
+@pytest.mark.parametrize(("language", "glyphs"), [("C", ASCII), ("POSIX", ASCII), ("C.UTF-8", BLOCKS), ("", BLOCKS)])
+def test_a_language_without_letters_beyond_ascii(monkeypatch, language, glyphs):
+    from unslow.tui import command
+
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(command.sys, stream, io.TextIOWrapper(io.BytesIO(), encoding="utf-8"))
+    monkeypatch.setenv("LC_ALL", language)
+    monkeypatch.delenv("LC_CTYPE", raising=False)
+    monkeypatch.delenv("LANG", raising=False)
+    assert command.Looks().glyphs is glyphs

@@ -29,11 +29,12 @@ _ONE_FOR_ALL = "model_reloads_between_requests"
 def spelled(report: Report, snapshot: Snapshot) -> Report:
     """The report with commands for every fix that the runtime can spell."""
     cases = list(snapshot.cases())
-    subjects = tuple(_subject(subject, cases[subject.number]) for subject in report.subjects)
+    subjects = tuple(spelled_subject(subject, cases[subject.number]) for subject in report.subjects)
     return msgspec.structs.replace(report, subjects=subjects)
 
 
-def _subject(subject: SubjectReport, case: Case) -> SubjectReport:
+def spelled_subject(subject: SubjectReport, case: Case) -> SubjectReport:
+    """The same of one subject."""
     seen: set[tuple[str, ...]] = set()
     findings = tuple(
         msgspec.structs.replace(finding, fixes=tuple(_said_once(_fixes(finding, case), seen)))

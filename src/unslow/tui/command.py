@@ -28,9 +28,15 @@ class Looks(NamedTuple):
 
     @property
     def glyphs(self) -> Glyphs:
-        """Blocks where they can be written."""
+        """Blocks where they can be written, and where nobody asked for plain letters."""
         encodings = [getattr(stream, "encoding", None) for stream in (sys.stdout, sys.stderr)]
-        return ASCII if self.ascii or not all(map(is_unicode, encodings)) else BLOCKS
+        return ASCII if self.ascii or _is_plain() or not all(map(is_unicode, encodings)) else BLOCKS
+
+
+def _is_plain() -> bool:
+    """Whether the language is set to one without letters beyond ASCII: Python itself writes UTF-8 even there."""
+    told = (os.environ.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG"))
+    return next((language for language in told if language), "") in ("C", "POSIX")
 
 
 def is_terminal() -> bool:

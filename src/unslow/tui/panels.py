@@ -29,7 +29,7 @@ def speed_rows(tick: Tick, history: Sequence[float | None], width: int, glyphs: 
         rows.append(Row(SPEED, styled(cut_words(expected_words(speed), wide)), 1))
         ends = speed.expected.low, speed.expected.high
         bar = gauge(speed.each_tokens_per_s or 0.0, *ends, top_of(speed, ()), min(60, wide), glyphs)
-        rows.append(Row(SPEED, styled((bar, _judged(speed))), 6))
+        rows.append(Row(SPEED, styled((bar, _judged(tick))), 6))
     return rows
 
 
@@ -46,7 +46,7 @@ def chart_rows(speed: SpeedNow, history: Sequence[float | None], width: int, spa
 
 def _now(tick: Tick, history: Sequence[float | None], wide: int, glyphs: Glyphs) -> Text:
     words, speed = speed_words(tick), tick.speed
-    text = styled((words, f"bold {_judged(speed)}".strip()))
+    text = styled((words, f"bold {_judged(tick)}".strip()))
     left = min(60, wide - len(words) - 2)
     if left >= 8 and any(history):  # noqa: PLR2004 (shorter tells nothing)
         text.append("  ").append(sparkline(history, top_of(speed, history), left, glyphs), style="green")
@@ -90,9 +90,10 @@ def top_of(speed: SpeedNow, history: Sequence[float | None]) -> float:
     return max(seen) if seen else max((value for value in known if value), default=1.0)
 
 
-def _judged(speed: SpeedNow) -> str:
-    """The colour of a speed by what was expected."""
-    if speed.each_tokens_per_s is None or speed.expected is None:
+def _judged(tick: Tick) -> str:
+    """The colour of a speed by what was expected; none where several share what is expected of one."""
+    speed = tick.speed
+    if speed.each_tokens_per_s is None or speed.expected is None or (tick.requests.running or 0) > 1:
         return ""
     if speed.each_tokens_per_s < _FAR * speed.expected.low:
         return "red"
@@ -107,13 +108,14 @@ def wall_rows(tick: Tick, width: int) -> list[Row]:
     if wall is None or not wall.parts:
         return [Row(WALL, styled(("not known yet", "dim")))]
     total, first = sum(part.seconds for part in wall.parts), wall.parts[0]
+    name = "not explained by what is known" if first.part == "unexplained" else first.part
     what = "a prompt's token" if wall.per == "prompt_token" else "a token"
     how = "of the" if wall.measured else "of the predicted"
     idle = "when it works: " if phase in ("idle", "queue", "unknown") else ""
     tail = f", {first.share:.0%} {how} {span(total)} of {what}"
-    if len(idle + first.part + tail) > room(width):
+    if len(idle + name + tail) > room(width):
         idle, tail = "", f" {first.share:.0%} of {span(total)}"
-    words = styled(idle, (first.part, "bold"), tail)
+    words = styled(idle, (name, "bold"), tail)
     rest = [f"{part.part} {part.share:.0%}" for part in wall.parts[1:4] if part.share >= 0.01]  # noqa: PLR2004 (1 %)
     return [Row(WALL, words), *([Row(WALL, styled(("then " + ", ".join(rest), "dim")), 7)] if rest else [])]
 

@@ -1,5 +1,7 @@
 """The devices and the host of a moment; and what the flags mean."""
 
+import time
+
 import pytest
 
 from unslow.app.watching.eyes import Eyes, ticks
@@ -59,6 +61,7 @@ class Counting:
 
     def __init__(self, *, broken: bool = False) -> None:
         self.rounds, self.closed, self.broken = 0, False, broken
+        self.is_half_seen = False
 
     def look(self) -> None:
         if self.broken:
@@ -100,6 +103,18 @@ def test_one_tick_alone_comes_when_there_is_a_speed_to_tell():
 def test_a_bug_in_the_thread_that_looks_is_not_lost():
     with pytest.raises(ZeroDivisionError):
         list(ticks(Counting(broken=True), Request(interval_s=0.02), LiveSystem()))
+
+
+def test_an_answer_that_was_seen_once_is_looked_at_again_soon():
+    watching = Counting()
+    watching.is_half_seen = True
+    eyes = Eyes(watching, 7200.0, LiveSystem())
+    eyes.start()
+    end = time.monotonic() + 5
+    while watching.rounds < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    eyes.stop()
+    assert watching.rounds == 2, "once more, and then when it is time"
 
 
 def test_the_thread_that_looks_ends():

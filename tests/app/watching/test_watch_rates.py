@@ -38,6 +38,19 @@ def test_another_request_on_the_same_slot_is_not_the_growth_of_the_first():
     assert rates.requests.each[0].tokens == 3
 
 
+def test_answers_that_are_over_before_a_second_look_are_as_fast_as_those_before():
+    looks = [
+        slots(n + part, **{f"s{slot}": (10 * n + slot, 20 + round(200 * part)) for slot in range(2)})
+        for n in range(4)
+        for part in (0, 0.2)
+    ]
+    rates = rates_of([*looks, slots(4, s0=(90, 5), s1=(91, 5))])
+    assert (rates.tokens_per_s, rates.each_tokens_per_s) == pytest.approx((400, 200))
+    assert rates.is_half_seen, "one look more tells their own"
+    assert not rates_of(looks).is_half_seen
+    assert rates_of([*looks, slots(4, s0=(90, 5))]).tokens_per_s is None, "one alone may be quicker than two"
+
+
 def test_an_idle_server_gives_nothing_and_not_unknown():
     rates = rates_of([slots(0), slots(1)])
     assert (rates.tokens_per_s, rates.phase) == (0, "idle")

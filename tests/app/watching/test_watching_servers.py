@@ -5,15 +5,18 @@ from typing import Any
 
 import msgspec
 import pytest
-from cases import cpu_case
+from cases import cpu_case, gpu_case, with_facts
 from doubles import FakeSystem
 
+from unslow.app.view import what_if
 from unslow.app.watching import watching as module
 from unslow.app.watching.request import Request
 from unslow.app.watching.watching import Watching
 from unslow.facts.errors import UserError
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import reported
+from unslow.facts.units import GIB
+from unslow.facts.values import not_found, reported
 from unslow.look.system import Answer, LookError
 from unslow.look.system.door import ExchangeError
 
@@ -26,6 +29,10 @@ def subject(url: str = URL, pid: int = 7, name: str = "llama.cpp") -> Subject:
     facts = {"url": reported(url, "given"), "pid": reported(pid, "/proc"), "name": reported(name, "given")}
     runtime = msgspec.structs.replace(case.runtime, embedded=False, **facts)
     return Subject(runtime=runtime, model=case.model)
+
+
+def with_threads(runtime: Runtime, threads: int) -> Runtime:
+    return msgspec.structs.replace(runtime, threads=reported(threads, "command line: -t"))
 
 
 def snapshot(*subjects: Subject) -> Snapshot:
@@ -116,6 +123,18 @@ def test_the_judgement_follows_what_is_seen(world):
     assert after.wall.measured, "a token takes a second now"
     assert sum(part.seconds for part in after.wall.parts) == pytest.approx(1.0)
     assert after.suspicion.kind != "cannot_tell"
+
+
+def test_a_fix_is_spelled_for_the_server(world, found):
+    one = subject()
+    found.append(snapshot(msgspec.structs.replace(one, runtime=with_threads(one.runtime, 8))))
+    watched = watching(world)
+    for tokens in range(1, 13):
+        world.slots(decoding(tokens))
+        look(watched, world)
+    seen = watched.tick().suspicion
+    assert seen.cause == "threads_exceed_cores"
+    assert seen.fix.endswith(": -t 2")
 
 
 @pytest.mark.usefixtures("found")
@@ -219,6 +238,22 @@ def test_the_last_answer_by_the_log_of_a_server_that_hides_its_slots(world, foun
     watched = watching(world)
     look(watched, world)
     assert watched.tick().speed.last_tokens_per_s == pytest.approx(20, rel=0.06)
+
+
+def test_a_server_on_a_gpu_without_a_log_has_its_model_laid_out_once(world, found, monkeypatch):
+    used = {"machine.gpus.0.vram_used_bytes": 12 * GIB, "machine.gpus.0.processes": [], "model.name": "Llama-3.1-8B"}
+    case = with_facts(gpu_case(), {"runtime.buffers": not_found("no log"), **used})
+    facts = {"url": reported(URL, "given"), "pid": reported(7, "/proc")}
+    one = Subject(runtime=msgspec.structs.replace(case.runtime, **facts), model=case.model)
+    found.append(Snapshot(unslow_version="1", machine=case.machine, subjects=(one,)))
+    watched = watching(world)
+    look(watched, world)
+    bar = watched.tick().memory[0]
+    assert {"weights", "kv"} <= {part.kind for part in bar.parts}
+    assert sum(part.bytes for part in bar.parts) == bar.capacity_bytes
+    monkeypatch.setattr(what_if, "memory_of", None)  # whoever asks again fails
+    look(watched, world, 10)
+    assert watched.tick().memory[0] == bar
 
 
 @pytest.mark.usefixtures("found")

@@ -173,11 +173,14 @@ def test_a_bend_where_a_cpu_cache_ends_is_no_cliff():
     assert curve.verdict != "cliff"
 
 
-@pytest.mark.parametrize("count", [0, 1, 2])
-def test_too_few_depths_tell_nothing(count):
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(0, "no depth has a speed;"), (1, "only one depth has a speed;"), (2, "only 2 depths have a speed;")],
+)
+def test_too_few_depths_tell_nothing(count, told):
     curve = judge_depths(series(doubling(count), on_cpu, 0.01))
     assert curve.verdict == "cannot_tell"
-    assert f"only {count} depths" in curve.because
+    assert curve.because.startswith(told)
 
 
 def test_a_cliff_with_signs_is_a_spill_and_one_without_is_not_known_to_be():

@@ -7,15 +7,24 @@ from firing import spilled
 
 from unslow.facts.values import not_found
 from unslow.think.judge import judge
-from unslow.think.report import Untold
-from unslow.think.view.live_judgement import NORMAL, NOTHING, judgement, suspicion_of, walls_of
+from unslow.think.report import ChecklistItem, Untold
+from unslow.think.view.live_judgement import NORMAL, NOTHING, UNSURE, judgement, suspicion_of, walls_of
 
 
 def test_a_finding_comes_with_its_number_and_what_to_do():
     seen = judgement(spilled(), "now").suspicion
     assert (seen.kind, seen.cause, seen.at) == ("found", "weights_spill_to_ram", "now")
     assert seen.speedup > 1
-    assert seen.fix
+    assert seen.fix == judge(spilled()).findings[0].fixes[0].why
+
+
+def test_a_fix_has_its_reason_and_the_first_of_its_commands():
+    def spell(report, _case):
+        first = report.findings[0]
+        fix = msgspec.structs.replace(first.fixes[0], why="fewer layers", commands=("-ngl 9", "the whole line"))
+        return msgspec.structs.replace(report, findings=(msgspec.structs.replace(first, fixes=(fix,)),))
+
+    assert judgement(spilled(), spell=spell).suspicion.fix == "fewer layers: -ngl 9"
 
 
 def test_what_is_expected_comes_from_the_same_prediction():
@@ -57,6 +66,23 @@ def test_a_suspicion_has_the_title_of_its_cause_and_what_would_settle_it():
     seen = suspicion_of(report_without_findings(cannot_tell=(untold, untold)))
     assert (seen.kind, seen.because, seen.fix, seen.more) == ("suspected", "1.5 cores", "top", 1)
     assert "_" not in seen.title
+
+
+def test_a_suspicion_about_a_phase_that_takes_no_time_is_not_the_answer():
+    untold = Untold(cause="prompt_reprocessed", missing="", because="of 9", how_to_get="", suspected=True)
+    report = report_without_findings(verdict="normal", cannot_tell=(untold,))
+    assert suspicion_of(report, shares={"decode": 0.5, "prefill": 0.04}).title == NORMAL
+    assert suspicion_of(report, shares={"decode": 0.5, "prefill": 0.1}).kind == "suspected"
+    assert suspicion_of(report, shares={"idle": 1.0}).kind == "suspected"
+
+
+def test_what_cannot_be_told_is_not_called_nothing():
+    bad = ChecklistItem(item="Do weights fit?", state="bad", because="6.4 GiB asked, 5.5 GiB free")
+    known = {"verdict": "cannot_tell", "cannot_tell": (), "measured": {"decode_tokens_per_s": 30.0}}
+    seen = suspicion_of(report_without_findings(**known, checklist=(bad,), summary="Where they lie is not known."))
+    assert (seen.kind, seen.title) == ("cannot_tell", "Do weights fit? No: 6.4 GiB asked, 5.5 GiB free")
+    assert seen.because == "Where they lie is not known."
+    assert suspicion_of(report_without_findings(**known, checklist=())).title == UNSURE
 
 
 def test_slow_without_a_cause_and_no_speed_at_all_are_two_answers():

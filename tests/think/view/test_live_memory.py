@@ -9,6 +9,7 @@ from unslow.facts.runtime import Buffer
 from unslow.facts.units import GIB
 from unslow.facts.values import not_found, reported
 from unslow.think.view.live_memory import MOST_STRANGERS, RamNow, bars_of
+from unslow.think.view.report import MemoryBar, MemoryPart
 
 
 def buffers(*sizes: tuple[str, str, int]):
@@ -47,8 +48,8 @@ def test_a_card_with_the_server_a_stranger_and_the_rest():
         ),
     )
     (bar,) = bars_of(case, {0: 11.0 * GIB}, RamNow())
-    own = {"weights": 6 * GIB, "KV cache": GIB, "buffers": GIB}
-    assert sizes(bar) == {**own, "game": 2 * GIB, "driver and others": GIB, "free": 13 * GIB}
+    own = {"weights": 6 * GIB, "KV cache": GIB, "buffers": GIB, "server itself": GIB}
+    assert sizes(bar) == {**own, "game": 2 * GIB, "free": 13 * GIB}
     assert sum(part.bytes for part in bar.parts) == bar.capacity_bytes
 
 
@@ -61,6 +62,44 @@ def test_each_card_has_its_own_buffers():
     first, second = bars_of(case, {}, RamNow())
     assert (sizes(first)["weights"], sizes(second)["weights"]) == (6 * GIB, 4 * GIB)
     assert sizes(first)["driver and others"] == 4 * GIB - 7, "as the probe saw it, where nobody samples"
+
+
+def laid_out(gpu: dict[str, int], host: dict[str, int], **changes):
+    def bar(parts, *, is_host):
+        found = tuple(MemoryPart(kind=kind, name=f"the {kind}", bytes=size) for kind, size in parts.items())
+        return MemoryBar(name="", is_host=is_host, capacity_bytes=1, parts=found, **{"fits": True, **changes})
+
+    return bar(gpu, is_host=False), bar(host, is_host=True)
+
+
+LAID = {"weights": 6 * GIB, "kv": 2 * GIB, "compute": GIB, "stranger": 3, "free": 5}
+
+
+def test_a_server_that_tells_nothing_is_shown_as_it_is_laid_out():
+    case = with_cards(card(0), pid=7)
+    case = with_facts(case, {"runtime.buffers": not_found("no log")})
+    bars = bars_of(case, {}, RamNow(16.0 * GIB, 12.0 * GIB, 3.0 * GIB), laid_out(LAID, {"weights": GIB}))
+    own = {"weights": 6 * GIB, "KV cache": 2 * GIB, "buffers": GIB}
+    assert sizes(bars[0]) == {**own, "driver and others": GIB, "free": 14 * GIB}
+    assert sizes(bars[1])["weights"] == GIB
+    for bar in bars:
+        assert sum(part.bytes for part in bar.parts) == bar.capacity_bytes
+
+
+@pytest.mark.parametrize(
+    "laid", [(), laid_out(LAID, {}, fits=False), laid_out({**LAID, "weights": 9 * GIB}, {}), laid_out(LAID, {})[1:]]
+)
+def test_where_it_cannot_lie_as_it_is_laid_out_nobody_is_named(laid):
+    case = with_facts(with_cards(card(0), pid=7), {"runtime.buffers": not_found("no log")})
+    (bar,) = bars_of(case, {}, RamNow(), laid)
+    assert sizes(bar) == {"not told whose": 10 * GIB, "free": 14 * GIB}
+
+
+def test_what_the_driver_says_that_the_server_holds_is_the_servers():
+    own = GpuProcess(pid=7, name=reported("llama-server", "nvml"), vram_bytes=reported(9 * GIB, "nvml"))
+    case = with_facts(with_cards(card(0, own), pid=7), {"runtime.buffers": not_found("no log")})
+    (bar,) = bars_of(case, {}, RamNow())
+    assert sizes(bar) == {"server itself": 9 * GIB, "driver and others": GIB, "free": 14 * GIB}
 
 
 def test_more_than_there_is_says_by_how_much():

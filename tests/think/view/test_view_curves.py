@@ -110,3 +110,16 @@ def test_words_on_curves_that_tell_nothing():
     assert depth_words([CurvePoint(at=1)], "") == ""
     assert users_words([CurvePoint(at=1)], None, "") == ""
     assert users_words([CurvePoint(at=1)], 1, "") == "It answers one request at a time."
+
+
+def test_what_several_users_do_not_gain_is_said_so():
+    flat = [CurvePoint(at=1, predicted=2.3), CurvePoint(at=2, predicted=2.3)]
+    assert users_words(flat, 1, "as it is") == (
+        "Expected as it is: 2.3 tokens per second alone, and no more for several together. "
+        "It answers one request at a time; the others wait."
+    )
+
+
+def test_a_depth_that_costs_nothing_is_no_loss_of_zero():
+    flat = [CurvePoint(at=256, predicted=50.0), CurvePoint(at=4096, predicted=50.1)]
+    assert depth_words(flat, "as it is").endswith("50 after 4,096, which is about the same.")

@@ -79,6 +79,14 @@ def test_gpus_in_turns_and_at_once():
     assert shared.device == "8 × NVIDIA H100 80GB HBM3 at once"
 
 
+def test_unlike_gpus_are_both_named_and_counted():
+    view = drawn(first_case("built_rtx_3090_and_p40_uneven_split"))
+    assert view.roofs[0].device == "NVIDIA GeForce RTX 3090 and Tesla P40, in turns"
+    (alike, *_) = drawn(first_case("built_two_rtx_3090_layer_split")).roofs
+    assert view.roofs[0].flops_per_s < 0.8 * alike.flops_per_s
+    assert view.roofs[0].source.count("catalogue") >= 2
+
+
 def test_a_small_model_on_a_large_gpu_waits_for_launches():
     assert point(drawn(first_case("h200_live_healthy")), "decode").bound_by == "overhead"
 
@@ -115,3 +123,10 @@ def test_a_point_without_any_speed_says_nothing_of_one():
     roof = Roof(device="X", bytes_per_s=1e9, flops_per_s=1e12, ridge_flops_per_byte=1e3, source="test")
     bare = RooflinePoint(phase="decode", label="", flops_per_byte=2.0, roof_flops_per_s=2e9, bound_by="memory")
     assert summary_of([roof], [bare]).endswith("Generating (2.0 FLOP/byte) waits for memory.")
+
+
+def test_arithmetic_that_is_the_wall_below_the_ridge_is_explained():
+    view = drawn(first_case("h200_seen_spilled"))
+    assert point(view, "decode").bound_by == "compute"
+    assert "waits for arithmetic, which one token at a time can't use at its peak, and reaches" in view.summary
+    assert "For Intel(R) Xeon(R) Processor that is " in view.summary

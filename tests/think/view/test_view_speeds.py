@@ -5,7 +5,9 @@ from tests.cases import gpu_case, r
 from tests.recorded_machines import first_case
 
 from unslow.facts.snapshot import Case, Wish
+from unslow.facts.values import Unknown
 from unslow.think.judge import judge
+from unslow.think.predict import measured_prefill
 from unslow.think.view.report import RooflineView, SpeedRow
 from unslow.think.view.roofline import roofline
 from unslow.think.view.speeds import speeds
@@ -37,8 +39,16 @@ def test_prompts_that_nobody_measured_are_expected_all_the_same():
 
 def test_the_ceiling_of_prompts_on_a_cpu_is_its_arithmetic_and_not_its_memory():
     prefill = rows(first_case("lab_cpu_cpu_contended"))["prefill_tokens_per_s"]
-    assert prefill.as_configured is not None
-    assert 1 < (prefill.ceiling or 0.0) / prefill.as_configured.mid < 100
+    assert prefill.measured is not None
+    assert 1 < (prefill.ceiling or 0.0) / prefill.measured < 100
+
+
+def test_a_short_prompt_is_not_held_against_what_a_long_one_should_take():
+    case = first_case("lab_cpu_cpu_contended")
+    assert isinstance(measured_prefill(case), Unknown)
+    prefill = rows(case)["prefill_tokens_per_s"]
+    assert (prefill.measured or 0.0) > 0
+    assert prefill.as_configured is None
 
 
 def test_what_the_user_wants_is_beside_it():

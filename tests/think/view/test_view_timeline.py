@@ -1,5 +1,6 @@
 """The timeline as it is drawn: limits, holes, and which reasons of the driver cost speed."""
 
+import msgspec
 import pytest
 from tests.cases import r
 
@@ -83,7 +84,7 @@ def test_a_reason_is_harmful_where_it_takes_clocks_from_work(clock_hz: float, re
     view = timeline_view(seen(clock_hz, reason), MACHINE)
     (mark,) = view.marks
     assert (mark.device, mark.reason, mark.harmful) == ("A GPU", reason, harmful)
-    assert ("Held back for 2 s" in view.summary) is harmful
+    assert ("Clocks held back for 2 s" in view.summary) is harmful
 
 
 def test_where_clocks_are_not_known_heat_counts_and_power_does_not():
@@ -107,10 +108,23 @@ def test_the_summary_says_what_was_reached():
     text = timeline_view(seen(), MACHINE, "Of yesterday.").summary
     assert text == (
         "Of yesterday. Watched for 3 s. A GPU reached 1.90 GHz, 290 W of 300, 64 °C, 1.0 GiB of memory. "
-        "The runtime used up to 1.5 processors of 8. Nothing held it back."
+        "The runtime used up to 1.5 processors of 8. Nothing held its clocks back."
     )
 
 
 def test_an_empty_timeline_is_drawn_too():
     view = timeline_view(Timeline(times_s=(), tracks=()), Machine())
     assert (view.tracks, view.summary) == ((), "Watched for 0 s.")
+
+
+def test_two_reasons_at_once_are_no_more_time():
+    both = seen(1.0e9, "sw_thermal_slowdown")
+    marks = (*both.reasons, ReasonSeen(device=0, reason="hw_slowdown", start_s=2.0, end_s=3.5))
+    text = timeline_view(msgspec.structs.replace(both, reasons=marks), MACHINE).summary
+    assert "Clocks held back for 2.5 s: sw thermal slowdown, hw slowdown." in text
+
+
+def test_a_reason_between_two_columns_is_judged_by_the_clock_beside_it():
+    short = ReasonSeen(device=0, reason="hw_slowdown", start_s=1.6, end_s=1.8)
+    moved = msgspec.structs.replace(seen(1.0e9), times_s=(0.5, 1.5, 2.5, 3.5), reasons=(short,))
+    assert [mark.harmful for mark in timeline_view(moved, MACHINE).marks] == [True]

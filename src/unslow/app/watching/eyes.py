@@ -10,6 +10,8 @@ from unslow.think.view.live import Tick
 
 LOOKS = 2
 """To each interval: an answer that takes a second or two is seen more than once."""
+SOON_S = 0.2
+"""After the first look at an answer: one that is over within a second has a speed too."""
 ENOUGH_ROUNDS = 4
 """Of looking, before one moment alone is shown: growth needs two looks, and the first judgement takes a while."""
 LONGEST_ONCE_S = 30.0
@@ -42,6 +44,8 @@ class Eyes:
             while not self._stopping.is_set():
                 self._watching.look()
                 due = max(due + self._every_s, clock())
+                if self._watching.is_half_seen and not self._stopping.wait(min(SOON_S, due - clock())):
+                    self._watching.look()
                 self._stopping.wait(due - clock())
         except BaseException as error:  # noqa: BLE001 (a bug must reach whoever shows the screen)
             self.failure = error

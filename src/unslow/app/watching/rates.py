@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from unslow.facts.values import Known
 from unslow.look.bench.trials._work import Work
-from unslow.look.bench.trials.traffic import Look
+from unslow.look.bench.trials.traffic import Look, speed_of_each
 from unslow.think.view.live import PhaseNow, RequestNow, RequestsNow
 
 WINDOW_S = 3.0
@@ -24,6 +25,11 @@ class Rates(NamedTuple):
     requests: RequestsNow = RequestsNow()
     phase: PhaseNow = "unknown"
 
+    @property
+    def is_half_seen(self) -> bool:
+        """Whether there is an answer that was seen once only: one look more, soon, tells its speed."""
+        return any(request.phase == "decode" and request.tokens_per_s is None for request in self.requests.each)
+
 
 def rates_of(looks: Sequence[Look]) -> Rates:
     """The newest look, and how fast things grew in the last seconds before it."""
@@ -37,7 +43,9 @@ def rates_of(looks: Sequence[Look]) -> Rates:
     requests = _requests(recent)
     phase = phase_of(now.work)
     if now.work.decoding is not None:
-        return _by_slots(recent, requests, phase)
+        rates = _by_slots(recent, requests, phase)
+        before = [look for look in looks if now.at_s - look.at_s <= LONGEST_WINDOW_S]
+        return rates if rates.tokens_per_s is not None else _as_before(rates, before)
     total = _counted(recent, [look.work.tokens for look in recent])
     if total is None:
         total = now.work.tokens_per_s
@@ -53,6 +61,14 @@ def _by_slots(recent: Sequence[Look], requests: RequestsNow, phase: PhaseNow) ->
     waits_for_second = not speeds and any(request.phase == "decode" for request in requests.each)
     total = None if waits_for_second or len(recent) < 2 else sum(speeds)  # noqa: PLR2004 (growth has two ends)
     return Rates(total, sum(speeds) / len(speeds) if speeds else None, _prompts_read(recent), requests, phase)
+
+
+def _as_before(rates: Rates, looks: Sequence[Look]) -> Rates:
+    """Answers that are over before a second look: as fast as those just before, where as many ran beside each other."""
+    each, answered = speed_of_each(looks), sum(request.phase == "decode" for request in rates.requests.each)
+    if not isinstance(each.speed, Known) or round(each.among) != answered:
+        return rates
+    return rates._replace(tokens_per_s=each.speed.value * answered, each_tokens_per_s=each.speed.value)
 
 
 def phase_of(work: Work) -> PhaseNow:

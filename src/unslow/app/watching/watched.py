@@ -1,17 +1,20 @@
 """One server while it is watched: the looks at its work, the sampler beside it, and the last judgement."""
 
 from collections import deque
+from contextlib import suppress
 
 import msgspec
 
+from unslow.app.spell import spelled_subject
 from unslow.app.watching.last_logged import read_last_logged
 from unslow.app.watching.minute import MINUTE_S, Minute
 from unslow.app.watching.rates import Rates, rates_of
 from unslow.facts.bounded import bounded
+from unslow.facts.errors import UserError
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Case, Snapshot, Subject
 from unslow.facts.telemetry import Phase, Span
-from unslow.facts.values import Known, measured
+from unslow.facts.values import Known, MissingFactError, Unknown, measured
 from unslow.look.bench.guest import Target
 from unslow.look.bench.trials._work import Work, read_work
 from unslow.look.bench.trials.traffic import Look, speed_alone, traffic_of
@@ -22,6 +25,7 @@ from unslow.look.system import LookError, System
 from unslow.look.system.door import ExchangeError
 from unslow.think.view.live import PhaseNow, State
 from unslow.think.view.live_judgement import Judgement, judgement
+from unslow.think.view.report import MemoryBar
 
 MOST_LOOKS = 400
 """More than a minute has at the shortest interval."""
@@ -43,13 +47,15 @@ class Watched:
         self.minute = Minute()
         self.error: LookError | None = None
         self.judgement: Judgement | None = None
+        self.laid: tuple[MemoryBar, ...] = ()
+        """What its model asks of each memory, where it does not say itself what it allocated."""
         self.rates = Rates()
         self.last_logged: float | None = None
         self.asking_since: float | None = None
         self.is_lost = False
         self.case = _case(seen, subject)
         self._system, self._target = system, target
-        self._worked = False
+        self._worked = self._is_laid_out = False
         self._before_s: float | None = None
 
     @property
@@ -122,7 +128,22 @@ class Watched:
         """Judge what was seen over the last minute, where anything happened since the last time."""
         if self.judgement is None or self._worked:
             self._worked = False
-            self.judgement = judgement(msgspec.structs.replace(self.case, run=self._run()), self._system.now())
+            shares = self.minute.phases(self.rates.phase).minute
+            case = msgspec.structs.replace(self.case, run=self._run())
+            self.judgement = judgement(case, self._system.now(), shares, spelled_subject)
+
+    def lay_out(self, system: System | None) -> None:
+        """Reckon once what lies on its GPUs, where its log does not tell; `system` is the machine that it runs on."""
+        if self._is_laid_out:
+            return
+        self._is_laid_out = True
+        if isinstance(self.case.runtime.buffers, Known) or not self.case.machine.gpus.value_or(()):
+            return
+        from unslow.app.view.what_if import memory_of  # noqa: PLC0415 (the layouts take a while to import)
+
+        with suppress(UserError, MissingFactError, ValueError, ArithmeticError):  # what a server claims may be anything
+            memory = memory_of(system, self.case)
+            self.laid = () if isinstance(memory, Unknown) else memory.view().now.bars
 
     def _run(self) -> Run:
         """What was found of its runs, with the last minute laid over it."""

@@ -55,6 +55,11 @@ class Watching:
         """Whether there is anything to watch."""
         return self._watched is not None
 
+    @property
+    def is_half_seen(self) -> bool:
+        """Whether another look is wanted soon."""
+        return self._watched is not None and self._watched.rates.is_half_seen
+
     def choose(self, step: int) -> None:
         """The server so many places further; it is opened at the next look."""
         count = len(self._seen.subjects) if self._seen else 0
@@ -81,6 +86,7 @@ class Watching:
     def _judge(self, watched: Watched) -> None:
         before = self._cpu_s()
         watched.judge()
+        watched.lay_out(None if self._request.is_elsewhere else self._system)
         cost_s = self._cpu_s() - before if self._warm else 0.0  # the first time reads the catalogue
         self._warm = True
         self._judge_at = self._system.clock() + max(JUDGE_S, min(FIND_S, cost_s / JUDGE_SHARE))
@@ -167,7 +173,7 @@ class Watching:
             phases=watched.minute.phases(rates.phase),
             wall=judged.walls.get("prefill" if rates.phase == "prefill" else "decode") if judged else None,
             devices=devices,
-            memory=bars_of(watched.case, used, ram),
+            memory=bars_of(watched.case, used, ram, watched.laid),
             host=host,
             suspicion=judged.suspicion if judged else None,
             notes=(*tick.notes, *notes_on(watched.subject, watched.work)),

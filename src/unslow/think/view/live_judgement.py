@@ -1,10 +1,11 @@
 """What the causes and the budget say of a server that is only watched, in as few words as fit a line."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
+from unslow.think.adapt.remembered import one_judgement
 from unslow.think.causes import all_causes
 from unslow.think.judge import judge
 from unslow.think.phases import PER
@@ -14,6 +15,10 @@ from unslow.think.view.live import Suspicion, Wall, WallPart
 
 NORMAL = "nothing: it is as fast as this hardware allows"
 NOTHING = "nothing stands out"
+NO_SPEED, UNSURE = "no speed was seen yet", "it can't be told yet"
+_COMPUTES = ("prefill", "decode")
+_MATTERS = 0.1
+"""Of the time that it computed: what is only suspected of a phase that took less is not the answer."""
 
 
 class Judgement(NamedTuple):
@@ -26,34 +31,58 @@ class Judgement(NamedTuple):
     ceiling: float | None
 
 
-def judgement(case: Case, at: str = "") -> Judgement:
-    """Judge what was seen so far."""
-    report = judge(case)
+def as_judged(report: SubjectReport, _case: Case) -> SubjectReport:
+    """Fixes without a runtime's words for them."""
+    return report
+
+
+@one_judgement()
+def judgement(
+    case: Case,
+    at: str = "",
+    shares: Mapping[str, float] | None = None,
+    spell: Callable[[SubjectReport, Case], SubjectReport] = as_judged,
+) -> Judgement:
+    """Judge what was seen so far; `shares` are the phases of the last minute, `spell` puts fixes into commands."""
+    report = spell(judge(case), case)
     expected = report.expected
     return Judgement(
-        suspicion_of(report, at), walls_of(case, report), expected.as_configured.get(DECODE),
+        suspicion_of(report, at, shares or {}), walls_of(case, report), expected.as_configured.get(DECODE),
         expected.ceiling_tokens_per_s,
     )  # fmt: skip
 
 
-def suspicion_of(report: SubjectReport, at: str = "") -> Suspicion:
+def suspicion_of(report: SubjectReport, at: str = "", shares: Mapping[str, float] | None = None) -> Suspicion:
     """The first finding; else what is suspected; else that it is normal, or that it can't be told."""
     if report.findings:
         return _found(report.findings, at)
-    suspected = [untold for untold in report.cannot_tell if untold.suspected]
+    suspected = [untold for untold in report.cannot_tell if untold.suspected and _matters(untold, shares or {})]
     if suspected:
         return _suspected(suspected, at)
     if report.verdict == "normal":
         return Suspicion(kind="nothing", title=NORMAL, at=at)
-    if DECODE in report.measured:
-        return Suspicion(kind="nothing", title=NOTHING, because=report.summary, at=at)
-    return Suspicion(kind="cannot_tell", title="no speed was seen yet", because=report.summary, at=at)
+    if DECODE not in report.measured:
+        return Suspicion(kind="cannot_tell", title=NO_SPEED, because=report.summary, at=at)
+    if report.verdict == "cannot_tell":
+        return Suspicion(kind="cannot_tell", title=_against(report) or UNSURE, because=report.summary, at=at)
+    return Suspicion(kind="nothing", title=NOTHING, because=report.summary, at=at)
+
+
+def _matters(untold: Untold, shares: Mapping[str, float]) -> bool:
+    """Whether the phase that it would slow down took a part of the last minute that is worth a word."""
+    phase, computed = all_causes()[untold.cause].phase, sum(shares.get(name, 0.0) for name in _COMPUTES)
+    return phase not in _COMPUTES or not computed or shares.get(phase, 0.0) >= _MATTERS * computed
+
+
+def _against(report: SubjectReport) -> str:
+    """The first question of the checklist that has a bad answer; empty where none has."""
+    return next((f"{item.item} No: {item.because}" for item in report.checklist if item.state == "bad"), "")
 
 
 def _found(findings: tuple[Finding, ...], at: str) -> Suspicion:
     first = findings[0]
-    commands = (command for fix in first.fixes for command in fix.commands)
-    fix = next(commands, "") or (first.fixes[0].why if first.fixes else "")
+    fix = next((f"{fix.why}: {fix.commands[0]}" for fix in first.fixes if fix.commands), "")
+    fix = fix or (first.fixes[0].why if first.fixes else "")
     return Suspicion(
         kind="found", title=first.title, because=first.because, cause=first.cause, cost=first.cost,
         speedup=first.speedup, more=len(findings) - 1, fix=fix, at=at,

@@ -1,7 +1,7 @@
 """Who holds the memory now: weights, cache and the rest of the server, others by name, and what is free."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from unslow.facts.machine import Gpu
@@ -18,7 +18,8 @@ _KINDS: dict[str, tuple[PartKind, str]] = {
     "compute": ("compute", "buffers"),
     "output": ("compute", "buffers"),
 }
-UNNAMED = "driver and others"
+_OWN_NAMES: dict[PartKind, str] = dict(_KINDS.values())
+UNNAMED, NOT_TOLD = "driver and others", "not told whose"
 OTHERS, FREE, REST = "others", "free", "server itself"
 _NUMBER = re.compile(r"(\d+)\D*$")
 MOST_STRANGERS = 4
@@ -32,23 +33,55 @@ class RamNow(NamedTuple):
     own_bytes: float | None = None
 
 
-def bars_of(case: Case, vram_used: Mapping[int, float], ram: RamNow) -> tuple[MemoryBar, ...]:
-    """A bar for each GPU whose size is known, and one for the host."""
+def bars_of(
+    case: Case, vram_used: Mapping[int, float], ram: RamNow, laid: Sequence[MemoryBar] = ()
+) -> tuple[MemoryBar, ...]:
+    """A bar for each GPU whose size is known, and one for the host.
+
+    `laid` are the bars of the model as it is laid out: what is told of a server that does not say what it allocated.
+    """
     gpus = [gpu for gpu in case.machine.gpus.value_or(()) if isinstance(gpu.vram_total_bytes, Known)]
-    bars = [_gpu_bar(case, gpu, vram_used, alone=len(gpus) == 1) for gpu in gpus]
-    host = _host_bar(case, ram)
+    on_gpus, on_host = _laid_parts(case, laid, len(gpus))
+    bars = [_gpu_bar(case, gpu, vram_used, own, alone=len(gpus) == 1) for gpu, own in zip(gpus, on_gpus, strict=True)]
+    host = _host_bar(case, ram, on_host)
     return (*bars, *([host] if host else []))
 
 
-def _gpu_bar(case: Case, gpu: Gpu, vram_used: Mapping[int, float], *, alone: bool) -> MemoryBar:
-    capacity = int(gpu.vram_total_bytes.need())
+def _laid_parts(case: Case, laid: Sequence[MemoryBar], gpus: int) -> tuple[list[list[MemoryPart]], list[MemoryPart]]:
+    """The server's parts on each GPU and on the host; none where it says itself, or where not all finds its room."""
+    on_gpus, host = [bar for bar in laid if not bar.is_host], [bar for bar in laid if bar.is_host]
+    whole = all(bar.fits for bar in laid) and not any(part.wanted_bytes for bar in laid for part in bar.parts)
+    if isinstance(case.runtime.buffers, Known) or not whole or len(on_gpus) != gpus:
+        return [[] for _ in range(gpus)], []
+    return [_named(bar) for bar in on_gpus], [part for bar in host for part in _named(bar)]
+
+
+def _named(bar: MemoryBar) -> list[MemoryPart]:
+    """What of a laid out bar is the server's."""
+    own = (part for part in bar.parts if part.kind in _OWN_NAMES)
+    return [MemoryPart(kind=part.kind, name=_OWN_NAMES[part.kind], bytes=part.bytes) for part in own]
+
+
+def _gpu_bar(case: Case, gpu: Gpu, vram_used: Mapping[int, float], laid: list[MemoryPart], *, alone: bool) -> MemoryBar:
+    capacity, pid = int(gpu.vram_total_bytes.need()), case.runtime.pid.value_or(None)
     buffers = [b for b in case.runtime.buffers.value_or([]) if b.on_gpu and (alone or _number(b) == gpu.index)]
     used = int(vram_used.get(gpu.index, gpu.vram_used_bytes.value_or(0)))
-    parts = [*_own(buffers), *_strangers(gpu, case.runtime.pid.value_or(None))]
+    strangers = _strangers(gpu, pid)
+    left = used - sum(part.bytes for part in strangers)
+    own = _own(buffers) or (laid if sum(part.bytes for part in laid) <= left else [])
+    parts = [*own, *_beside(own, gpu, pid), *strangers]
     rest = used - sum(part.bytes for part in parts)
     if rest > 0:
-        parts.append(MemoryPart(kind="reserve", name=UNNAMED, bytes=rest))
+        # in containers the driver does not list the server's own process
+        parts.append(MemoryPart(kind="reserve", name=UNNAMED if len(parts) > len(strangers) else NOT_TOLD, bytes=rest))
     return MemoryBar(name=gpu.name.value_or("GPU"), capacity_bytes=capacity, parts=_filled(parts, capacity))
+
+
+def _beside(own: list[MemoryPart], gpu: Gpu, pid: int | None) -> list[MemoryPart]:
+    """What the driver says that the server holds beyond its parts: its state on the GPU, or all where none is told."""
+    held = sum(p.vram_bytes.value_or(0) for p in gpu.processes.value_or([]) if p.pid == pid)
+    more = held - sum(part.bytes for part in own)
+    return [MemoryPart(kind="compute", name=REST, bytes=more)] if more > 0 else []
 
 
 def _number(buffer: Buffer) -> int:
@@ -77,14 +110,14 @@ def _stranger(name: str, size: int) -> MemoryPart:
     return MemoryPart(kind="stranger", name=name.rpartition("/")[2] or name, bytes=size)
 
 
-def _host_bar(case: Case, ram: RamNow) -> MemoryBar | None:
+def _host_bar(case: Case, ram: RamNow, laid: list[MemoryPart]) -> MemoryBar | None:
     """Weights that are mapped from their file count as free for the kernel; here they are the server's."""
     total, available = ram.total_bytes, ram.available_bytes
     if total is None or available is None:
         return None
     own = int(ram.own_bytes or 0)
     left, parts = own, []
-    for part in _host_parts(case):
+    for part in laid or _host_parts(case):
         size = min(part.bytes, left)
         left -= size
         if size:

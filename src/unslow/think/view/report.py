@@ -255,4 +255,4 @@ class View(Shown, frozen=True, kw_only=True):
     report: Report
     subjects: tuple[SubjectView, ...] = ()
     masked: bool = True
-    """Whether names, paths and keys were taken out."""
+    """Whether names of users, keys, prompts and addresses were taken out."""

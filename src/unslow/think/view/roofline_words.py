@@ -10,6 +10,8 @@ _BOUND = {
     "compute": "waits for arithmetic",
     "overhead": "waits for neither memory nor arithmetic but for what lies between, such as launches",
 }
+_ALONE = ", which one token at a time can't use at its peak"
+"""Where the roof says memory: products of a matrix with one vector leave most units idle."""
 _CLOSE = 1.05
 """Above a roof by more than this, it is no rounding."""
 
@@ -17,14 +19,17 @@ _CLOSE = 1.05
 def summary_of(roofs: Sequence[Roof], points: Sequence[RooflinePoint]) -> str:
     """Every phase: how much it computes for a byte, what it waits for, and how much of its roof it reaches."""
     turn = _number(roofs[0].ridge_flops_per_byte)
-    ridge = f"{roofs[0].device}: below {turn} FLOP/byte its memory is the limit, above it its arithmetic."
-    return " ".join([ridge, *(_said(point) for point in points)])
+    turns = {roof.device: _number(roof.ridge_flops_per_byte) for roof in roofs[1:]}
+    others = "".join(f" For {device} that is {number}." for device, number in turns.items() if number != turn)
+    ridge = f"{roofs[0].device}: below {turn} FLOP/byte its memory is the limit, above it its arithmetic.{others}"
+    lowest = min(roof.ridge_flops_per_byte for roof in roofs)
+    return " ".join([ridge, *(_said(point, lowest) for point in points)])
 
 
-def _said(point: RooflinePoint) -> str:
-    return (
-        f"{_WHAT[point.phase]} ({_number(point.flops_per_byte)} FLOP/byte) {_BOUND[point.bound_by]}{_reached(point)}."
-    )
+def _said(point: RooflinePoint, lowest_ridge: float) -> str:
+    what = f"{_WHAT[point.phase]} ({_number(point.flops_per_byte)} FLOP/byte)"
+    alone = point.phase == "decode" and point.bound_by == "compute" and point.flops_per_byte < lowest_ridge
+    return f"{what} {_BOUND[point.bound_by]}{_ALONE if alone else ''}{_reached(point)}."
 
 
 def _reached(point: RooflinePoint) -> str:

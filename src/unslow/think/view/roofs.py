@@ -1,30 +1,24 @@
 """The two limits of each device that computes, and where the numbers come from."""
 
+from collections import Counter
 from typing import NamedTuple
 
 from unslow.catalog.devices import find_device
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
-from unslow.facts.units import GB
+from unslow.facts.units import GB, MHZ
 from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import SLOWEST_BYTES_PER_S, computing_threads, host_bandwidth
-from unslow.think.adapt.gpu_question import types_of
-from unslow.think.adapt.host_question import chip_of_host, core_flops_of, has_tiles, left_on_host, multiplies_wide
+from unslow.think.adapt.gpu_question import chip_of_gpu, types_of
+from unslow.think.adapt.host_question import clock_of, left_on_host
 from unslow.think.adapt.prompt_question import threads_for_prompts
 from unslow.think.adapt.vram import gpus_used
 from unslow.think.physics.kinds import HALF
 from unslow.think.physics.placement import Placement, Shape
 from unslow.think.speed.question import Question
 from unslow.think.speed.totals import Totals
+from unslow.think.view.cpu_peaks import peak_of
 from unslow.think.view.report import Roof
-
-_OVER_PLAIN = 2.0
-"""Of a core, where it multiplies floats: it has two units of the kind that `core_flops_of` counts one of."""
-_INTEGERS_OVER_PLAIN = 8.0
-"""Where it multiplies 8-bit integers: four times as many fit a vector, in two units."""
-_TILES_OVER_PLAIN = 128.0
-"""Where it has AMX: 2048 operations on 8-bit integers a cycle."""
-_WIDER = 2.0  # vectors of 512 bits instead of 256
 
 
 class HostPart(NamedTuple):
@@ -36,16 +30,25 @@ class HostPart(NamedTuple):
 
 def crew_roof(case: Case, question: Question) -> Roof:
     """The GPUs that a token goes over, one after the other."""
-    gpus = gpus_used(case)
     count = max(1, round(float(question.gpus)))
-    flops, how = _flops(case, gpus[0], float(question.chip.matrix_flops_per_s or question.chip.flops_per_s))
-    name = gpus[0].name.value_or("the GPU")
+    gpus = gpus_used(case)[:count]
+    names = Counter(gpu.name.value_or("the GPU") for gpu in gpus)
+    arithmetic = [_flops(case, gpu) for gpu in gpus]
+    sources = dict.fromkeys(f"{_bandwidth_source(gpu)}; {how}" for gpu, (_, how) in zip(gpus, arithmetic, strict=True))
     return _roof(
-        f"{count} × {name}, in turns" if count > 1 else name,
+        _crew_name(names, count),
         float(question.chip.bytes_per_s),
-        flops,
-        f"{_bandwidth_source(gpus[0])}; {how}",
+        sum(flops for flops, _ in arithmetic) / len(gpus),
+        "; ".join(sources),
     )
+
+
+def _crew_name(names: Counter[str], count: int) -> str:
+    if count == 1:
+        return next(iter(names))
+    if len(names) == 1:
+        return f"{count} × {next(iter(names))}, in turns"
+    return f"{' and '.join(f'{n} × {name}' if n > 1 else name for name, n in names.items())}, in turns"
 
 
 def together(roof: Roof, gpus: float) -> Roof:
@@ -64,11 +67,9 @@ def host_roof(case: Case, shape: Shape, placement: Placement, *, prompts: bool =
         return None
     rate, _ = host_bandwidth(case)
     threads = threads_for_prompts(case) if prompts else computing_threads(case)
-    gain, kind = _cpu_gain(case)
-    flops = float(chip_of_host(case, rate, threads).flops_per_s) * gain
-    each = core_flops_of(case.machine.cpu) * gain / GB
-    source = f"{_ram_source(case, rate)}; {threads:.0f} cores of at most {each:,.0f} GFLOP/s each, {kind}"
-    return HostPart(totals, _roof(case.machine.cpu.model.value_or("the CPU"), rate, flops, source))
+    each, how = _core(case)
+    source = f"{_ram_source(case, rate)}; {_cores(threads)} of at most {each / GB:,.0f} GFLOP/s: {how}"
+    return HostPart(totals, _roof(case.machine.cpu.model.value_or("the CPU"), rate, threads * each, source))
 
 
 def _roof(device: str, bytes_per_s: float, flops_per_s: float, source: str) -> Roof:
@@ -81,8 +82,10 @@ def _roof(device: str, bytes_per_s: float, flops_per_s: float, source: str) -> R
     )
 
 
-def _flops(case: Case, gpu: Gpu, matrix: float) -> tuple[float, str]:
+def _flops(case: Case, gpu: Gpu) -> tuple[float, str]:
     """Quantised weights are multiplied as 8-bit integers where the chip can."""
+    chip, _ = chip_of_gpu(gpu)
+    matrix = float(chip.matrix_flops_per_s or chip.flops_per_s)
     device = find_device(gpu.name.value_or(""), int(gpu.vram_total_bytes.value_or(0)))
     if device is None:
         return matrix, "arithmetic estimated from the bandwidth"
@@ -107,10 +110,16 @@ def _ram_source(case: Case, rate: float) -> str:
     return "RAM estimated from the number of cores"
 
 
-def _cpu_gain(case: Case) -> tuple[float, str]:
-    """How many times what a core's plain products are, and in which numbers."""
+def _core(case: Case) -> tuple[float, str]:
+    """Operations a second of one core, and how it comes to them."""
     cpu = case.machine.cpu
-    wide = _WIDER if multiplies_wide(cpu) else 1.0
-    if types_of(case) == HALF:
-        return _OVER_PLAIN * wide, "32-bit floats"
-    return (_TILES_OVER_PLAIN if has_tiles(cpu) else _INTEGERS_OVER_PLAIN * wide), "8-bit integers"
+    peak, clock = peak_of(cpu), clock_of(cpu)
+    a_cycle, kind = (peak.floats, "32-bit floats") if types_of(case) == HALF else (peak.integers, "8-bit integers")
+    return (
+        a_cycle * clock,
+        f" each: {a_cycle:,.0f} operations on {kind} a cycle with {peak.name}, {clock / MHZ:,.0f} MHz",
+    )
+
+
+def _cores(threads: float) -> str:
+    return "1 core" if round(threads) == 1 else f"{threads:.0f} cores"

@@ -6,7 +6,7 @@ from unslow.think.adapt.cure import Cure
 from unslow.think.adapt.remembered import one_judgement
 from unslow.think.first_token import FIRST_TOKEN
 from unslow.think.physics.interval import Interval
-from unslow.think.predict import DECODE, PREFILL, Prediction, predict_prefill
+from unslow.think.predict import DECODE, PREFILL, Prediction, measured_prefill, predict_prefill
 from unslow.think.report import Range, SubjectReport
 from unslow.think.view.basis import basis_of
 from unslow.think.view.report import RooflineView, SpeedRow
@@ -25,14 +25,18 @@ def _decode(report: SubjectReport, wish: Wish) -> SpeedRow:
 
 
 def _prefill(report: SubjectReport, case: Case, roofline: RooflineView | None) -> SpeedRow:
-    """A report holds prompts against nothing where none was measured; here what is expected is shown all the same."""
+    """A report holds prompts against nothing where none was measured; here what is expected is shown all the same.
+
+    Where only short ones were, nothing is: what is expected is the speed of a long one, which they can't have.
+    """
     if report.verdict == "failed":
         return _row(report, PREFILL)
     basis = basis_of(case)
     found = basis if isinstance(basis, Unknown) else predict_prefill(case, basis.cure)
     if isinstance(basis, Unknown) or isinstance(found, Unknown):
         return _row(report, PREFILL)
-    as_configured = range_of(found.tokens_per_s) if basis.cure == Cure() else None
+    only_short = PREFILL in report.measured and isinstance(measured_prefill(case), Unknown)
+    as_configured = range_of(found.tokens_per_s) if basis.cure == Cure() and not only_short else None
     return _row(report, PREFILL, as_configured=as_configured, ceiling=_roof(roofline, found) or found.ceiling or None)
 
 

@@ -105,7 +105,9 @@ def _is_slowed(reason: ReasonSeen, timeline: Timeline, gpu: Gpu | None) -> bool:
     most = _number(gpu.clock_max_hz) if gpu else None
     track = next((t for t in timeline.tracks if t.name == "clock_hz" and t.device == reason.device), None)
     pairs = zip(timeline.times_s, track.values, strict=True) if track else ()
-    clocks = [v for time_s, v in pairs if v is not None and reason.start_s <= time_s <= reason.end_s]
+    beside_s = timeline.times_s[0] if timeline.times_s else 0.0  # half of what a column stands for
+    start_s, end_s = reason.start_s - beside_s, reason.end_s + beside_s
+    clocks = [v for time_s, v in pairs if v is not None and start_s <= time_s <= end_s]
     if most is None or not clocks:
         return reason.reason in THERMAL
     return sum(clocks) / len(clocks) <= LOW_CLOCK * most

@@ -27,7 +27,7 @@ _GHZ = 1e9
 
 
 def summary_of(times_s: Sequence[float], tracks: Sequence[Track], marks: Sequence[ThrottleMark]) -> str:
-    """How long it was watched, what each device reached at most, and whether anything held a GPU back."""
+    """How long it was watched, what each device reached at most, and whether anything held a GPU's clocks back."""
     seconds = times_s[-1] if times_s else 0.0
     parts = [text for device in dict.fromkeys(track.device for track in tracks) for text in _device(device, tracks)]
     watched = f"Watched for {seconds:,.0f} s."
@@ -65,7 +65,19 @@ def _held_back(marks: Sequence[ThrottleMark], tracks: Sequence[Track]) -> Iterat
     harmful = [mark for mark in marks if mark.harmful]
     if harmful:
         reasons = ", ".join(dict.fromkeys(mark.reason.replace("_", " ") for mark in harmful))
-        seconds = sum(mark.end_s - mark.start_s for mark in harmful)
-        yield f"Held back for {seconds:.0f} s: {reasons}."
+        yield f"Clocks held back for {_seconds(_lasted(harmful))} s: {reasons}."
     elif any(track.name == "clock_hz" for track in tracks):
-        yield "Nothing held it back."
+        yield "Nothing held its clocks back."
+
+
+def _lasted(marks: Sequence[ThrottleMark]) -> float:
+    """How long there was any of them: two reasons at once, or two GPUs, are no more time."""
+    seconds, until_s = 0.0, 0.0
+    for mark in sorted(marks, key=lambda one: one.start_s):
+        seconds += max(0.0, mark.end_s - max(until_s, mark.start_s))
+        until_s = max(until_s, mark.end_s)
+    return seconds
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.2g}" if value < 10 else f"{value:,.0f}"  # noqa: PLR2004 (two figures tell a short one)
