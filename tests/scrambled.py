@@ -71,7 +71,7 @@ def _in_another_order(fact: Any, dice: random.Random) -> Any:
 
 def _mapped(thing: Any, change: Any) -> Any:
     """The thing with every fact in it changed, from the inside out."""
-    if isinstance(thing, list | tuple):
+    if isinstance(thing, list | tuple) and not hasattr(thing, "_fields"):  # a named one, such as a tensor, is one fact
         return type(thing)(_mapped(one, change) for one in thing)
     if isinstance(thing, Known):
         return msgspec.structs.replace(thing, value=_mapped(thing.value, change))

@@ -100,13 +100,6 @@ def test_a_place_that_can_not_be_written_is_told_before_anything_is_measured(tmp
             wanted(output=str(tmp_path / "x.html"))
 
 
-def test_a_link_stays_a_link(tmp_path):
-    (tmp_path / "link.md").symlink_to(tmp_path / "real.md")
-    page_report._write("text", str(tmp_path / "link.md"))
-    assert (tmp_path / "link.md").is_symlink()
-    assert (tmp_path / "real.md").read_text() == "text"
-
-
 def test_a_page_that_grows_too_large_goes_without_its_answers(monkeypatch):
     assert rendered(view(), "html").count("<template") == 3
     monkeypatch.setattr(page_report, "LARGEST_BYTES", 1000)

@@ -6,8 +6,12 @@ from typing import Any
 
 import anyio
 import msgspec
+from lab.replay import serve
 
 from unslow.app.progress import Progress
+from unslow.look.observed import observer
+from unslow.look.system import LookError
+from unslow.look.system.closing import ClosingSystem
 from unslow.mcp_server.calling import called
 from unslow.mcp_server.tool import Answer, Tool
 
@@ -80,3 +84,22 @@ def test_work_that_nobody_waits_for_ends_at_its_next_word():
     assert result is None
     assert ended.wait(2)
     assert len(told) < 100
+
+
+def test_a_silent_server_is_hung_up_on_when_nobody_waits():
+    ended = threading.Event()
+
+    def answer(_given: dict[str, Any], _progress: Progress) -> Answer:
+        door, watcher = ClosingSystem(), observer()
+        assert watcher is not None
+        watcher.entered(door)
+        try:
+            list(door.stream(f"{url}/completion", {"prompt": "x", "stream": True}))
+        except LookError:
+            ended.set()
+        return Answer(Done(), "done")
+
+    with serve("llama_cpp", latency_s=30.0) as url:
+        result, _ = call(answer, seconds=0.3)
+        assert result is None
+        assert ended.wait(5)

@@ -3,19 +3,17 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urlsplit
 
 import msgspec
 
 from unslow import __version__
-from unslow.app.bench.earlier import earlier_in_history
 from unslow.app.chosen import at_url, chosen
 from unslow.app.collect import collect, recorder_of, with_subjects
 from unslow.app.course import Course
 from unslow.app.discretion import userinfo
 from unslow.app.embedded import embedded_subject
-from unslow.app.measure import Measured, Measuring
 from unslow.app.progress import Progress
 from unslow.app.read_target import as_url, check_url
 from unslow.app.request import Request
@@ -36,6 +34,9 @@ from unslow.look.system import LookError, System
 from unslow.look.system.closing import ClosingSystem
 from unslow.look.system.http import is_loopback
 from unslow.look.system.recorded import RecordedSystem
+
+if TYPE_CHECKING:  # imported when used
+    from unslow.app.measure import Measured, Measuring
 
 
 class Looked(NamedTuple):
@@ -122,11 +123,13 @@ def look_here(door: Door, url: str | None, request: Request, progress: Progress)
         return _measured_here(system, seen, measuring.measured(seen, [with_machine(subject, seen.machine)]), request)
 
 
-def _measuring(door: Door, request: Request, progress: Progress) -> Measuring:
+def _measuring(door: Door, request: Request, progress: Progress) -> "Measuring":
+    from unslow.app.measure import Measuring  # noqa: PLC0415 (what is stored is not measured)
+
     return Measuring(door.system, request.manners, progress, request.limits, door=door.closing, recorded=door.recorded)
 
 
-def _measured_here(system: System, seen: Snapshot, measured: Measured, request: Request) -> Looked:
+def _measured_here(system: System, seen: Snapshot, measured: "Measured", request: Request) -> Looked:
     _check_measured(measured.subjects)
     subjects = tuple(_with_earlier(system, seen, subject) for subject in measured.subjects)
     if not request.manners.passive and measured.course.ended != "stopped":
@@ -140,6 +143,8 @@ def _with_earlier(system: System, seen: Snapshot, subject: Subject) -> Subject:
         return subject
     (case,) = with_subjects(seen, (subject,)).cases()
     try:
+        from unslow.app.bench.earlier import earlier_in_history  # noqa: PLC0415 (only of what runs here)
+
         raw = system.ask("earlier", lambda: msgspec.to_builtins(earlier_in_history(case)))
         earlier: Fact[Earlier] = msgspec.convert(raw, Known[Earlier] | Unknown)
     except (LookError, msgspec.ValidationError) as error:

@@ -1,7 +1,6 @@
 """Writes the report with all its pictures: one file that asks nobody, masked unless the user wants it otherwise."""
 
 import os
-import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -10,6 +9,7 @@ import msgspec
 from unslow.app.bench.history import read_benches
 from unslow.app.progress import Progress
 from unslow.app.request import Request
+from unslow.app.save import write_whole
 from unslow.app.verify.reading import read_verified
 from unslow.app.view import masked_view, view_target
 from unslow.facts.bench import Bench
@@ -68,7 +68,7 @@ def write_report(wanted: Wanted, progress: Progress) -> None:
     )
     view = masked_view(seen.view, seen.looked) if wanted.masked else seen.view
     text = rendered(view, wanted.form, wanted.title)
-    _write(text, wanted.output)
+    write_whole(text.encode(), wanted.output)
     if wanted.output != "-":
         told = "masked" if wanted.masked else "not masked: look at it before you share it"
         progress.say(f"wrote {wanted.output} ({len(text.encode()) / 1000:,.0f} kB, {told})")
@@ -113,21 +113,3 @@ def _check_place(output: str) -> None:
         raise UserError(f"{output}: there is no folder {path.parent}", "make it first, or name another place")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
         raise UserError(f"{output} can't be written", "name another place")
-
-
-def _write(text: str, output: str) -> None:
-    """Whole or not at all: whoever opens the file while it is written sees the one before."""
-    data = text.encode()
-    if output == "-":
-        sys.stdout.buffer.write(data)
-        return
-    path = Path(os.path.realpath(output))  # a link stays a link
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)  # a device or a pipe is written to, never replaced
-        else:
-            part = path.with_name(f".{path.name}.part")
-            part.write_bytes(data)
-            part.replace(path)
-    except OSError as error:
-        raise UserError(f"{output}: {error.strerror or error}", "name a file that can be written") from error

@@ -26,6 +26,8 @@ from unslow.think.measuring.measurement import Choice, Measurement
 from unslow.think.report import SubjectReport
 
 WATCH_S = 6.0
+NONE_SENT = " (--passive sends none)"
+"""Of what is sent: how to have it otherwise, for whoever gave the command."""
 _MOMENTS, _MOMENT_S = 6, 0.5
 _MOST_ANSWERED = 5 * 512
 """Tokens that the usual measurement asks for at most."""
@@ -69,7 +71,7 @@ class Visit:
             progress.say(f"{url}: {self._refused.why}; only observed")
             self._overlay(Run(decode_tokens_per_s=self._refused), ("run.decode_tokens_per_s",))
         elif not self.subject.runtime.embedded:
-            progress.say(f"sending {self.announcement()} (--passive sends none)")
+            progress.say(f"sending {self.announcement()}{NONE_SENT}")
             if care := caution(self.subject.runtime):
                 progress.say(f"{url}: {care}")
 

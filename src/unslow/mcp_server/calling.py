@@ -12,6 +12,8 @@ from anyio import from_thread, to_thread
 from mcp.types import CallToolResult, TextContent
 
 from unslow.facts.errors import UserError
+from unslow.look.observed import Observer, observed_by
+from unslow.look.system.closing import ClosingSystem
 from unslow.mcp_server.tool import Answer, Tool
 from unslow.show._clean import safe
 
@@ -24,11 +26,24 @@ class NobodyWaitsError(Exception):
     """The call was cancelled: its work ends at the next thing that it says."""
 
 
-class Told:
-    """Progress as notifications."""
+class Told(Observer):
+    """Progress as notifications, and the end of what is measured when nobody waits for it."""
 
     def __init__(self, report: Report, cancelled: threading.Event) -> None:
         self._report, self._cancelled, self._share = report, cancelled, 0.0
+        self._doors: list[ClosingSystem] = []
+
+    def entered(self, door: ClosingSystem) -> None:
+        """What is measured is seen through this door."""
+        self._doors.append(door)
+        if self._cancelled.is_set():
+            door.stop_from_afar()
+
+    def leave(self) -> None:
+        """Nobody waits any more: a server that reads a long prompt is hung up on."""
+        self._cancelled.set()
+        for door in tuple(self._doors):
+            door.stop_from_afar()
 
     def say(self, text: str) -> None:
         """A line."""
@@ -46,9 +61,9 @@ async def called(
     tool: Tool, arguments: Mapping[str, Any], report: Report, one_at_a_time: anyio.CapacityLimiter
 ) -> CallToolResult:
     """The answer of a tool; what the agent asked wrongly is an answer too, so that it can ask again."""
-    cancelled = threading.Event()
+    told = Told(report, threading.Event())
     try:
-        work = partial(tool.answer, tool.asked(arguments), Told(report, cancelled))
+        work = partial(_answered, tool, tool.asked(arguments), told)
         answer = await to_thread.run_sync(work, abandon_on_cancel=True, limiter=one_at_a_time)
     except UserError as error:
         return _wrong(error.message, error.hint)
@@ -56,8 +71,13 @@ async def called(
         sys.stderr.write(traceback.format_exc())
         return _wrong(f"this is a bug in unslow: {type(bug).__name__}: {bug}", "the server's log has the traceback")
     finally:
-        cancelled.set()
+        told.leave()
     return right(answer)
+
+
+def _answered(tool: Tool, given: dict[str, Any], told: Told) -> Answer:
+    with observed_by(told):
+        return tool.answer(given, told)
 
 
 def right(answer: Answer) -> CallToolResult:

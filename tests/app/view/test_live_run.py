@@ -4,6 +4,7 @@ import time
 
 import pytest
 from lab.replay import serve
+from tests.bench_cases import answered, bench, failed
 
 from unslow.app.bench.request import Asked
 from unslow.app.bench.request import Request as BenchRequest
@@ -12,7 +13,7 @@ from unslow.app.course import Limits
 from unslow.app.manners import Manners
 from unslow.app.request import Request
 from unslow.app.view.events import MOST_EVENTS, Event, Events, encoded
-from unslow.app.view.live import LiveRun
+from unslow.app.view.live import LiveRun, words_of
 from unslow.think.measuring.catalogue import SPEED
 
 BRIEF = Limits(8.0, 0.3, 0.5, only=(SPEED,))
@@ -115,3 +116,11 @@ def test_events_are_bounded_and_only_the_newest_progress_is_kept():
     assert kept[-1].number == 4000
     assert events.after(3999) == [kept[-1]]
     assert encoded(kept[-1]).endswith(b"\n")
+
+
+def test_a_server_that_fails_meanwhile_is_told_in_the_last_words():
+    assert "failed" not in words_of(bench())
+    some = words_of(bench(passes=(answered(),), failures=(failed(), failed(2))))
+    assert some.endswith("; 2 of 3 requests failed: nothing for 300 s")
+    none = words_of(bench(figures={}, passes=(), failures=(failed(),)))
+    assert none == "nothing was measured; 1 of 1 requests failed: nothing for 300 s"

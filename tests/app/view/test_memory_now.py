@@ -60,12 +60,20 @@ def test_now_has_the_speed_that_the_report_expects_and_sliders_start_from_it() -
     assert near.mid == pytest.approx(now.mid, rel=0.05)
 
 
-def test_what_runs_though_it_is_too_large_is_no_failure() -> None:
+def test_what_runs_though_it_is_too_large_is_said_to_run_and_not_to_fit() -> None:
     now = seen("lab_gpu_driver_spills_weights").view().now
     check_sums(now)
-    assert now.verdict == "tight"
+    assert now.verdict == "does_not_fit"
     assert now.summary.startswith("It runs, and the H200 lacks 4.8 GiB")
     assert now.decode_tokens_per_s is None
+
+
+def test_a_vllm_that_runs_and_fits_lacks_nothing() -> None:
+    now = seen("built_vllm_small_model_over_four_risers").view().now
+    check_sums(now)
+    assert now.verdict == "fits"
+    assert all(bar.fits and not whole(bar, "lacking") for bar in now.bars)
+    assert now.summary.startswith("Fits: 30.1 GiB of 30.1 GiB on 4 RTX 3060")
 
 
 def test_a_load_that_failed_shows_what_it_asked_for() -> None:

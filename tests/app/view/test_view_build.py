@@ -77,7 +77,7 @@ def test_the_samples_of_a_diagnosis_on_a_gpu_are_a_timeline():
     assert tracks["power_w"].limit == 700
     assert tracks["ram_used_bytes"].device == "host"
     assert {span.phase for span in subject.timeline.spans} == {"queue", "prefill", "decode"}
-    assert "Nothing held it back." in subject.timeline.summary
+    assert "Nothing held its clocks back." in subject.timeline.summary
 
 
 def test_the_samples_of_a_benchmark_stand_in_for_those_of_a_diagnosis():

@@ -72,3 +72,23 @@ def test_a_masked_view_is_not_masked_again_and_loopback_may_stay():
     masked = masked_view(view, looked)
     assert masked_view(masked, looked) is masked
     assert masked.report.subjects[0].url == "http://127.0.0.1:8080"
+
+
+def test_names_of_this_machine_are_left_nowhere(monkeypatch):
+    monkeypatch.setenv("HOME", "/data/berta")
+    monkeypatch.setenv("LOGNAME", "carla")
+    monkeypatch.setattr("socket.gethostname", lambda: "dora-pc.house")
+    command = ["llama-server", "-m", "/srv/carla/m.gguf", "--host", "emil-box", "--ctx-size", "4096"]
+    facts = {"runtime.command": r(command), "model.path": r("/srv/carla/m.gguf"), "model.name": r("/data/berta/m.gguf")}
+    view, looked = seen(with_facts(telling(), facts))
+    report = msgspec.structs.replace(
+        view.report.subjects[0], summary="on dora-pc at /data/berta; --host emil-box; --host 0.0.0.0"
+    )
+    view = msgspec.structs.replace(view, report=msgspec.structs.replace(view.report, subjects=(report,)))
+    for masked in (masked_view(view), masked_view(view, looked)):
+        text = msgspec.json.encode(masked).decode()
+        assert [name for name in ("berta", "carla", "dora", "emil") if name in text] == []
+    assert (
+        "on masked-host at /data/user; --host masked-host; --host 0.0.0.0"
+        in msgspec.json.encode(masked_view(view)).decode()
+    )

@@ -202,3 +202,18 @@ def test_a_model_that_is_not_there_is_the_users_error() -> None:
         of("no-such-model-at-all", "RTX 4090")
     with pytest.raises(UserError, match="tensor-split"):
         of("smollm2-135m", "RTX 4090", tensor_split=(1.0, 1.0))
+
+
+def test_places_of_the_same_kind_are_as_unsure_as_the_report() -> None:
+    """What the report expects of a spilled model says little of the same model whole on the GPU."""
+    memory = seen("h200_llama_server_gpu_layers_set_too_low")
+    now = memory.view().now
+    fewer = memory.what_if({**now.settings, "gpu_layers": "16"}).decode_tokens_per_s
+    all_of_it = memory.what_if({**now.settings, "gpu_layers": "33"}).decode_tokens_per_s
+    assert now.decode_tokens_per_s
+    assert fewer
+    assert all_of_it
+    assert fewer.high / fewer.low == pytest.approx(now.decode_tokens_per_s.high / now.decode_tokens_per_s.low)
+    assert fewer.mid < now.decode_tokens_per_s.mid
+    assert all_of_it.high / all_of_it.low < 1.5
+    assert 180 < all_of_it.mid < 300  # what the report calls achievable

@@ -10,12 +10,13 @@ from unslow.look.logs.nvidia_reasons import reason_names
 from unslow.look.sampler import Sampler
 from unslow.look.sampler.book import Book
 from unslow.look.sampler.reading import Device
-from unslow.look.sampler.timeline import MOST_COLUMNS, MOST_REASONS, MOST_SPANS, OF_A_GPU, timeline_of
+from unslow.look.sampler.reasons import MOST_REASONS
+from unslow.look.sampler.timeline import MOST_COLUMNS, MOST_SPANS, OF_A_GPU, timeline_of
 from unslow.look.system.live import LiveSystem
 
 GPU = Device(0, "A GPU", reason_names)
 COLUMNS = ("busy_cpus", "core0_busy", "gpu0_power_w", "gpu0_reason_bits", "disk_read_bytes_per_s")
-POWER_CAP = 4.0
+POWER_CAP, HEAT = 4.0, 32.0
 
 
 def filled(rows: int, reason: float = 0.0) -> Book:
@@ -112,10 +113,38 @@ def test_a_reason_that_was_hardly_ever_set_is_not_drawn():
     assert drawn(book).reasons == ()
 
 
-def test_reasons_that_come_and_go_are_bounded():
+def test_a_reason_that_flickers_is_one_stretch():
     book = Book(COLUMNS, (GPU,))
     for number in range(400):
         book.add(number / 10, [0.1, 0.1, 200.0, POWER_CAP if number % 2 else 0.0, nan])
+    (reason,) = drawn(book).reasons
+    assert (reason.start_s, reason.end_s) == (pytest.approx(0.1), pytest.approx(39.9, abs=0.11))
+
+
+def test_a_second_of_heat_in_an_hour_is_kept_as_long_as_it_was():
+    book = Book(COLUMNS, (GPU,))
+    for number in range(36_000):
+        book.add(number / 10, [0.1, 0.1, 200.0, HEAT if 20_000 <= number < 20_010 else 0.0, nan])
+    (reason,) = drawn(book).reasons
+    assert reason.reason == "sw_thermal_slowdown"
+    assert (reason.start_s, reason.end_s) == (pytest.approx(2000.0), pytest.approx(2001.0, abs=0.11))
+
+
+def test_many_reasons_of_one_gpu_do_not_hide_the_heat_of_another():
+    columns = ("gpu0_reason_bits", "gpu1_reason_bits")
+    book = Book(columns, (GPU, Device(1, "Another", reason_names)))
+    for number in range(6_000):
+        book.add(number / 10, [POWER_CAP if number % 20 < 10 else 0.0, HEAT if number > 5_900 else 0.0])
+    reasons = drawn(book).reasons
+    assert 1 < len(reasons) <= MOST_REASONS
+    assert [one.reason for one in reasons if one.device == 1] == ["sw_thermal_slowdown"]
+
+
+def test_more_reasons_on_more_gpus_than_can_be_drawn_come_to_an_end():
+    gpus = [Device(number, "A GPU", reason_names) for number in range(20)]
+    book = Book([f"gpu{gpu.number}_reason_bits" for gpu in gpus], gpus)
+    for number in range(40):
+        book.add(number / 10, [511.0] * len(gpus))
     assert len(drawn(book).reasons) == MOST_REASONS
 
 

@@ -163,6 +163,44 @@ def test_asked_to_stop_by_another_thread_the_next_line_is_the_last():
         assert door.is_stopped_once  # asking twice is no second wish: nobody is interrupted
 
 
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda door, url: list(door.stream(url, BODY)),
+        lambda door, url: door.request("POST", url, {**BODY, "stream": False}, timeout_s=30.0),
+    ],
+)
+def test_nor_is_a_silent_server_waited_for_then(ask):
+    with serve("llama_cpp", tokens_per_s=10.0, latency_s=30.0) as url:
+        door = ClosingSystem()
+        threading.Timer(0.2, door.stop_from_afar).start()
+        began = time.monotonic()
+        with pytest.raises(LookError, match=STOPPED):
+            ask(door, f"{url}/completion")
+        assert time.monotonic() - began < 5
+
+
+def test_an_answer_that_ends_only_because_it_was_cut_off_is_none():
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        door = ClosingSystem()
+        lines = door.stream(f"http://127.0.0.1:{listener.getsockname()[1]}/completion", BODY)
+
+        def answer() -> None:
+            with listener.accept()[0] as connection:
+                connection.sendall(b"HTTP/1.0 200 OK\r\n\r\ndata: 1\n")
+                connection.settimeout(10)
+                while connection.recv(65536):
+                    pass
+
+        server = threading.Thread(target=answer)
+        server.start()
+        assert next(lines).text == "data: 1"
+        threading.Timer(0.1, door.stop_from_afar).start()
+        with pytest.raises(LookError, match=STOPPED):
+            list(lines)
+        server.join(10)
+
+
 def test_the_thread_that_made_the_door_concludes_whichever_it_is():
     answers = []
 

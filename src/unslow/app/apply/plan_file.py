@@ -9,8 +9,10 @@ from unslow.look.system import System
 from unslow.think.plan.report import OptionShown, PlanReport
 
 
-def read_plan(system: System, source: str | None, target: str | None = None) -> PlanReport:
-    """The plan of a file, of `-`, or a fresh one for what runs; UserError where it is none."""
+def read_plan(system: System, source: str | PlanReport | None, target: str | None = None) -> PlanReport:
+    """The plan itself, that of a file or of `-`, or a fresh one for what runs; UserError where it is none."""
+    if isinstance(source, PlanReport):
+        return source
     if source is None:
         return planned(system, PlanRequest(model=target))
     return read_saved(source)

@@ -32,7 +32,7 @@ _OLLAMA = "Ollama"
 class ApplyRequest(NamedTuple):
     """What the user asks for."""
 
-    plan: str | None = None
+    plan: str | PlanReport | None = None
     option: str | None = None
     target: str | None = None
     file: str | None = None

@@ -28,6 +28,8 @@ State = Literal["waiting", "running", "done", "stopped", "failed"]
 PICTURE_EVERY_S = 1.0
 """Between two pictures of the samples: nobody follows more, and each takes some milliseconds."""
 
+_TOO_SOON = "it was stopped before anything was measured"
+
 
 class LiveRun(Observer):
     """One diagnosis or one benchmark. Its own thread measures, any other may ask or stop it."""
@@ -79,9 +81,10 @@ class LiveRun(Observer):
         for door in tuple(self._doors):
             door.stop_from_afar()
 
-    def events(self, since: int = 0) -> list[Event]:
+    def events(self, since: int = 0, *, pictures: bool = True) -> list[Event]:
         """What was told after that number, oldest first, with a new picture of the samples where it is time for one."""
-        self._picture()
+        if pictures:
+            self._picture()
         return self._events.after(since)
 
     def _run(self) -> None:
@@ -89,15 +92,22 @@ class LiveRun(Observer):
             with observed_by(self):
                 text = self._work()
         except UserError as error:
-            self.error = error
-            self._end("failed", error.message, error.hint)
+            self._failed(error)
         except KeyboardInterrupt:
-            self._end("stopped", "it was stopped before anything was measured")
+            self._end("stopped", _TOO_SOON)
         except BaseException as bug:  # noqa: BLE001 (a thread has nobody who would catch it)
             self.bug = bug
             self._end("failed", f"a bug in unslow: {type(bug).__name__}: {bug}", "please report it")
         else:
             self._end("stopped" if self.is_stopping else "done", text)
+
+    def _failed(self, error: UserError) -> None:
+        """The end of a run that could not be done; where somebody stopped it, that is why."""
+        if self.is_stopping:
+            self._end("stopped", _TOO_SOON)
+            return
+        self.error = error
+        self._end("failed", error.message, error.hint)
 
     def _end(self, state: State, text: str, hint: str = "") -> None:
         self._pictured_s = -PICTURE_EVERY_S  # the last samples are drawn, however soon after the others
@@ -125,7 +135,7 @@ class LiveRun(Observer):
 
         def work() -> str:
             self.result = benchmark(request, self)
-            return _words(self.result.bench)
+            return words_of(self.result.bench)
 
         return work
 
@@ -169,11 +179,15 @@ class LiveRun(Observer):
         self._events.tell("timeline", timeline=timeline_view(timeline, self._machine))
 
 
-def _words(bench: Bench) -> str:
+def words_of(bench: Bench) -> str:
     """What a benchmark came to, in a line."""
-    parts = [f"{sweep.axis}: {sweep.verdict}, {sweep.because}" for sweep in bench.sweeps]
-    told = [said(bench.figures[name].median) for name, said in _FIGURES.items() if name in bench.figures]
-    return "; ".join([*parts, ", ".join(told)] if told else parts) or "nothing was measured"
+    parts = [f"{sweep.axis}: {sweep.verdict.replace('_', ' ')}, {sweep.because}" for sweep in bench.sweeps]
+    told = [words(bench.figures[name].median) for name, words in _FIGURES.items() if name in bench.figures]
+    said = "; ".join([*parts, ", ".join(told)] if told else parts) or "nothing was measured"
+    if not bench.failures:
+        return said
+    asked = len(bench.passes) + len(bench.failures)
+    return f"{said}; {len(bench.failures)} of {asked} requests failed: {bench.failures[0].why}"
 
 
 _FIGURES: dict[str, Callable[[float], str]] = {

@@ -52,6 +52,7 @@ class _Subject(NamedTuple):
     host: Room | None
     strangers: tuple[tuple[Stranger, ...], ...]
     notes: tuple[str, ...] = ()
+    runs: bool = False
 
 
 def hf_memory_for(system: System, request: Request) -> HfMemory | Unknown:
@@ -109,14 +110,15 @@ def _of_case(case: Case, found: FoundShape, cards: Cards) -> _Subject:
         gpu_memory_utilization=share if 0 < share <= 1 else usual.gpu_memory_utilization,
     )
     others = tuple(strangers_on(case, gpu) for gpu in gpus_of(case)[: len(cards.rooms)])
-    return _Subject(request, found, cards.rooms, cards.host, others, cards.notes)
+    runs = runtime.state.value_or("loaded") != "failed"
+    return _Subject(request, found, cards.rooms, cards.host, others, cards.notes, runs)
 
 
 def _memory(subject: _Subject) -> HfMemory:
     request, trained = subject.request, subject.found.shape.positions or DEFAULT_CONTEXT
     usual = trained if request.runtime == "vllm" else min(DEFAULT_CONTEXT, trained)
     context, slots = request.context or usual, request.parallel or 1
-    sliders = [_slider("context", "Context of each", str(context), context_choices(context, trained))]
+    sliders = [_slider("context", "Context of each conversation", str(context), context_choices(context, trained))]
     if request.runtime == "vllm":
         kind = request.kv_type if request.kv_type in _VLLM_CACHES else "auto"
         kinds = cache_choices(kind, _VLLM_CACHES, _VLLM_CACHES)
@@ -144,6 +146,8 @@ def _answer(subject: _Subject, settings: Mapping[str, str]) -> WhatIf:
         parallel=slots or None,
     )
     report = answered(request, subject.found, subject.rooms, subject.host)
+    if subject.runs and report.verdict == "fits":
+        report = msgspec.structs.replace(report, devices=tuple(map(_as_it_runs, report.devices)))
     layers = Layers(report.gpu_layers, report.all_gpu_layers)
     return WhatIf(
         settings=dict(settings),
@@ -152,6 +156,16 @@ def _answer(subject: _Subject, settings: Mapping[str, str]) -> WhatIf:
         summary=summary(report.verdict, report.devices, report.host, layers, None),
         command=report.command,
         notes=tuple(dict.fromkeys((*report.notes, *subject.notes))),
+    )
+
+
+def _as_it_runs(shown: MemoryShown) -> MemoryShown:
+    """What vLLM takes beside its share of a card is an estimate: of what runs it can't be more than is left."""
+    if shown.fits is not False or shown.capacity_bytes is None:
+        return shown
+    left = max(0, shown.capacity_bytes - shown.others_bytes - shown.total_bytes)
+    return msgspec.structs.replace(
+        shown, reserve_bytes=min(shown.reserve_bytes, left), fits=True, free_bytes=0, lacking_bytes=0
     )
 
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from unslow.app.fit.chosen_mix import mix_named
 from unslow.app.fit.models import Found, as_quant
 from unslow.app.view.memory_choices import Asked
-from unslow.app.view.memory_price import Priced, Speeds
+from unslow.app.view.memory_price import Priced, PriceFactors, Speeds
 from unslow.app.view.memory_words import Layers, summary, verdict_with
 from unslow.facts.blueprint import Blueprint
 from unslow.think.adapt.remembered import LastingJudgement
@@ -42,8 +42,8 @@ class Subject(NamedTuple):
     """For each room."""
     priced: Priced | None = None
     """None where nobody knows how fast the machine is."""
-    scale: tuple[float, float] = (1.0, 1.0)
-    """Of answers and of prompts: what a prediction of what runs, with all that was seen of it, is of its price."""
+    expected: PriceFactors = PriceFactors()
+    """What the report, with all that was seen, expects of what runs."""
     unified: bool = False
     """Whether conversations share one cache, and its context, also where their number is changed."""
     rotates: bool = False
@@ -149,7 +149,13 @@ class LlamaAnswers:
 
     def _speeds(self, pieces: Pieces, settings: Settings) -> Speeds | None:
         priced = self.subject.priced
-        return priced.speeds(pieces, settings, self._shares).scaled(*self.subject.scale) if priced else None
+        return priced.speeds(pieces, settings, self._shares).like(self.subject.expected) if priced else None
+
+    def price_now(self) -> Speeds | None:
+        """What runs, by its price alone."""
+        subject = self.subject
+        pieces = self._pieces(subject.now.quant)
+        return subject.priced.speeds(pieces, subject.base, self._shares) if subject.priced else None
 
     @cached_property
     def _shares(self) -> tuple[float, ...]:

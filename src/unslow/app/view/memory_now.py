@@ -8,6 +8,7 @@ import msgspec
 
 from unslow.app.plan.seen_rooms import given_back
 from unslow.app.view.memory_llama import LlamaAnswers, host_bar
+from unslow.app.view.memory_price import PriceFactors, Speeds
 from unslow.app.view.memory_words import overfull, summary, verdict_with
 from unslow.facts.machine import Gpu
 from unslow.facts.runtime import Buffer
@@ -61,7 +62,7 @@ def _running(
     layers = answers.layers(answers.subject.now)
     verdict = verdict_with(verdict_of(devices, host, layers_fit=False), layers, devices)
     if verdict == "does_not_fit":
-        said, verdict = overfull(devices, host), "tight"
+        said = overfull(devices, host)
         return msgspec.structs.replace(
             laid, verdict=verdict, summary=said, decode_tokens_per_s=None, prefill_tokens_per_s=None
         )
@@ -71,18 +72,18 @@ def _running(
     )
 
 
-def scale_of(case: Case, laid: WhatIf) -> tuple[float, float]:
-    """What the report expects of what runs, of answers and of prompts, as a multiple of their prices."""
-    pairs = (predict(case), laid.decode_tokens_per_s), (predict_prefill(case), laid.prefill_tokens_per_s)
-    decode, prefill = (_ratio(_expected(found), price) for found, price in pairs)
-    return decode, prefill
+def expected_of(case: Case, price: Speeds | None) -> PriceFactors:
+    """What the report expects of what runs, of answers and of prompts, as multiples of their prices."""
+    if price is None:
+        return PriceFactors()
+    decode = _factors(_expected(predict(case)), price.decode.mid)
+    return PriceFactors(price.group, decode, _factors(_expected(predict_prefill(case)), price.prefill.mid))
 
 
-def _ratio(expected: Range | None, price: Range | None) -> float:
-    if expected is None or price is None or not price.mid or not expected.mid:
-        return 1.0
-    ratio = expected.mid / price.mid
-    return ratio if 1 / _MOST_SCALED <= ratio <= _MOST_SCALED else 1.0
+def _factors(expected: Range | None, price: float) -> Range | None:
+    if expected is None or not price or not 1 / _MOST_SCALED <= expected.mid / price <= _MOST_SCALED:
+        return None
+    return Range(low=expected.low / price, mid=expected.mid / price, high=expected.high / price)
 
 
 def _expected(found: Prediction | Unknown) -> Range | None:
@@ -132,12 +133,22 @@ def _as_reported(
     for n, (room, part, held) in enumerate(zip(subject.rooms, own, given_back(case, gpus), strict=True)):
         beside = max(0, int(held) - sum(part)) if sum(part) and room.context_bytes else 0
         both = Parts(*map(sum, zip(part, of_host, strict=True))) if shared and not n else part
-        asked = AskedOf(both, beside, 0, sum(of_host) if shared and not n else 0)
-        bars.append(bar_of(room, asked, subject.strangers[n]))
-        devices.append(shown_memory(room.name, part, room, beside))
+        had, kept = _as_it_runs(room, part, beside)
+        asked = AskedOf(both, kept, 0, sum(of_host) if shared and not n else 0)
+        bars.append(bar_of(had, asked, subject.strangers[n]))
+        devices.append(shown_memory(room.name, part, had, kept, margin=int((had, kept) != (room, beside))))
     left = _same_memory(subject.rooms[0], own[0]) if shared else subject.host
     host = shown_memory(left.name if left else "host", of_host, left)
     return (*bars, *(() if shared else (host_bar(subject.host, of_host),))), devices, host
+
+
+def _as_it_runs(room: Room, part: Parts, beside: int) -> tuple[Room, int]:
+    """The room, and what the runtime holds beside its buffers, with no more kept than what runs can have left."""
+    short = shown_memory(room.name, part, room, beside).lacking_bytes
+    if not 0 < short <= room.reserve_bytes + beside:
+        return room, beside
+    taken = min(short, beside)
+    return room._replace(reserve_bytes=room.reserve_bytes - (short - taken)), beside - taken
 
 
 def _same_memory(room: Room, own: Parts) -> Room:

@@ -25,10 +25,22 @@ class Speeds(NamedTuple):
 
     decode: Range
     prefill: Range
+    group: str = ""
+    """What its interval was learned from, such as models that lie in part with the host."""
 
-    def scaled(self, decode: float, prefill: float) -> "Speeds":
-        """The same by as many times."""
-        return Speeds(_scaled(self.decode, decode), _scaled(self.prefill, prefill))
+    def like(self, expected: "PriceFactors") -> "Speeds":
+        """As the report speaks of what runs, for settings of the same kind; others keep their own price."""
+        if self.group != expected.group:
+            return self
+        return Speeds(_like(self.decode, expected.decode), _like(self.prefill, expected.prefill), self.group)
+
+
+class PriceFactors(NamedTuple):
+    """The report's expectation of what runs over its price: three factors of the price's middle, None where none."""
+
+    group: str = ""
+    decode: Range | None = None
+    prefill: Range | None = None
 
 
 class Priced(NamedTuple):
@@ -57,6 +69,7 @@ class Priced(NamedTuple):
         return Speeds(
             _range(price.decode_tokens_per_s, decode.low, decode.high),
             _range(price.prefill_tokens_per_s, prefill.low, prefill.high),
+            group,
         )
 
 
@@ -82,5 +95,7 @@ def _range(mid: float, low: float, high: float) -> Range:
     return Range(low=mid * low, mid=mid, high=mid * high)
 
 
-def _scaled(speed: Range, times: float) -> Range:
-    return Range(low=speed.low * times, mid=speed.mid * times, high=speed.high * times)
+def _like(speed: Range, factors: Range | None) -> Range:
+    if factors is None:
+        return speed
+    return Range(low=speed.mid * factors.low, mid=speed.mid * factors.mid, high=speed.mid * factors.high)

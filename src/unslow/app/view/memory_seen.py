@@ -9,7 +9,8 @@ from unslow.app.plan.seen_model import seen_model
 from unslow.app.plan.seen_rooms import given_back, gpus_at_work, rooms_of
 from unslow.app.view.memory_choices import Asked
 from unslow.app.view.memory_lines import line_of
-from unslow.app.view.memory_llama import Subject, context_now
+from unslow.app.view.memory_llama import LlamaAnswers, Subject, context_now
+from unslow.app.view.memory_placed import placed_unseen, with_its_own
 from unslow.app.view.memory_price import Priced
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Gpu, GpuProcess
@@ -77,15 +78,28 @@ def _subject(case: Case, found: Found, gpus: tuple[Gpu, ...], rooms: tuple[Room,
         slots=base.slots,
     )
     knobs = ("context", *(("gpu_layers",) if rooms else ()), "kv_type", "quant", "slots")
-    return Subject(
+    subject = Subject(
         found, rooms, host, base, now, knobs,
         strangers=tuple(strangers_on(case, gpu) for gpu in gpus),
         priced=_priced(case, gpus, rooms, host, current),
         unified="kv_unified" in told and base.unified,
         rotates=rotates_of(case),
-        command=lambda asked, settings: line_of(case, now, asked, settings),
         notes=found.notes,
     )  # fmt: skip
+    return _with_lines(case, _placed(case, gpus, subject))
+
+
+def _placed(case: Case, gpus: tuple[Gpu, ...], subject: Subject) -> Subject:
+    """The subject with its layers where they should lie, if nobody saw where they do, and its memory as its own."""
+    placed = placed_unseen(case, gpus, LlamaAnswers(subject))
+    if placed is not None:
+        now = subject.now._replace(gpu_layers=placed.layers)
+        subject = subject._replace(now=now, notes=(placed.note, *subject.notes))
+    return with_its_own(case, gpus, LlamaAnswers(subject))
+
+
+def _with_lines(case: Case, subject: Subject) -> Subject:
+    return subject._replace(command=lambda asked, settings: line_of(case, subject.now, asked, settings))
 
 
 def _shared(

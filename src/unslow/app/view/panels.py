@@ -1,6 +1,8 @@
 """The panels of one subject, each there or with the reason why not."""
 
+import traceback
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from shlex import quote
 from typing import Any, NamedTuple
 
@@ -9,20 +11,24 @@ import msgspec
 from unslow.app.view.kept import LastChange
 from unslow.app.view.masking import host_of
 from unslow.facts.bench import Bench
+from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.telemetry import Timeline
-from unslow.facts.values import Absence, Known, Unknown
+from unslow.facts.values import Absence, Known, MissingFactError, Unknown
 from unslow.look.system import System
 from unslow.look.system.http import is_loopback
 from unslow.think.report import SubjectReport
 from unslow.think.verify.report import VerifyReport
 from unslow.think.view.change import change_of_benches, change_of_verify
 from unslow.think.view.curves import depth_curve, users_curve
-from unslow.think.view.report import ChangeView, MemoryView, Missing, TimelineView
+from unslow.think.view.report import ChangeView, MemoryView, Missing, RooflineView, SpeedRow, TimelineView
 from unslow.think.view.roofline import roofline
 from unslow.think.view.speeds import speeds
 from unslow.think.view.timeline import timeline_view
 
+BUG = "a bug in unslow"
+_REPORT_IT = "please report it, with what `unslow snapshot` writes"
+_LONGEST_SAID = 120
 _FAILED = "the model does not load, so nothing runs that could be drawn"
 
 
@@ -64,16 +70,23 @@ class Panels:
             "users": lambda: users_curve(self._case, self._benches),
             "change": self._change,
         }
-        found = {name: make() for name, make in makers.items()}
+        found = {name: _made(make) for name, make in makers.items()}
         missing = {name: self._missing(name, why) for name, why in found.items() if isinstance(why, Unknown)}
         panels = {name: panel for name, panel in found.items() if not isinstance(panel, Unknown)}
-        panels["speeds"] = speeds(self._report, self._case, self._sources.snapshot.wish, panels.get("roofline"))
-        if not panels["speeds"]:
+        told = _made(lambda: self._speeds(panels.get("roofline")))
+        panels["speeds"] = () if isinstance(told, Unknown) else told
+        if isinstance(told, Unknown):
+            missing["speeds"] = self._missing("speeds", told)
+        elif not told:
             missing["speeds"] = Missing(why="no speed is known", how_to_get=self._command("unslow"))
         return Built(panels, missing)
 
+    def _speeds(self, drawn: RooflineView | None) -> tuple[SpeedRow, ...]:
+        return speeds(self._report, self._case, self._sources.snapshot.wish, drawn)
+
     def _missing(self, name: str, unknown: Unknown) -> Missing:
-        why = _FAILED if self._report.verdict == "failed" and name != "change" else unknown.why
+        is_failed = self._report.verdict == "failed" and name != "change" and not unknown.why.startswith(BUG)
+        why = _FAILED if is_failed else unknown.why
         return Missing(why=why, how_to_get=unknown.how_to_get or self._command("unslow"))
 
     def _memory(self) -> MemoryView | Unknown:
@@ -117,6 +130,20 @@ class Panels:
     def _command(self, verb: str) -> str:
         url = self._report.url
         return f"{verb} {quote(url)}" if url else verb
+
+
+def _made(make: Callable[[], Any]) -> Any:
+    """A panel; one that breaks says so in its own place, and takes nothing else with it."""
+    try:
+        return make()
+    except UserError as error:  # numbers that can't be
+        return Unknown(error.message, error.hint)
+    except MissingFactError as missing:
+        return missing.unknown
+    except Exception as bug:  # noqa: BLE001 (a stored snapshot may say anything)
+        place = traceback.extract_tb(bug.__traceback__)[-1]
+        where = f"{Path(place.filename).name}:{place.lineno}"
+        return Unknown(f"{BUG}: {type(bug).__name__} at {where}: {str(bug)[:_LONGEST_SAID]}", _REPORT_IT)
 
 
 def _moment(bench: Bench) -> str:

@@ -16,7 +16,7 @@ from unslow.app.view.memory_choices import (
 )
 from unslow.app.view.memory_llama import LlamaAnswers, Subject
 from unslow.app.view.memory_named import named_subject
-from unslow.app.view.memory_now import Now, now_of, scale_of
+from unslow.app.view.memory_now import Now, expected_of, now_of
 from unslow.app.view.memory_seen import SeenSubject, cache_types, seen_subject, startable
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
@@ -28,7 +28,7 @@ from unslow.think.view.report import Choice, MemoryView, Slider, WhatIf
 
 _NAMED_CACHE_TYPES = ("F16", "Q8_0", "Q4_0")
 _LABELS: dict[KnobName, str] = {
-    "context": "Context of each",
+    "context": "Context of each conversation",
     "gpu_layers": "Layers on the GPU",
     "kv_type": "Type of the KV cache",
     "quant": "Quant of the weights",
@@ -95,7 +95,7 @@ def memory_for(system: System, request: Request) -> Memory | Unknown:
 
 def _of_seen(case: Case, seen: SeenSubject) -> Memory:
     subject, answers = seen.subject, LlamaAnswers(seen.subject)
-    answers.subject = subject._replace(scale=scale_of(case, answers.answer(subject.now)))
+    answers.subject = subject._replace(expected=expected_of(case, answers.price_now()))
     subject.command(subject.now._replace(slots=subject.now.slots + 1), subject.base)  # what it takes is loaded by then
     now = now_of(case, seen.gpus, answers)
     return _memory(

@@ -1,23 +1,19 @@
 """The samples over time, thinned to what a picture can show: small enough to lie in every snapshot."""
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import cache
-from itertools import groupby
 from math import inf
 from typing import NamedTuple, get_args
 
-from unslow.facts.telemetry import Phase, ReasonSeen, Span, Timeline, TrackSeen
+from unslow.facts.telemetry import Phase, Span, Timeline, TrackSeen
 from unslow.look.sampler.block import Block, known
 from unslow.look.sampler.book import Book
-from unslow.look.sampler.reading import REASON_BITS, Device
-from unslow.look.sampler.under_load import MEANT_SHARE
+from unslow.look.sampler.reasons import reasons_seen
 
 MOST_COLUMNS, FEWEST_COLUMNS = 400, 60
 """A picture is some hundred pixels wide; fewer than these show no course."""
 MOST_VALUES = 6000
 """Of all tracks together, about 60 kB as JSON: a server with eight GPUs gets a coarser picture, not a larger one."""
-MOST_SPANS, MOST_REASONS = 240, 120
+MOST_SPANS = 240
 _DIGITS = 4  # of a value: a pixel shows no more
 OF_A_GPU = (
     "clock_hz", "memory_clock_hz", "power_w", "temperature_c", "vram_used_bytes", "busy", "memory_busy",
@@ -48,7 +44,7 @@ def timeline_of(book: Book) -> Timeline | None:
         times_s=tuple(round((number + 0.5) * width_s, 3) for number in range(columns)),
         tracks=tuple(track for track in tracks if any(value is not None for value in track.values)),
         spans=_spans(book, width_s),
-        reasons=tuple(_reasons(book, slices, width_s))[:MOST_REASONS],
+        reasons=reasons_seen(book, width_s),
     )
 
 
@@ -120,34 +116,3 @@ def _joined(book: Book, phase: Phase, close_s: float) -> list[Span]:
 def _span(book: Book, phase: Phase, start_s: float, end_s: float) -> Span:
     start, end = max(start_s, book.first_s), min(end_s, book.last_s)
     return Span(phase=phase, start_s=round(start - book.first_s, 3), end_s=round(end - book.first_s, 3))
-
-
-def _reasons(book: Book, slices: Sequence[_Slice], width_s: float) -> Iterator[ReasonSeen]:
-    for device in book.devices:
-        if device.prefix + REASON_BITS in book.columns:
-            at = book.columns.index(device.prefix + REASON_BITS)
-            yield from _stretches(device, _meant(device, slices, at), width_s)
-
-
-def _meant(device: Device, slices: Sequence[_Slice], at: int) -> list[tuple[int, frozenset[str]]]:
-    """The reasons of each column of the picture that were set often enough in it."""
-    named = cache(lambda bits: tuple(device.reason_names(int(bits))))
-    found = []
-    for column, group in groupby(slices, key=lambda one: one.column):
-        bits = Counter(bit for one in group for bit in known(one.block.columns[at][one.first : one.last]))
-        counts: Counter[str] = Counter()
-        for bit, times in bits.items():
-            counts.update(dict.fromkeys(named(bit), times))
-        if bits:
-            found.append((column, frozenset(n for n, times in counts.items() if times >= MEANT_SHARE * bits.total())))
-    return found
-
-
-def _stretches(device: Device, seen: Sequence[tuple[int, frozenset[str]]], width_s: float) -> Iterator[ReasonSeen]:
-    names = dict.fromkeys(name for _, reasons in seen for name in sorted(reasons))
-    for name in names:
-        for is_set, group in groupby(seen, key=lambda one: name in one[1]):
-            if is_set:
-                columns = [column for column, _ in group]
-                start, end = columns[0] * width_s, (columns[-1] + 1) * width_s
-                yield ReasonSeen(device=device.number, reason=name, start_s=round(start, 3), end_s=round(end, 3))

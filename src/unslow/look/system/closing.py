@@ -4,13 +4,16 @@ What is being asked then ends with a LookError like any other, so that whoever a
 stop is a KeyboardInterrupt wherever it comes.
 """
 
+import socket
 import threading
 import time
 from collections.abc import Generator, Iterator, Sequence
 from math import inf
+from typing import Any
 
 from unslow.facts.values import Absence
-from unslow.look.system.door import Line, LookError
+from unslow.look.system import http
+from unslow.look.system.door import Answer, Line, LookError
 from unslow.look.system.live import LiveSystem
 
 LATE = "the time for measuring was over"
@@ -40,6 +43,9 @@ class ClosingSystem(LiveSystem):
         self._stops = 0
         self._listening, self._waiting = 0, False
         self._owner = threading.current_thread()
+        self._sockets: frozenset[socket.socket] = frozenset()
+        self._lock = threading.Lock()
+        self._was_cut = False
 
     def close_in(self, seconds: float) -> None:
         """Answer nothing after so many seconds."""
@@ -68,8 +74,26 @@ class ClosingSystem(LiveSystem):
             raise KeyboardInterrupt
 
     def stop_from_afar(self) -> None:
-        """Close now, asked by another thread: the owner finds out with its next line or question."""
+        """Close now, asked by another thread: nobody waits on for a server that reads a long prompt."""
         self._stops = max(1, self._stops)
+        if self.concluding:
+            return
+        with self._lock:
+            for one in self._sockets:
+                self._was_cut = True
+                http.shut(one)
+
+    def request(self, *given: Any, **named: Any) -> Answer:
+        try:
+            return super().request(*given, **named)
+        except LookError:
+            self._check_cut()
+            raise
+
+    def _opened(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._sockets = frozenset({connection, *(one for one in self._sockets if one.fileno() >= 0)})
+        self._check()  # who was asked to stop just before did not know this socket
 
     def _allowed_s(self, seconds: float) -> float:
         self._check()
@@ -90,6 +114,7 @@ class ClosingSystem(LiveSystem):
             for line in lines:
                 self._check()
                 yield line
+            self._check_cut()
         except LookError:
             self._check()  # one that was cut off for the hour is late, not silent
             raise
@@ -123,6 +148,11 @@ class ClosingSystem(LiveSystem):
 
     def _left_s(self) -> float:
         return max(_LEAST_S, self._closes_at - time.monotonic())
+
+    def _check_cut(self) -> None:
+        """What was cut off from afar is no answer, and not the server's fault."""
+        if self._was_cut:
+            self._check()
 
     def _check(self) -> None:
         # what concludes is the owner's thread: whatever others still ask of a server is for nobody

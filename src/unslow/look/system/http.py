@@ -11,7 +11,7 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,6 +20,8 @@ from unslow.look.system.door import HTTP_LIMIT_BYTES, SILENCE_S, Answer, Exchang
 
 STREAM_LIMIT_BYTES, LINE_LIMIT_BYTES = 64 * 1024**2, 1024**2
 _CHUNK_BYTES = 65536
+Opened = Callable[[socket.socket], None]
+"""Is told of the socket of an exchange, on which another thread may end the waiting with `shut`."""
 
 
 def is_loopback(host: str) -> bool:
@@ -39,10 +41,12 @@ def check_host(url: str, named_hosts: frozenset[str]) -> None:
         raise LookError(f"{host} was not named by the user, so nothing was sent to it", Absence.NOT_LOOKED)
 
 
-def request(method: str, url: str, body: Any, headers: Mapping[str, str], timeout_s: float) -> Answer:
+def request(
+    method: str, url: str, body: Any, headers: Mapping[str, str], timeout_s: float, opened: Opened = lambda _: None
+) -> Answer:
     """One exchange; as the answer comes whole, silence before it is nothing to hurry about."""
     deadline = time.monotonic() + timeout_s
-    connection, response = _exchange(method, url, _payload(body), headers, deadline, timeout_s)
+    connection, response = _exchange(method, url, _payload(body), headers, deadline, timeout_s, opened)
     try:
         data = bytearray()
         for chunk in _chunks(connection, response, url, deadline, timeout_s):
@@ -56,13 +60,18 @@ def request(method: str, url: str, body: Any, headers: Mapping[str, str], timeou
 
 
 def stream(
-    url: str, body: Any, headers: Mapping[str, str], timeout_s: float, silence_s: float = SILENCE_S
+    url: str,
+    body: Any,
+    headers: Mapping[str, str],
+    timeout_s: float,
+    silence_s: float = SILENCE_S,
+    opened: Opened = lambda _: None,
 ) -> Iterator[Line]:
     """POST, and the answer line by line; the clock starts when there is nothing left to do but send."""
     payload = _payload(body)
     start = time.monotonic()
     deadline = start + timeout_s
-    connection, response = _exchange("POST", url, payload, headers, deadline, silence_s)
+    connection, response = _exchange("POST", url, payload, headers, deadline, silence_s, opened)
     try:
         if response.status != http.client.OK:
             text = next(_chunks(connection, response, url, deadline, silence_s), b"")[:200].decode("utf-8", "replace")
@@ -100,7 +109,13 @@ def split_url(url: str) -> tuple[str, str, int | None, str]:
 
 
 def _exchange(
-    method: str, url: str, payload: bytes | None, headers: Mapping[str, str], deadline: float, silence_s: float
+    method: str,
+    url: str,
+    payload: bytes | None,
+    headers: Mapping[str, str],
+    deadline: float,
+    silence_s: float,
+    opened: Opened,
 ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
     scheme, host, port, path = split_url(url)
     kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
@@ -112,6 +127,8 @@ def _exchange(
     late.daemon = True
     late.start()
     try:
+        connection.connect()
+        opened(connection.sock)
         connection.request(method, path or "/", payload, {"Content-Type": "application/json", **headers})
         response = connection.getresponse()
         if time.monotonic() >= deadline:  # headers that were cut off read as if they had ended
@@ -121,7 +138,7 @@ def _exchange(
         connection.close()
         time_left(deadline, url)
         raise look_error(url, error) from error
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, LookError):
         connection.close()
         raise
     finally:
@@ -134,10 +151,14 @@ def _exchange(
 
 
 def _shut(connection: http.client.HTTPConnection) -> None:
-    """Wake whoever waits for the answer; closing would not."""
     if connection.sock is not None:
-        with contextlib.suppress(OSError):
-            connection.sock.shutdown(socket.SHUT_RDWR)
+        shut(connection.sock)
+
+
+def shut(waited_on: socket.socket) -> None:
+    """Wake whoever waits for the answer; closing would not."""
+    with contextlib.suppress(OSError):
+        waited_on.shutdown(socket.SHUT_RDWR)
 
 
 def _chunks(

@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import socket
 import stat
 import subprocess
 import time
@@ -96,7 +97,7 @@ class LiveSystem:
     ) -> Answer:
         allowed_s = self._allowed_s(timeout_s)
         http.check_host(url, self._named_hosts)
-        return http.request(method, url, body, headers or {}, allowed_s)
+        return http.request(method, url, body, headers or {}, allowed_s, self._opened)
 
     def stream(
         self,
@@ -108,11 +109,14 @@ class LiveSystem:
     ) -> Iterator[Line]:
         allowed_s = self._allowed_s(timeout_s), self._allowed_s(silence_s)
         http.check_host(url, self._named_hosts)
-        return self._heard(http.stream(url, body, headers or {}, *allowed_s))
+        return self._heard(http.stream(url, body, headers or {}, *allowed_s, opened=self._opened))
 
     def _allowed_s(self, seconds: float) -> float:
         """How long an exchange may take that was given so much; LookError where there may be none."""
         return seconds
+
+    def _opened(self, connection: socket.socket) -> None:
+        """An exchange begins on this socket; LookError where it may not any more."""
 
     def _heard(self, lines: Iterator[Line]) -> Iterator[Line]:
         """What whoever listens gets of the lines of a stream."""

@@ -67,12 +67,16 @@ def judge_depths(
     readings = sorted((r for r in readings if r.seconds > FASTEST_S), key=lambda r: r.at_s)
     points = points_of(readings)
     if len(points) < FEWEST_DEPTHS:
-        return Curve("cannot_tell", f"only {len(points)} depths have a speed; {FEWEST_DEPTHS} are the least")
+        return Curve("cannot_tell", f"{_few(len(points))} a speed; {FEWEST_DEPTHS} are the least")
     change = change_over_time(readings)
     if change and _outweighs(change, readings):
         return _drift(change, readings)
     points = points_of(without_change(readings, change)) if change else points
     return _over_depth(points, readings, expected, seen or {}, _aside(change))
+
+
+def _few(depths: int) -> str:
+    return {0: "no depth has", 1: "only one depth has"}.get(depths, f"only {depths} depths have")
 
 
 def _over_depth(

@@ -101,7 +101,8 @@ def _by_traffic(case: Case) -> Found | Absent | Suspected | None:
         return Absent(f"of {len(long)} long prompts that were watched, {len(long) - len(little_kept)} were mostly kept")
     row = [*_logged_in_a_row(case), *little_kept]
     tokens = statistics.median(prompt.tokens for prompt in row)
-    words = f"of {len(row)} prompts, some {tokens:.0f} tokens each, {_kept(row)} had been kept"
+    which = f"{len(row)} prompts, some {tokens:.0f} tokens each," if row[1:] else f"a prompt of {tokens:.0f} tokens"
+    words = f"of {which} {_kept(row)} had been kept"
     if len(row) < IN_A_ROW or any(abs(prompt.tokens - tokens) > ALIKE * tokens for prompt in row):
         return Suspected(words, "whether they are turns of the same conversations", SHOW)
     cited = Evidence(fact="run.traffic", value=words, reference=None, origin=str(prompts.origin), source=prompts.source)

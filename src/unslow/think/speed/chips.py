@@ -61,8 +61,12 @@ def cpu_chip(device: Device, threads: float = 0.0) -> Chip:
 
 def core_flops_per_s(clock_hz: float, *, narrow: bool = False) -> float:
     """What a core computes at its boost clock; at the usual one where that is not known."""
-    known = _CLOCKS_HZ[0] <= clock_hz <= _CLOCKS_HZ[1]
-    return (_FLOPS_OF_NARROW_CORES if narrow else _FLOPS_A_CYCLE) * (clock_hz if known else USUAL_CLOCK_HZ)
+    return (_FLOPS_OF_NARROW_CORES if narrow else _FLOPS_A_CYCLE) * sound_clock_hz(clock_hz)
+
+
+def sound_clock_hz(clock_hz: float) -> float:
+    """The boost clock; the usual one where that is not known, or can't be."""
+    return clock_hz if _CLOCKS_HZ[0] <= clock_hz <= _CLOCKS_HZ[1] else USUAL_CLOCK_HZ
 
 
 def has_wide_vectors(name: str) -> bool:

@@ -1,0 +1,42 @@
+"""Every command of the questions, the tutorial and the README is one that the program takes."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from unslow.cli._dispatch import parser, with_command
+
+ROOT = Path(__file__).parents[2]
+SOURCES = [ROOT / "README.md", ROOT / "docs" / "tutorial.md", *sorted((ROOT / "docs" / "questions").glob("*.md"))]
+BLOCK = re.compile(r"```(?:sh|console)\n(.*?)```", re.DOTALL)
+
+
+def commands(path: Path) -> list[list[str]]:
+    """The words of every line of a shell block that starts with `unslow`."""
+    lines = [line for block in BLOCK.findall(path.read_text("utf-8")) for line in block.splitlines()]
+    return [shlex.split(line, comments=True)[1:] for line in lines if line.split()[:1] == ["unslow"]]
+
+
+@pytest.fixture(scope="module")
+def top():
+    return parser()
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.stem)
+def test_every_command_is_understood(path, top):
+    for words in commands(path):
+        chosen = top.parse_args(with_command(words))
+        assert callable(chosen.run), words
+
+
+def test_commands_are_found():
+    assert all(commands(path) for path in SOURCES if path.parent.name != "questions")
+    assert ["watch"] in commands(ROOT / "docs" / "questions" / "gpu_busy_and_slow.md")
+
+
+def test_a_wrong_flag_would_be_seen(top, capsys):
+    with pytest.raises(SystemExit):
+        top.parse_args(with_command(["tiers", "--no-such-flag"]))
+    assert "no-such-flag" in capsys.readouterr().err
