@@ -1,0 +1,49 @@
+"""The blocks of the buyer's pages: what the commands print on the day of the newest shipped prices."""
+
+from unslow.app.buy import ChooseRequest, CostRequest, DevicesRequest, TiersRequest, choose, cost, devices, tiers
+from unslow.catalog.prices import Price, all_prices
+from unslow.look.system.live import LiveSystem
+from unslow.show._choose import render_choose
+from unslow.show._cost import render_cost
+from unslow.show._devices import render_devices
+from unslow.show._tiers import render_tiers
+
+WIDTH = 100
+
+
+class _ThatDay(LiveSystem):
+    """The newest shipped prices are then some days old, whenever these pages are made."""
+
+    def now(self) -> str:
+        return f"{max(price.date for price in all_prices())}T00:00:00+00:00"
+
+
+def buying() -> dict[str, str]:
+    """The blocks of docs/how_to/buy.md."""
+    named = ("RTX 5060 Ti 16GB", "RTX 3090", "2x RTX 3090", "RTX 5090", "M4 Max 64GB", "Strix Halo")
+    compared = devices(_ThatDay(), DevicesRequest(named, "qwen3-32b"))
+    picked = choose(_ThatDay(), ChooseRequest("qwen3-32b", budget=1500, goal=20))
+    missed = choose(_ThatDay(), ChooseRequest("llama-3.3-70b", budget=1500, goal=20))
+    paid = cost(_ThatDay(), CostRequest("llama-3.3-70b", ("2x RTX 3090",), tokens_per_day=200_000, electricity=0.30))
+    sizes = tiers(_ThatDay(), TiersRequest())
+    return {
+        "devices": render_devices(compared, "terminal", width=WIDTH, color=False),
+        "choose": render_choose(picked, "terminal", width=WIDTH, color=False),
+        "choose nothing": render_choose(missed, "terminal", width=WIDTH, color=False).partition("\nRefused")[0],
+        "cost": render_cost(paid, "terminal", width=WIDTH, color=False),
+        "tiers": render_tiers(sizes, "terminal", width=WIDTH, color=False),
+    }
+
+
+def shipped_prices() -> dict[str, str]:
+    """The block of docs/explanation/prices.md."""
+    rows = sorted(all_prices(), key=lambda price: (price.kind, price.of, price.usd))
+    lines = [f"{p.kind:7}{p.of[:34]:36}{_amount(p):>13}  {p.date}  {p.seller}" for p in rows]
+    sources = dict.fromkeys(f"{p.seller}, {p.date}: {p.source}" for p in rows)
+    return {"prices": "\n".join([f"{'kind':7}{'of':36}{'USD':>13}  {'seen':10}  seller", *lines, "", *sources])}
+
+
+def _amount(price: Price) -> str:
+    if price.kind == "api":
+        return f"{price.input_usd:g} / {price.output_usd:g}"
+    return f"{price.usd:,.2f}/h" if price.kind == "rent" else f"{price.usd:,.0f}"

@@ -1,0 +1,106 @@
+"""How the figures of the questions are asked for: the same predictor and memory counts that the commands use."""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+from unslow.app.buy.rigs import parse_rig, place_of
+from unslow.app.buy.speeds import Rated, rated
+from unslow.app.fit.models import Found, find_gguf_model
+from unslow.app.predict.cases import fit_question
+from unslow.app.predict.places import Place
+from unslow.app.predict.request import Request
+from unslow.facts.values import Unknown
+from unslow.look.system.live import LiveSystem
+from unslow.show._units import rate
+from unslow.think.fit import llama_cpp
+from unslow.think.speed.report import RateShown
+
+SYSTEM = LiveSystem()
+QUANT = "Q4_K_M"
+
+
+class Answer(NamedTuple):
+    """A question's answer in two sentences, and the figures below it; both are computed."""
+
+    words: str
+    figures: str
+
+
+@cache
+def model(name: str, quant: str | None = QUANT) -> Found:
+    """A well-known model in a quant."""
+    return find_gguf_model(SYSTEM, name, quant)
+
+
+def layers(name: str) -> int:
+    """In the count of llama.cpp, the output as one more."""
+    return model(name).blueprint.count("block_count") + 1
+
+
+def weights(name: str, quant: str | None = QUANT) -> int:
+    """Bytes of all tensors."""
+    return sum(t.bytes for t in model(name, quant).blueprint.tensors)
+
+
+@cache
+def placed(device: str, request: Request) -> Place:
+    """A device by name, as the predictor takes it."""
+    place = place_of(parse_rig(device), request)
+    if isinstance(place, Unknown):
+        raise SystemExit(f"{device}: {place.why}")
+    return place
+
+
+@cache
+def asked(name: str, device: str, quant: str | None = QUANT, **settings: Any) -> Rated | Unknown:
+    """How fast a model is on a device, with as much on the GPU as fits; Unknown where it can't run."""
+    request = Request(name, quant, **settings).spelled().checked()
+    return rated(model(name, quant), placed(device, request), request)
+
+
+def speed(name: str, device: str, quant: str | None = QUANT, **settings: Any) -> Rated:
+    """The same for what must run."""
+    answer = asked(name, device, quant, **settings)
+    if isinstance(answer, Unknown):
+        raise SystemExit(f"{name} on {device}: {answer.why}")
+    return answer
+
+
+def middle(name: str, device: str, quant: str | None = QUANT, **settings: Any) -> float:
+    """The expected tokens per second of an answer."""
+    return speed(name, device, quant, **settings).speed.decode_tokens_per_s.mid
+
+
+def memory(name: str, device: str, quant: str | None = QUANT, **settings: Any) -> llama_cpp.Question:
+    """What it asks of the memory of an NVIDIA card."""
+    request = Request(name, quant, **settings).spelled().checked()
+    question = fit_question(model(name, quant).blueprint, placed(device, request), request, "cuda")
+    if question is None:
+        raise SystemExit(f"the memory of {device} is not known")
+    return question
+
+
+def ends(shown: RateShown) -> str:
+    """The interval that holds four of five measurements."""
+    return f"{rate(shown.low)} to {rate(shown.high)}"
+
+
+def cell(found: Rated | Unknown) -> str:
+    """A speed, and whether only a part of the model is on the GPU."""
+    if isinstance(found, Unknown):
+        return "does not fit"
+    text = rate(found.speed.decode_tokens_per_s.mid)
+    return text if found.fits == "whole" else f"{text} (spills)" if found.fits == "partly" else "does not fit"
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table, whose figures stand on the right."""
+    found = list(rows)
+    marks = ["---:" if any(row[n][:1].isdecimal() for row in found) and n else "---" for n in range(len(head))]
+    return "\n".join("| " + " | ".join(row) + " |" for row in (head, marks, *found))
+
+
+def times(factor: float) -> str:
+    """How many times as fast."""
+    return f"{factor:.2g} times"

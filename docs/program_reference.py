@@ -1,0 +1,116 @@
+"""The reference for programs: the Python functions and the tools of `unslow mcp`, from signatures and docstrings."""
+
+import re
+import typing
+from collections.abc import Callable, Iterator
+from inspect import isclass, isfunction
+from types import UnionType
+from typing import Any, Union
+
+import unslow
+from unslow.api.documented import NEEDED, Argument, documented, paragraphs
+from unslow.mcp_server.reading import Allowed
+from unslow.mcp_server.schemas import schema_of
+from unslow.mcp_server.tool import Tool
+from unslow.mcp_server.tools import tools_for
+
+_MODULE = re.compile(r"\b(?:typing|collections\.abc|pathlib|unslow(?:\.\w+)+)\.(?=\w)")
+_CLASS = re.compile(r"<class '([\w.]+)'>")
+_SCHEMAS = {
+    "Report": "report", "FitReport": "fit", "PredictionReport": "prediction", "PlanReport": "plan",
+    "CheckReport": "check", "Inventory": "models", "Snapshot": "snapshot", "View": "view", "DevicesReport": "devices",
+    "ChoiceReport": "choice", "CostReport": "cost", "TiersReport": "tiers", "ApplyReport": "apply",
+    "UndoReport": "undo",
+}  # fmt: skip
+"""The schema of an answer, by its type."""
+_HEAD = """# Python
+
+`import unslow` takes as long as importing nothing: everything below is imported when it is used. All of it is typed,
+nothing is printed, and what can't be done is an `unslow.UserError` with a `message` and a `hint`. Answers are frozen
+structs; their fields are those of the JSON schemas, which later versions keep. How to use it:
+[how_to/python.md](../how_to/python.md).
+"""
+_TOOLS_HEAD = """# Tools for agents
+
+What `unslow mcp` serves ([how to set it up](../how_to/mcp.md)). Every answer has a text for a reader and, as structured
+content, the same in the form of its schema. What is asked wrongly is answered with a message and a hint.
+"""
+
+
+def python_page() -> str:
+    """The page of the Python package."""
+    values = {name: getattr(unslow, name) for name in sorted(unslow.__all__) if name != "__version__"}
+    functions = {name: value for name, value in values.items() if isfunction(value)}
+    kinds = {name: value for name, value in values.items() if isclass(value)}
+    blocks = [_HEAD, *("\n".join(_function(name, value)) for name, value in functions.items())]
+    return "\n".join([*blocks, "## Types\n", *(_kind(name, value) for name, value in kinds.items()), ""])
+
+
+def _function(name: str, function: Callable[..., Any]) -> Iterator[str]:
+    words = documented(function)
+    yield f"## `unslow.{name}`\n"
+    yield f"```python\n{_signature(name, function)}\n```\n"
+    yield from (f"{text}\n" for text in (words.summary, *paragraphs(words.text)))
+    if any(one.words for one in words.arguments):
+        yield "| argument | type | default | what it is |\n|---|---|---|---|"
+        yield "\n".join(_argument(one) for one in words.arguments) + "\n"
+    yield f"{_returns(function)}\n"
+
+
+def _signature(name: str, function: Callable[..., Any]) -> str:
+    """What is given by its place; whatever is given by its name stands below with its type."""
+    by_name = function.__kwdefaults__ or {}
+    first = [_first(one) for one in documented(function).arguments if one.name not in by_name]
+    kind = spelled(typing.get_type_hints(function)["return"])
+    return f"unslow.{name}({', '.join([*first, *(['*', '...'] if by_name else [])])}) -> {kind}"
+
+
+def _first(one: Argument) -> str:
+    return one.name if one.default is NEEDED else f"{one.name}={one.default!r}"
+
+
+def _argument(one: Argument) -> str:
+    """A row of a table, where a bar would end a cell."""
+    kind = spelled(one.kind).replace(" | ", "` or `")
+    default = "" if one.default is NEEDED else f"`{one.default!r}`"
+    return f"| `{one.name}` | `{kind}` | {default} | {one.words} |"
+
+
+def _returns(function: Callable[..., Any]) -> str:
+    kind = spelled(typing.get_type_hints(function)["return"])
+    schema = _SCHEMAS.get(kind)
+    return f"Returns `{kind}`" + (f" ([schema]({schema}.schema.json))." if schema else ".")
+
+
+def _kind(name: str, kind: type) -> str:
+    schema = _SCHEMAS.get(name)
+    words = " ".join((kind.__doc__ or "").split())
+    return f"- `unslow.{name}`: {words}" + (f" ([schema]({schema}.schema.json))" if schema else "")
+
+
+def spelled(kind: Any) -> str:
+    """A type as one writes it."""
+    if typing.get_origin(kind) in (Union, UnionType):
+        return " | ".join(spelled(one) for one in typing.get_args(kind))
+    text = _CLASS.sub(r"\1", str(kind)).replace("NoneType", "None")
+    return _MODULE.sub("", text).replace("'", '"')
+
+
+def tools_page() -> str:
+    """The page of the tools."""
+    tools = tools_for(Allowed(apply=True)).values()
+    reading = ["\n".join(_tool(tool)) for tool in tools if not tool.changes]
+    changing = ["\n".join(_tool(tool)) for tool in tools if tool.changes]
+    note = "## With `--allow-apply` alone\n"
+    return "\n".join([_TOOLS_HEAD, *reading, note, *changing])
+
+
+def _tool(tool: Tool) -> Iterator[str]:
+    yield f"{'###' if tool.changes else '##'} `{tool.name}`\n"
+    yield f"{tool.description}\n"
+    schema = schema_of(tool.takes)
+    yield "| argument | what it is |\n|---|---|"
+    for name, one in schema["properties"].items():
+        needed = " (needed)" if name in schema["required"] else ""
+        yield f"| `{name}`{needed} | {one['description']} |"
+    yield ""
