@@ -15,8 +15,9 @@ from unslow.think.predict import Prediction, measured_rate, predict, predict_pre
 MACHINES = Path(__file__).parents[1] / "machines"
 NOT_OF_THE_SETTINGS = ("gpu_shared", "cpu_busy")
 """Slow because of others, which the budget shows by itself or which nobody counted."""
-RESTLESS = ("gpu_layers_set_too_low", "spill_other_process")
-"""Recorded on a host whose CPU was slower from request to request (81 and 97 ms a token), with nothing to tell why."""
+RESTLESS = ("gpu_layers_set_too_low", "spill_other_process", "seen_spilled")
+"""Recorded on a host whose CPU was slower from request to request (81, 97 and 124 ms a token): in the last its threads
+waited for a processor most of the time, with nothing to tell for whom."""
 
 
 def case_of(name: str) -> Case:
