@@ -124,9 +124,16 @@ def _accept(listener: socket.socket, upstream: int, asking: Wait, answering: Wai
             client, _ = listener.accept()
         except OSError:
             return
-        server = socket.create_connection(("127.0.0.1", upstream))
-        for source, sink, wait in ((client, server, asking), (server, client, answering)):
-            threading.Thread(target=_pass_on, args=(source, sink, wait), daemon=True).start()
+        threading.Thread(target=_both_ways, args=(client, upstream, asking, answering), daemon=True).start()
+
+
+def _both_ways(client: socket.socket, upstream: int, asking: Wait, answering: Wait) -> None:
+    """Until one of them ends; both are closed then."""
+    with client, suppress(OSError), socket.create_connection(("127.0.0.1", upstream)) as server:
+        answers = threading.Thread(target=_pass_on, args=(server, client, answering), daemon=True)
+        answers.start()
+        _pass_on(client, server, asking)
+        answers.join()
 
 
 def _pass_on(source: socket.socket, sink: socket.socket, wait: Wait) -> None:

@@ -15,7 +15,8 @@ from unslow.think.report import ChecklistItem
 Answer = tuple[bool | None, str]
 AS_FAST = "Is it as fast as this hardware allows?"
 _THROTTLE = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown"}
-_BUSY_ENOUGH = 0.8
+_BUSY_ENOUGH, _HARDLY = 0.8, 0.3
+"""Of the time: a GPU that works less than the second computes little of what is generated, whatever was expected."""
 
 
 def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem, ...]:
@@ -68,7 +69,8 @@ def _busy(case: Case, achievable: Prediction | None) -> Answer:
     loads = case.run.gpus.need()
     busy = max((g.busy.need() for g in loads), default=0.0)
     fast = achievable is not None and measured_rate(case).value_or(0) >= achievable.tokens_per_s.low
-    return busy >= _BUSY_ENOUGH or fast, f"{busy:.0%} busy on average"
+    good = None if fast and busy < _HARDLY else busy >= _BUSY_ENOUGH or fast
+    return good, f"{busy:.0%} busy on average"
 
 
 def _cool(case: Case) -> Answer:
