@@ -31,7 +31,6 @@ SET_OR_NOT = "a setting that the command line would have: where it is not given,
 NOT_FAILED = "a load that failed says so: where nothing says so, none did"
 NO_LIMIT = "a limit that nobody could read is taken for none, or every machine without containers would be a question"
 ITS_LENGTH = "it tells how long the prompts were whose speed was measured: the two are read together"
-SAME_REQUESTS = "the client's speed comes of the same requests: whoever knows the one knows the other"
 ASKED_FOR = "what clients ask for shows only while they ask; the answer says so"
 THE_NORM = "physics holds the speed against it; an estimate stands in for it, and what is slow may seem normal"
 REVIEWED = {
@@ -44,7 +43,6 @@ REVIEWED = {
     ("cpu_contended", "runtime.allowed_cpus"): NO_LIMIT,
     ("cpu_contended", "runtime.gpu_layers"): THE_NORM,
     ("prefill_pcie_bound", "run.completions"): ITS_LENGTH,
-    ("client_overhead", "run.completions"): SAME_REQUESTS,
     ("sampling_on_cpu", "run.traffic"): ASKED_FOR,
     ("sampling_on_cpu", "run.traffic.logprobs"): ASKED_FOR,
     ("sampling_on_cpu", "machine.memory.read_bytes_per_s"): THE_NORM,

@@ -35,7 +35,7 @@ from unslow.facts.values import Known
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear
 from unslow.think.causes._asking import ask_for, own_speed
-from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, need
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.predict import SLOWEST
 from unslow.think.report import Cost, Evidence
@@ -117,6 +117,7 @@ def _by_speeds(case: Case) -> Found | Absent:
     delay, lost = _delay(case), _lost(case, server, client)
     felt = client < NEARLY_ALL * server and lost is not None and lost.seconds >= NOTICED_S
     if client >= LOST * server and not felt and delay < DELAY_S:
+        need(case, "run.completions")  # which alone tell of a wait before the first token
         return Absent(f"the client sees {client:.3g} of {server:.3g} tokens per second")
     if client >= LOST * server and not felt:
         return _delayed(case, delay)
