@@ -2,11 +2,13 @@
 
 import pytest
 from cases import gpu_case, with_facts
+from made_up_telemetry import traffic
 
 from unslow.facts.run import GpuUnderLoad
-from unslow.facts.values import measured
+from unslow.facts.values import measured, not_found
 from unslow.think.judge import judge
 
+NOTHING = not_found("nobody looked")
 QUESTION = "Is the GPU busy while tokens are generated?"
 
 
@@ -16,3 +18,21 @@ def test_a_gpu_that_hardly_works_is_no_tick_however_fast_it_is(busy, state):
     report = judge(with_facts(gpu_case(), {"run.gpus": (load,)}))
     assert report.verdict == "normal"
     assert next(item.state for item in report.checklist if item.item == QUESTION) == state
+
+
+def test_an_engine_that_is_loaded_on_gpus_alone():
+    case = with_facts(gpu_case(), {"runtime.name": "vLLM", "runtime.state": "loaded", "runtime.buffers": NOTHING})
+    seen = traffic(8.0, each_tokens_per_s=measured(2.0, "looks"), each_among=8.0)
+    watched = with_facts(case, {"run.decode_tokens_per_s": NOTHING, "run.traffic": seen})
+    said = {item.item: item for item in judge(watched).checklist}
+    assert said["Do weights and KV cache fit into the GPU's memory?"].state == "ok"
+    assert said["Is it as fast as this hardware allows?"].because.startswith("2 tok/s, "), "as seen among others"
+
+
+def test_a_brief_report_has_no_checklist_and_the_same_verdict():
+    whole, brief = judge(gpu_case()), judge(gpu_case(), brief=True)
+    assert brief.checklist == ()
+    assert (brief.verdict, brief.summary) == (whole.verdict, whole.summary)
+    slow = with_facts(gpu_case(), {"run.decode_tokens_per_s": 2.0})
+    assert judge(slow, brief=True).summary == judge(slow).summary
+    assert judge(slow, brief=True).cannot_tell == judge(slow).cannot_tell

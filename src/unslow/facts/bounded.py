@@ -13,6 +13,14 @@ F = TypeVar("F", bound=Facts)
 
 def bounded(facts: F) -> F:
     """The facts; one outside its bounds becomes a failed look instead of a false number."""
+    try:
+        return msgspec.convert(msgspec.to_builtins(facts), type(facts))
+    except (msgspec.ValidationError, OverflowError):
+        return _each_by_itself(facts)
+
+
+def _each_by_itself(facts: F) -> F:
+    """The same where some do not fit: only one by one it shows which."""
     kinds = _kinds(type(facts))
     changes: dict[str, Any] = {}
     for name in facts.__struct_fields__:

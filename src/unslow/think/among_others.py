@@ -3,6 +3,7 @@
 from unslow.facts.snapshot import Case
 from unslow.facts.values import NOT_LOOKED, Known, Unknown
 from unslow.think.adapt.experiments import is_report
+from unslow.think.adapt.remembered import remembered
 from unslow.think.adapt.runtime_family import runs_paged
 from unslow.think.adapt.several_gpus import copies_of
 from unslow.think.adapt.work import Cure, depth_of
@@ -26,6 +27,10 @@ _SEVERAL = 1.5
 
 def predict_among_others(case: Case, cure: Cure | None = None) -> Prediction | Unknown:
     """The prediction for one of as many requests as were answered at once while it was watched."""
+    return remembered(case, ("among others", cure), lambda: _predicted_among_others(case, cure))
+
+
+def _predicted_among_others(case: Case, cure: Cure | None) -> Prediction | Unknown:
     alone = predict(case, cure)
     if not isinstance(alone, Prediction):
         return alone
@@ -93,4 +98,5 @@ def times_longer(case: Case, cure: Cure | None = None) -> float:
     running = requests_at_once(case)
     if running < _SEVERAL:
         return 1.0
-    return max(1.0, times_as_long(case, round(running), depth_of(case), cure) or 1.0)
+    longer = remembered(case, ("times longer", cure), lambda: times_as_long(case, round(running), depth_of(case), cure))
+    return max(1.0, longer or 1.0)

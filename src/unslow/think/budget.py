@@ -17,7 +17,7 @@ from unslow.think.waits import detour_s, preparing_s
 UNEXPLAINED, WAITING = "unexplained", "waiting for a CPU"
 DETOUR, PREPARING, CLIENT = "finding the server", "making ready for a request", "the client, or what lies between"
 SAMPLERS = "samplers, as tried"
-_WHOLE = {"queue": "waiting for its turn", "load": "loading the model"}
+WHOLE = {"queue": "waiting for its turn", "load": "loading the model"}
 """What a phase is as a whole: nothing in it is left to explain."""
 
 
@@ -77,8 +77,8 @@ def _of_a_request(case: Case, time: PhaseTime, found: Collection[str]) -> tuple[
     """What the server does not compute; the computed phases have budgets of their own."""
     if time.phase in PER:
         return ()
-    if time.phase in _WHOLE:
-        name = PREPARING if time.phase == "queue" and preparing_s(case) == time.seconds else _WHOLE[time.phase]
+    if time.phase in WHOLE:
+        name = PREPARING if time.phase == "queue" and preparing_s(case) == time.seconds else WHOLE[time.phase]
         return _split(time.phase, [Part(name, time.seconds, 1.0)], time.seconds)
     detour = min(time.seconds, detour_s(case) or 0.0)
     parts = {DETOUR: detour, CLIENT: time.seconds - detour if "client_overhead" in found else 0.0}

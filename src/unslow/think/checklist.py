@@ -7,9 +7,10 @@ from unslow.facts.units import GIB
 from unslow.facts.values import MissingFactError
 from unslow.think.adapt.demand import read_demand
 from unslow.think.adapt.overrides import sent_away
-from unslow.think.adapt.placement import counted_layers, layers_left_on_host
+from unslow.think.adapt.placement import computes_all_on_gpus, counted_layers, layers_left_on_host
 from unslow.think.adapt.vram import buffers_of, runtime_sees_gpu
-from unslow.think.predict import Prediction, measured_rate
+from unslow.think.among_others import rate_among_others
+from unslow.think.predict import Prediction
 from unslow.think.report import ChecklistItem
 
 Answer = tuple[bool | None, str]
@@ -68,7 +69,7 @@ def _on_gpu(case: Case) -> Answer:
 def _busy(case: Case, achievable: Prediction | None) -> Answer:
     loads = case.run.gpus.need()
     busy = max((g.busy.need() for g in loads), default=0.0)
-    fast = achievable is not None and measured_rate(case).value_or(0) >= achievable.tokens_per_s.low
+    fast = achievable is not None and rate_among_others(case).value_or(0) >= achievable.tokens_per_s.low
     good = None if fast and busy < _HARDLY else busy >= _BUSY_ENOUGH or fast
     return good, f"{busy:.0%} busy on average"
 
@@ -85,6 +86,8 @@ def _cool(case: Case) -> Answer:
 def _fits(case: Case) -> Answer:
     if buffers_of(case, "kv", on_gpu=False) and not layers_left_on_host(case):
         return False, "the KV cache lies in the host's memory while the weights are on the GPU"
+    if _is_loaded_on_gpus(case):
+        return True, "it is loaded, and its engine keeps both on GPUs alone"
     demand = read_demand(case)
     return (
         demand.asked <= demand.available,
@@ -94,7 +97,15 @@ def _fits(case: Case) -> Answer:
 
 def _gpu_build(case: Case) -> Answer:
     sees = runtime_sees_gpu(case)
+    if sees is None and _is_loaded_on_gpus(case):
+        return True, "it is loaded, and its engine computes on GPUs alone"
     return sees, {True: "yes", False: "no", None: "nothing tells; restart it with -lv 4"}[sees]
+
+
+def _is_loaded_on_gpus(case: Case) -> bool:
+    """Whether an engine that runs on GPUs alone has its model, and none of it was told to stay with the host."""
+    loaded = case.runtime.state.value_or("") in ("loaded", "asleep")
+    return loaded and computes_all_on_gpus(case) and not case.runtime.cpu_offload_bytes.value_or(0)
 
 
 def _flash_attention(case: Case) -> Answer:
@@ -109,7 +120,7 @@ def _cpu_free(case: Case) -> Answer:
 
 
 def _as_expected(case: Case, achievable: Prediction | None) -> Answer:
-    rate = measured_rate(case).need()
+    rate = rate_among_others(case).need()
     if achievable is None:
         return None, "no prediction"
     interval = achievable.tokens_per_s

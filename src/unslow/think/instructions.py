@@ -1,6 +1,7 @@
 """Instructions in the words of the machine and the runtime at hand: causes name a reading, its way is looked up."""
 
 import re
+from functools import lru_cache
 from typing import NamedTuple
 
 from unslow.catalog.readings import UNKNOWN, Way, readings
@@ -34,6 +35,7 @@ def _spelled_out(advice: str, case: Case) -> str:
     return filled(advice, case)
 
 
+@lru_cache(maxsize=4096)  # a fleet has many instances in few surroundings
 def _worded(advice: str, here: _Here) -> str:
     return _NAMED.sub(lambda found: _way(found[1], here, found[0]), advice)
 

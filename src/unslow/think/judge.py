@@ -49,16 +49,18 @@ def _share_reached(subject: SubjectReport) -> tuple[int, float]:
 
 
 @one_judgement()
-def judge(case: Case) -> SubjectReport:
-    """The report on one subject."""
+def judge(case: Case, *, brief: bool = False) -> SubjectReport:
+    """The report on one subject; a brief one has no checklist, and where all is normal no words for what to look at."""
     now = predict(case)
-    answers = {name: _answer(case, cause) for name, cause in all_causes().items()}
+    answers = {name: _plain_answer(case, cause) for name, cause in all_causes().items()}
     answers = settled(case, answers, now if isinstance(now, Prediction) else None)
     found = {name: a for name, a in answers.items() if isinstance(a, Found)}
     cures = _all_cures(case, found)
     seen = outlook(case, cures)
     findings, costless = worthy_findings(case, found, seen)
     verdict = verdict_on(case, findings, seen)
+    if not (brief and verdict == "normal"):
+        answers = {name: _spelled(case, answer) for name, answer in answers.items()}
     too_small = (*costless, *(findings if verdict == "normal" else ()))
     told = () if verdict == "normal" else findings
     beyond = beyond_physics(case, found, told, seen)
@@ -67,7 +69,9 @@ def judge(case: Case) -> SubjectReport:
         url=case.runtime.url.value_or(""),
         pid=case.runtime.pid.value_or(None),
         runtime=names[0],
+        version=case.runtime.version.value_or(""),
         model=names[1],
+        quant=case.model.quant.value_or(""),
         devices=_devices(case),
         verdict=verdict,
         summary="",
@@ -81,11 +85,15 @@ def judge(case: Case) -> SubjectReport:
             *_absent(answers),
         ),
         cannot_tell=_untold({n: a for n, a in answers.items() if verdict != "failed" or can_fail_a_load(n)}),
-        checklist=checklist(case, seen.decode.best if isinstance(seen.decode.best, Prediction) else None),
+        checklist=() if brief else checklist(case, _prediction(seen.decode.best)),
         contradictions=_contradictions(case),
         notes=_notes(case),
     )
     return summary(case, quoted(case, report))
+
+
+def _prediction(best: Prediction | Unknown) -> Prediction | None:
+    return best if isinstance(best, Prediction) else None
 
 
 def _phase(case: Case, seen: Outlook, findings: tuple[Finding, ...]) -> str:
@@ -126,11 +134,15 @@ def _untold(answers: Answers) -> tuple[Untold, ...]:
     )
 
 
-def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
-    answer = _plain_answer(case, cause)
+def _spelled(case: Case, answer: Found | Absent | CannotTell) -> Found | Absent | CannotTell:
     if isinstance(answer, CannotTell):
         return answer._replace(how_to_get=spelled_out(answer.how_to_get, case))
     return answer
+
+
+def _answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
+    """What a cause says of a case, with words for how to get what is missing."""
+    return _spelled(case, _plain_answer(case, cause))
 
 
 def _plain_answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
@@ -139,7 +151,7 @@ def _plain_answer(case: Case, cause: Cause) -> Found | Absent | CannotTell:
         return ruled_out
     lacking = missing_need(case, cause.needs)
     if lacking:
-        return lacking._replace(how_to_get=lacking.how_to_get or cause.ask)
+        return lacking if lacking.how_to_get else lacking._replace(how_to_get=cause.ask)
     try:
         answer = cause.check(case)
     except MissingFactError as error:

@@ -1,13 +1,13 @@
 """Commands to copy with what is known of a case in them: a placeholder stays only where nobody knows better."""
 
 import re
-from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 
 from unslow.facts.shell_words import joined, quoted
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Fact, Known, Origin
+from unslow.think.adapt.remembered import once
 from unslow.think.adapt.surroundings import system_of
 
 _NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,120}")
@@ -32,15 +32,15 @@ def _whole(placeholder: str) -> re.Pattern[str]:
     return re.compile(rf"(?<![\w.]){re.escape(placeholder)}(?![\w.])")
 
 
-def _known(case: Case) -> Iterator[tuple[str, str]]:
+@once
+def _known(case: Case) -> tuple[tuple[str, str], ...]:
     name, file = _printed_name(case.model.name), _file(case)
-    if file:
-        yield "MODEL.gguf", quoted(file, system_of(case))
-    if name:
-        yield "MODEL", name
-        yield "NAME:TAG", f"{name.partition(':')[0]}:TAG"
+    files = (("MODEL.gguf", quoted(file, system_of(case))),) if file else ()
+    names = (("MODEL", name), ("NAME:TAG", f"{name.partition(':')[0]}:TAG")) if name else ()
+    return *files, *names
 
 
+@once
 def _command(case: Case) -> str:
     """The command that it was started with; empty where that is not known, or starts something else."""
     command = case.runtime.command.value_or([])

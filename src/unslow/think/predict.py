@@ -7,7 +7,7 @@ from unslow.think.adapt.calibrated import calibrated, scale_of
 from unslow.think.adapt.remembered import remembered
 from unslow.think.adapt.runtime_family import runs_paged
 from unslow.think.adapt.work import Cure, depth_of, work
-from unslow.think.physics.decode import ceiling_tokens_per_s, decode_parts, total_seconds
+from unslow.think.physics.decode import Part, ceiling_tokens_per_s, decode_parts, total_seconds
 from unslow.think.predict_prefill import PREFILL, measured_prefill, predict_prefill
 from unslow.think.prediction import Prediction
 
@@ -35,7 +35,7 @@ def _predicted(case: Case, cure: Cure) -> Prediction | Unknown:
         more = sum(part.seconds for part in plan.beside)
         return Prediction(known[0].shifted(more), parts, ceiling_tokens_per_s(plan), "calibrated")
     scale = scale_of(case, plan)
-    parts = [part._replace(seconds=part.seconds * scale) for part in decode_parts(plan)]
+    parts = [Part(part.name, part.seconds * scale, part.spread) for part in decode_parts(plan)]
     if not parts:
         return Unknown("nothing to predict from")
     return Prediction(

@@ -21,6 +21,7 @@ from unslow.think.adapt.cure import Cure, with_settings
 from unslow.think.adapt.cured_placement import cured_placement
 from unslow.think.adapt.prompt_question import host_lends, prompt_question
 from unslow.think.adapt.prompt_speed import measured_prompt_tokens, prompt_speed
+from unslow.think.adapt.remembered import remembered
 from unslow.think.adapt.shape import read_shape
 from unslow.think.physics.decode import Part
 from unslow.think.physics.interval import Interval
@@ -62,7 +63,7 @@ def predict_prefill(case: Case, cure: Cure | None = None) -> Prediction | Unknow
         shape = read_shape(case)
         each, fetched = min(tokens, micro_batch(case)), fetched_bytes(case, cure)
         asked = _Asked(case, shape, cured_placement(case, shape, cure), tokens, each, fetched)
-        return _predicted(asked)
+        return remembered(case, (PREFILL, asked[1:]), lambda: _predicted(asked))
     except MissingFactError as error:
         return error.unknown
 

@@ -138,7 +138,10 @@ class SubjectReport(Shown, frozen=True, kw_only=True):
     url: str = ""
     pid: int | None = None
     runtime: str
+    """Its name, with the version where that is known; `model` with the quant."""
+    version: str = ""
     model: str
+    quant: str = ""
     devices: tuple[str, ...]
     verdict: Verdict
     summary: str

@@ -6,9 +6,9 @@ import msgspec
 
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
-from unslow.facts.values import NOT_LOOKED, Unknown
+from unslow.facts.values import NOT_LOOKED, Absence, Unknown
 from unslow.think.adapt.memory_channels import slow_as_one_channel
-from unslow.think.among_others import OTHERS, PROMPTS
+from unslow.think.among_others import OTHERS, PROMPTS, each_rate, rate_among_others
 from unslow.think.budget import UNEXPLAINED
 from unslow.think.causes import all_causes
 from unslow.think.chains import Chain, chains_of
@@ -16,7 +16,7 @@ from unslow.think.first_fix import first_fix
 from unslow.think.headline import is_now, speed
 from unslow.think.instructions import spelled_out
 from unslow.think.physics.host_decoding import HOST_COMPUTE
-from unslow.think.predict import DECODE, measured_rate
+from unslow.think.predict import DECODE
 from unslow.think.report import Cost, Finding, SubjectReport, Untold
 from unslow.think.verdict import told_normal
 from unslow.think.waits import USUAL_ANSWER
@@ -226,19 +226,32 @@ def _goes_to(report: SubjectReport) -> str:
 
 
 def _cannot_tell(case: Case, report: SubjectReport, advice: str | None) -> str:
-    why, how, unmeasured = report.expected.because, "", measured_rate(case)
-    if isinstance(unmeasured, Unknown):
-        why, how = _unmeasured(unmeasured.why), unmeasured.how_to_get
+    unmeasured = rate_among_others(case)
+    how = unmeasured.how_to_get if isinstance(unmeasured, Unknown) else ""
     how = advice if advice is not None else how or _asked(case, report)
     look = f" To find out: {how}." if how else ""
-    return f"It can't be told whether this is slow: {_as_lack(why)}.{look}"
+    return f"It can't be told whether this is slow: {why_untold(case, report)}.{look}"
+
+
+def why_untold(case: Case, report: SubjectReport) -> str:
+    """Why it can't be told whether it is slow: nothing was measured, or nothing says how fast it should be."""
+    unmeasured = rate_among_others(case)
+    if isinstance(unmeasured, Unknown):
+        return as_lack(_unmeasured(_watched_in_vain(case) or unmeasured.why))
+    return as_lack(report.expected.because)
+
+
+def _watched_in_vain(case: Case) -> str:
+    """Why requests that others sent told no speed; empty where nobody watched any."""
+    each = each_rate(case)
+    return each.why if isinstance(each, Unknown) and each.absence is not Absence.NOT_LOOKED else ""
 
 
 def _unmeasured(why: str) -> str:
     return why if "measured" in why else f"it was not measured, because {why}"
 
 
-def _as_lack(why: str) -> str:
+def as_lack(why: str) -> str:
     """A missing fact as words that can follow a colon."""
     if why in ("", NOT_LOOKED.why):
         return "too little is known to say how fast it should be"

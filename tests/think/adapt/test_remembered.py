@@ -11,7 +11,7 @@ from unslow.app.fit import Request, answer
 from unslow.look.system.live import LiveSystem
 from unslow.think import predict
 from unslow.think.adapt import exact, gpu_question
-from unslow.think.adapt.remembered import one_judgement, remembered
+from unslow.think.adapt.remembered import once, one_judgement, remembered
 from unslow.think.fit import llama_cpp
 from unslow.think.judge import judge
 from unslow.think.memory.llama_cpp.need import memory_of
@@ -110,3 +110,43 @@ def test_whether_a_model_fits_is_reckoned_once_for_each_setting(monkeypatch):
     assert answer(LiveSystem(), Request.from_flags({"model": "llama-3.1-8b", "devices": ["RTX 4090"]})).devices
     settings = [(id(plan), *others) for plan, *others in asked]
     assert len(settings) == len(set(settings)) > 1
+
+
+def test_a_function_reckons_once_for_each_object_and_what_is_asked():
+    asked = []
+
+    @once
+    def reckon(of: list[int], more: int = 0, *, named: int = 0) -> int:
+        asked.append((of, more, named))
+        return sum(of) + more + named
+
+    one, other = [1], [1]
+    with one_judgement():
+        assert [reckon(one), reckon(one), reckon(other), reckon(one, 2), reckon(one, named=3)] == [1, 1, 1, 3, 4]
+        assert [reckon(one, 2), reckon(one, named=3)] == [3, 4]
+    assert asked == [(one, 0, 0), (other, 0, 0), (one, 2, 0), (one, 0, 3)]
+    assert [reckon(one), len(asked)] == [1, 5], "outside of a judgement each time"
+
+
+def test_nothing_is_an_answer_that_is_kept_and_what_is_raised_is_not():
+    reckon = Counted()
+
+    @once
+    def nothing_or_worse(of: list[int]) -> None:
+        if reckon() and not of:
+            raise LookupError
+
+    with one_judgement():
+        some, none = [1], list[int]()
+        for _ in range(2):
+            assert nothing_or_worse(some) is None
+            with pytest.raises(LookupError):
+                nothing_or_worse(none)
+    assert reckon.times == 3
+
+
+def test_a_judgement_asks_physics_once_about_one_placement(monkeypatch):
+    asked = counted(monkeypatch, gpu_question, "question_about")
+    assert judge(gpu_case(20, free_gib=6.0)).findings
+    kept = [(id(case), str(totals)) for case, totals, _ in asked]
+    assert len(kept) == len(set(kept)) > 1

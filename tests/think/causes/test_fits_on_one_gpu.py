@@ -66,3 +66,11 @@ def test_an_engine_whose_cache_fills_both_gpus_all_the_same():
 
 def test_near_miss_one_gpu_alone_would_be_no_faster():
     assert isinstance(ask(NAME, vllm(**{"run.decode_tokens_per_s": 55.0, "runtime.context_length": 4096})), Absent)
+
+
+def test_near_miss_modules_with_links_of_their_own_are_slow_for_another_reason():
+    h100 = "NVIDIA H100 80GB HBM3"
+    slow = vllm((h100, h100), **{"run.decode_tokens_per_s": 25.0, "runtime.context_length": 4096})
+    answer = ask(NAME, slow)
+    assert isinstance(answer, Absent)
+    assert "something else slows them down" in answer.because

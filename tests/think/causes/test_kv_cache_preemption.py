@@ -94,3 +94,21 @@ def test_memory_that_nobody_uses_is_the_first_advice():
 def test_near_miss_memory_that_is_in_use():
     assert ask(NAME, short_of_cache(0.9, 2.0)).remedies[0].change.knob == "kv_cache_type"
     assert ask(NAME, short_of_cache(0.4, 1.0)).remedies[0].change.knob == "kv_cache_type"
+
+
+def test_near_miss_a_few_of_thousands_of_requests():
+    def asked(thrown: int) -> Case:
+        seen = traffic(40.0, 2.0, preemptions=r(thrown))
+        return with_facts(Case(), {"run.traffic": seen, "run.request_s": (0.5,)})
+
+    few = ask(NAME, asked(3))
+    assert isinstance(few, Absent)
+    assert few.because == "3 of some 840 requests in 10 s were thrown out"
+    assert isinstance(ask(NAME, asked(30)), Found)
+
+
+def test_a_full_cache_is_not_ruled_out_where_nobody_counts_who_waits():
+    seen = {"cache_used": r(0.99), "preemptions": r(0)}
+    counts = {"runtime.kv_usage": 0.99, "runtime.preemptions": 0}
+    assert isinstance(ask(NAME, with_facts(watched(**seen), counts)), Absent)
+    assert isinstance(ask(NAME, with_facts(watched(**seen, counts_waiting=False), counts)), CannotTell)

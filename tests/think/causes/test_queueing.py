@@ -109,3 +109,14 @@ def test_a_wait_of_the_past_is_a_suspicion_for_busier_hours():
 def test_a_hundred_requests_are_counted_as_people_count():
     answer = ask(NAME, with_facts(Case(), {"run.traffic": traffic(128.0, 210.0)}))
     assert "while 128 requests were answered at a time, 210 waited" in answer.because
+
+
+def test_a_long_time_with_pauses_hides_nobody_who_waits():
+    """Over a quarter of an hour hardly one waits on average, though each of them does for three seconds."""
+    window = {"run.traffic": traffic(2.0, 0.3), "run.time_to_first_token_s": 3.2}
+    found = ask(NAME, with_facts(Case(), {**window, "run.queue_s": 3.0}))
+    assert isinstance(found, Found)
+    assert found.lost.seconds == 3.0
+    assert isinstance(ask(NAME, with_facts(Case(), {**window, "run.queue_s": 0.3})), Absent)
+    history = with_facts(Case(), {**window, "run.queue_s": estimated(3.0, "/metrics")})
+    assert isinstance(ask(NAME, history), Absent), "a mean of weeks says nothing of the time that was watched"

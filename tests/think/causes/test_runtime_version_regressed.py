@@ -99,3 +99,13 @@ def test_a_newer_version_that_is_faster_is_no_way_back():
     assert isinstance(answer, Found)
     assert answer.because.startswith("b5000 is 2.0 times slower than the newer b6000")
     assert "newer" in answer.remedies[0].change.why
+
+
+def test_an_earlier_time_without_a_date():
+    earlier = Earlier(
+        bench="Prometheus", taken_at="", decode_tokens_per_s=40.0, now_tokens_per_s=39.0, slower=False, version="1.0",
+        version_now="1.1",
+    )  # fmt: skip
+    answer = ask(NAME, Case(run=Run(earlier=measured(earlier, "two windows"))))
+    assert isinstance(answer, Absent)
+    assert answer.because == "39.0 tokens per second now, 40.0 with 1.0 before"

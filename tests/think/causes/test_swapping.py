@@ -1,10 +1,12 @@
 from answers import ask
 from cases import cpu_case, with_facts
+from engines import vllm
 from seen_live import watched
 from told import pasted, says
 
 from unslow.facts.account import Topic
 from unslow.facts.units import GIB, MIB
+from unslow.facts.values import not_found
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -68,3 +70,10 @@ def test_weights_that_were_copied_are_mapped_again():
     case = with_facts(fires(), {"runtime.load_mode": "none"})
     assert "load_mode" in [fix.knob for fix in judge(case).findings[0].fixes]
     assert "load_mode" not in [fix.knob for fix in judge(fires()).findings[0].fixes]
+
+
+def test_an_engine_that_computes_on_gpus_is_not_slow_for_the_hosts_memory_alone():
+    pressed = {"machine.memory.swap_used_bytes": 9 * GIB, "machine.load.memory_pressure": 0.4}
+    unknown_speed = vllm(**pressed, **{"run.decode_tokens_per_s": not_found("nobody measured")})
+    assert isinstance(ask(NAME, unknown_speed), CannotTell)
+    assert isinstance(ask(NAME, vllm(**pressed, **{"run.decode_tokens_per_s": 8.0})), Found)

@@ -1,6 +1,7 @@
 import pytest
 from answers import ask
 from cases import cpu_case, gpu_case, r, with_facts
+from engines import vllm
 from under_load import saying, tried
 
 from unslow.facts.account import Topic
@@ -135,3 +136,12 @@ def test_of_a_set_of_cpus_no_quota_is_the_way_out():
     assert isinstance(answer, Found)
     assert answer.remedies[1].change.value is None
     assert "--cpuset-cpus" in answer.remedies[1].change.why
+
+
+def test_an_engine_on_gpus_that_a_quota_stops_is_slow_for_it_where_it_is_slow():
+    stopped = {"run.cpu_throttled_fraction": 0.6}
+    found = ask(NAME, vllm(**stopped, **{"run.decode_tokens_per_s": 8.0}))
+    assert isinstance(found, Found)
+    assert "the GPU waits" in found.because
+    assert isinstance(ask(NAME, vllm(**stopped)), Absent), "as fast as it should be"
+    assert isinstance(ask(NAME, vllm(**{"run.cpu_throttled_fraction": 0.1, "run.decode_tokens_per_s": 8.0})), Absent)

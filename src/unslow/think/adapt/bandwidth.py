@@ -6,6 +6,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GB
 from unslow.facts.values import Known, MissingFactError, Origin, Unknown, not_found
 from unslow.think.adapt.cpu_limits import allowed_of, limits_of
+from unslow.think.adapt.remembered import once
 from unslow.think.adapt.shape import missing
 from unslow.think.adapt.vram import buffers_of, gpus_of, gpus_used, seen_gpus
 from unslow.think.physics.interval import SPREAD
@@ -86,6 +87,7 @@ _BACKEND_BY_PREFIX = {
 }
 
 
+@once
 def backend_name(case: Case) -> str:
     """Which of the learned backends computes on the GPU."""
     names = [b.device for b in case.runtime.buffers.value_or([]) if b.on_gpu]

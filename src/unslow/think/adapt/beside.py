@@ -8,6 +8,7 @@ from unslow.think.adapt.bandwidth import backend_name
 from unslow.think.adapt.cure import Cure
 from unslow.think.adapt.host_weights import FASTEST_BYTES_PER_S, host_link_bytes_per_s, host_weights_bytes
 from unslow.think.adapt.placement import computes_all_on_gpus
+from unslow.think.adapt.remembered import once
 from unslow.think.adapt.sampling_trial import sampling_turns
 from unslow.think.adapt.several_gpus import crew_of
 from unslow.think.adapt.vram import gpus_used
@@ -27,6 +28,7 @@ _SPREAD = 1.5
 """Of copies and crossings: unpinned copies and waits differ that much between hosts."""
 
 
+@once
 def beside_parts(case: Case, shape: Shape, placement: Placement, cure: Cure, depth: float) -> tuple[Part, ...]:
     """The parts that take any time."""
     parts = (
@@ -64,11 +66,13 @@ def _cache_away(shape: Shape, placement: Placement) -> float:
     return shape.kv_bytes_per_token * away / max(1, shape.layers)
 
 
+@once
 def link_of(case: Case) -> float:
     """What the link between host and GPU copies; the fastest that there is where nobody looked."""
     return host_link_bytes_per_s(case) or FASTEST_BYTES_PER_S
 
 
+@once
 def crossings_s(case: Case, shape: Shape, placement: Placement) -> float:
     """Seconds of a step for changing between GPU and host: once for whole layers, there and back for parts of one."""
     if not placement.attending:

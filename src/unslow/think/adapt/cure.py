@@ -6,6 +6,7 @@ import msgspec
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
+from unslow.think.adapt.remembered import once
 from unslow.think.adapt.several_gpus import split_anew
 
 ALL_BYTES = 1e18
@@ -57,6 +58,7 @@ AS_USUAL = Cure(kv_on_gpu=True, plain_sampling=True, alone=True, graphs=True)
 """Placed and threaded as it is, with nothing else in the way: what a speed is held against to see whether it lacks."""
 
 
+@once
 def with_settings(case: Case, cure: Cure) -> Case:
     """The case with the settings that a cure changes."""
     changed: dict[str, Known[Any]] = {}
@@ -71,9 +73,15 @@ def with_settings(case: Case, cure: Cure) -> Case:
         changed["buffers"] = Known(split_anew(case), Origin.ESTIMATED, "cured")
     if cure.one_gpu or cure.by_layers:
         changed |= _split(case, 1 if cure.one_gpu else case.runtime.tensor_parallel.value_or(1))
-    if cure.graphs:
+    if cure.graphs and _may_lack_graphs(case):
         changed["eager"] = Known(value=False, origin=Origin.ESTIMATED, source="cured")
     return msgspec.structs.replace(case, runtime=msgspec.structs.replace(case.runtime, **changed)) if changed else case
+
+
+def _may_lack_graphs(case: Case) -> bool:
+    """Whether its kernels may be launched one by one: where they are not, a cure leaves the case as it is."""
+    by_default = "transformers" in case.runtime.name.value_or("").lower()
+    return case.runtime.eager.value_or(default=by_default)
 
 
 def _split(case: Case, stages: int) -> dict[str, Known[Any]]:

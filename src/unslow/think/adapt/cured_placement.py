@@ -4,12 +4,14 @@ from unslow.facts.snapshot import Case
 from unslow.think.adapt.cure import Cure
 from unslow.think.adapt.demand import fitting_placement
 from unslow.think.adapt.placement import cache_on_host, read_placement, read_placement_or_none
+from unslow.think.adapt.remembered import once
 from unslow.think.adapt.vram import available_vram_bytes
 from unslow.think.physics.placement import Placement, Shape
 
 _USUAL_CONTEXT = 4096
 
 
+@once
 def cured_placement(case: Case, shape: Shape, cure: Cure) -> Placement:
     """The placement; MissingFactError where nothing tells how it is and no cure says how it would be."""
     stays = (cure.vram_bytes is None and not cure.only_own_memory) or case.machine.gpus.value_or(None) == ()

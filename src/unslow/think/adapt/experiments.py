@@ -4,6 +4,7 @@ from unslow.facts.account import Comparison, Metric, Topic
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
 from unslow.think.adapt.account import WORTH_COMPARING, complains, ratio
+from unslow.think.adapt.remembered import once
 
 _ANY_PHASE = ("unknown", "total")
 _CIRCUMSTANCES = (Topic.DEPTH, Topic.CONTEXT)
@@ -38,6 +39,7 @@ def is_clear(comparison: Comparison | None) -> bool:
     return comparison is not None and ratio(comparison) >= WORTH_COMPARING
 
 
+@once
 def is_report(case: Case) -> bool:
     """Whether a person wrote this down: then something was too slow for them."""
     account, run = case.account, case.run

@@ -10,9 +10,10 @@ from unslow.catalog.learned_speed import learned_speed, spread_of
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
+from unslow.facts.values import Absence, MissingFactError, Unknown
 from unslow.think.adapt.bandwidth import backend_name, device_bandwidth, family_of, shares_of
 from unslow.think.adapt.exact import plan_of
-from unslow.think.adapt.remembered import remembered
+from unslow.think.adapt.remembered import once, remembered
 from unslow.think.adapt.runtime_family import runs_paged
 from unslow.think.adapt.several_gpus import crew_of, has_fast_links
 from unslow.think.adapt.shape import missing
@@ -55,6 +56,7 @@ class Asked(NamedTuple):
     off: float
 
 
+@once
 def gpu_device(case: Case, shape: Shape, placement: Placement, depth: float) -> Side | None:
     """What the GPUs take for a token; None where nothing lies on them."""
     asked = gpu_question(case, shape, placement, depth)
@@ -78,8 +80,14 @@ def _with_launches(question: Question, seconds: dict[str, float]) -> dict[str, f
 
 def gpu_question(case: Case, shape: Shape, placement: Placement, depth: float) -> Asked | None:
     """What is asked of the GPUs; None where nothing lies on them."""
+    found = _question_at_the_start(case, shape, placement)
+    return found and found._replace(question=found.question._replace(depth=depth))
+
+
+@once
+def _question_at_the_start(case: Case, shape: Shape, placement: Placement) -> Asked | None:
     totals = held_on_gpus(case, shape, placement)
-    return question_about(case, totals, depth) if totals.dense_bytes + totals.expert_bytes > 0 else None
+    return question_about(case, totals, 0.0) if totals.dense_bytes + totals.expert_bytes > 0 else None
 
 
 def question_about(case: Case, totals: Totals, depth: float) -> Asked:
@@ -87,6 +95,7 @@ def question_about(case: Case, totals: Totals, depth: float) -> Asked:
     gpus = gpus_used(case)
     if not gpus:
         raise missing("which GPU it is", spelled_out("{gpu_list}", case))
+    _must_tell_its_crew(case, gpus)
     crew = crew_of(case, len(gpus))
     chip, off = _slowest(gpus) if crew.cuts_layers else _chip(case, gpus[: crew.gpus])
     question = Question(
@@ -95,6 +104,15 @@ def question_about(case: Case, totals: Totals, depth: float) -> Asked:
         peers=not crew.cuts_layers or _are_peers(gpus),
     )  # fmt: skip
     return Asked(question, off)
+
+
+def _must_tell_its_crew(case: Case, gpus: tuple[Gpu, ...]) -> None:
+    """MissingFactError where an engine has several GPUs, and whoever looked found nothing that tells how it splits."""
+    tensor = case.runtime.tensor_parallel
+    if not isinstance(tensor, Unknown) or tensor.absence is not Absence.NOT_SUPPORTED:
+        return
+    if len(gpus) > 1 and runs_paged(case):
+        raise MissingFactError(tensor, "runtime.tensor_parallel")
 
 
 def _spread(question: Question, off: float) -> float:
@@ -118,6 +136,7 @@ def held_on_gpus(case: Case, shape: Shape, placement: Placement) -> Totals:
     return held.and_also(output) if placement.output_on_gpu else held
 
 
+@once
 def model_parts(case: Case, shape: Shape) -> tuple[Totals, Totals]:
     """All layers, and the output: from the tensors where they are known, else from the shape."""
     plan = plan_of(case)
@@ -240,6 +259,7 @@ def _launches_one_by_one(case: Case) -> bool:
     return case.runtime.eager.value_or(default=_runtime(case) == TRANSFORMERS)
 
 
+@once
 def element_bytes_of(case: Case) -> float:
     """Of a key or a value."""
     types = (case.runtime.kv_type_k.value_or("f16"), case.runtime.kv_type_v.value_or("f16"))

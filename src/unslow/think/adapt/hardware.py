@@ -12,6 +12,7 @@ from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
+from unslow.think.adapt.remembered import once
 from unslow.think.adapt.vram import gpus_of, gpus_used
 
 _APPLE = re.compile(r"\bApple\b|\bi?Mac(?:Book|OS|mini| Studio| Pro|\b)|\bDarwin\b", re.IGNORECASE)
@@ -53,6 +54,7 @@ def is_integrated_name(name: str) -> bool:
     return known is not None and known.unified
 
 
+@once
 def is_apple(case: Case) -> bool:
     """Whether the machine is a Mac: by its names, by a limit that only macOS has, or by an engine that needs one."""
     machine = case.machine

@@ -11,6 +11,7 @@ from unslow.facts.values import Known
 from unslow.think.adapt.bandwidth import computing_threads, host_bandwidth, own_cpus, wanted_threads
 from unslow.think.adapt.cpu_limits import quota_of
 from unslow.think.adapt.gpu_question import element_bytes_of, held_on_gpus, model_parts, types_of
+from unslow.think.adapt.remembered import once
 from unslow.think.physics.chip import Chip, Setting
 from unslow.think.physics.crowding import crowding_s, throttling
 from unslow.think.physics.decode import Side
@@ -36,6 +37,7 @@ class HostWork(NamedTuple):
     throttling: float = 1.0
 
 
+@once
 def host_work(case: Case, shape: Shape, placement: Placement, depth: float) -> HostWork:
     """What the CPU takes for a token; nothing where nothing lies with it."""
     totals = left_on_host(case, shape, placement)
@@ -54,6 +56,7 @@ def host_work(case: Case, shape: Shape, placement: Placement, depth: float) -> H
     )
 
 
+@once
 def left_on_host(case: Case, shape: Shape, placement: Placement) -> Totals:
     """The part of the model that lies with the host and that the CPU computes."""
     layers, output = model_parts(case, shape)

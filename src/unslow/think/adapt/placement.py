@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known, MissingFactError
+from unslow.facts.values import Absence, Known, MissingFactError, Unknown
 from unslow.think.adapt.experiments import is_report
 from unslow.think.adapt.overrides import sent_away
+from unslow.think.adapt.remembered import once
 from unslow.think.adapt.runtime_family import runs_ggml, runs_on_gpus_alone
 from unslow.think.adapt.shape import missing, read_shape
 from unslow.think.adapt.versions import build_number
@@ -156,6 +157,7 @@ def _most_layers_on_gpu(case: Case) -> bool:
     return case.runtime.gpu_layers.value_or(layers) >= layers / 2
 
 
+@once
 def computes_all_on_gpus(case: Case) -> bool:
     """Whether its engine never computes a layer on the CPU: it fetches what lies with the host, or does not start.
 
@@ -187,8 +189,16 @@ def _weights_placement(case: Case, shape: Shape) -> Placement:
         return Placement(0, output_on_gpu=False)
     held = _from_held_memory(case, shape)
     if held is None:
-        raise missing("where the weights lie", spelled_out("{placement}", case))
+        raise _unplaced(case)
     return held
+
+
+def _unplaced(case: Case) -> MissingFactError:
+    """What is missing: of an engine that computes on GPUs alone, which these are, where somebody looked in vain."""
+    gpus = case.machine.gpus
+    if runs_on_gpus_alone(case) and isinstance(gpus, Unknown) and gpus.absence is Absence.NOT_FOUND:
+        return MissingFactError(gpus, "machine.gpus")
+    return missing("where the weights lie", spelled_out("{placement}", case))
 
 
 def output_is_on_gpu(case: Case) -> bool | None:

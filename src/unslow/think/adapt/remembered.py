@@ -3,9 +3,12 @@
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, TypeVar
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 T = TypeVar("T")
+Of = TypeVar("Of")
+Asked = ParamSpec("Asked")
 _NOTES: ContextVar[dict[Hashable, tuple[object, Any]] | None] = ContextVar("notes of a judgement", default=None)
 
 
@@ -31,6 +34,27 @@ def remembered(of: object, asked: Hashable, reckon: Callable[[], T]) -> T:
     if key not in notes:
         notes[key] = (of, reckon())  # which keeps the object, and with it its number, for as long as the note
     answer: T = notes[key][1]
+    return answer
+
+
+def once(reckon: Callable[Concatenate[Of, Asked], T]) -> Callable[Concatenate[Of, Asked], T]:
+    """The function, which reckons once in a judgement for the same object and the same, hashable, arguments.
+
+    Whoever gets the answer shares it, so it must be nothing that is changed. What is raised is raised each time.
+    """
+
+    @wraps(reckon)
+    def answer(of: Of, /, *asked: Asked.args, **named: Asked.kwargs) -> T:
+        notes = _NOTES.get()
+        if notes is None:
+            return reckon(of, *asked, **named)
+        key = (id(of), reckon, asked, *named.items())
+        known = notes.get(key)
+        if known is None:
+            known = notes[key] = (of, reckon(of, *asked, **named))
+        found: T = known[1]
+        return found
+
     return answer
 
 

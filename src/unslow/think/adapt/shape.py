@@ -4,6 +4,7 @@ import re
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, not_found
+from unslow.think.adapt.remembered import once
 from unslow.think.instructions import spelled_out
 from unslow.think.physics.kv_cache import kv_bytes_per_token
 from unslow.think.physics.placement import Shape
@@ -41,6 +42,7 @@ def kv_per_token(case: Case) -> float:
     )
 
 
+@once
 def read_shape(case: Case) -> Shape:
     """The model in plain numbers; MissingFactError where its size or its layers are unknown."""
     model = case.model

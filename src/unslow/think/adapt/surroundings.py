@@ -4,6 +4,7 @@ import re
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
+from unslow.think.adapt.remembered import once
 from unslow.think.adapt.vram import gpus_of, seen_gpus
 from unslow.think.gpu_makers import maker_of
 
@@ -14,6 +15,7 @@ _MAKERS = {"CUDA": "NVIDIA", "ROCm": "AMD", "HIP": "AMD", "MTL": "Apple", "Metal
 _UNIT = re.compile(r"/([\w@.:-]{1,120}\.service)(?:/|$)")
 
 
+@once
 def system_of(case: Case) -> str:
     """The family of the operating system; empty where neither a word nor the hardware tells."""
     words = case.machine.system.name.value_or(case.runtime.system.value_or("")).lower()
@@ -36,6 +38,7 @@ def unit_of(case: Case) -> str:
     return next((match[1] for match in found if match), "")
 
 
+@once
 def makers_of(case: Case) -> frozenset[str]:
     """Who made the machine's GPUs, else those that the runtime sees."""
     makers = {maker_of(gpu) for gpu in gpus_of(case)} - {""}

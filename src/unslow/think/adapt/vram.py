@@ -8,6 +8,7 @@ from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known
 from unslow.think.adapt.gpu_match import candidates, gpus_named, set_aside
 from unslow.think.adapt.own_process import has_own_name, is_own, may_be_own, outruns_the_host, own_pid_is_listed
+from unslow.think.adapt.remembered import once, remembered
 from unslow.think.physics.placement import COMPUTE_BUFFER_BYTES, FIT_MARGIN_BYTES
 
 NOBODYS_BYTES = 512 * MIB
@@ -30,6 +31,7 @@ def seen_gpus(case: Case) -> list[SeenDevice]:
     return [d for d in case.runtime.devices.value_or([]) if is_gpu(d)]
 
 
+@once
 def gpus_of(case: Case) -> tuple[Gpu, ...]:
     """The GPUs of the machine that a runtime takes by itself; none where nobody could look."""
     return computing(case.machine.gpus.value_or(()))
@@ -56,6 +58,10 @@ def gpu_places(case: Case) -> list[tuple[int, Gpu]]:
 
 def gpus_used(case: Case) -> tuple[Gpu, ...]:
     """The GPUs that the runtime computes on: by its own devices and process, else those that settings leave to it."""
+    return remembered(case, "GPUs used", lambda: _gpus_used(case))
+
+
+def _gpus_used(case: Case) -> tuple[Gpu, ...]:
     gpus, devices = gpus_of(case), computing_devices(case)
     if len(gpus) < 2:  # noqa: PLR2004 (several)
         return gpus
@@ -188,6 +194,10 @@ def margin_bytes(case: Case) -> float:
 
 def runtime_sees_gpu(case: Case) -> bool | None:
     """Whether the runtime has a GPU to compute on; None where nothing tells."""
+    return remembered(case, "sees a GPU", lambda: _sees_gpu(case))
+
+
+def _sees_gpu(case: Case) -> bool | None:
     runtime = case.runtime
     if own_vram_bytes(case) is not None or _says_that_it_uses_one(case):
         return True
@@ -199,6 +209,10 @@ def runtime_sees_gpu(case: Case) -> bool | None:
 
 
 def _says_that_it_uses_one(case: Case) -> bool:
+    return remembered(case, "says that it uses a GPU", lambda: _tells_of_its_gpu(case))
+
+
+def _tells_of_its_gpu(case: Case) -> bool:
     runtime = case.runtime
     if any(b.on_gpu for b in runtime.buffers.value_or([])) or _counts_layers(case) or failed_on_gpu(case):
         return True

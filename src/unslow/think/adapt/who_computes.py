@@ -7,6 +7,7 @@ from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.gpu_reach import hidden_by_environment
 from unslow.think.adapt.overrides import sent_away
 from unslow.think.adapt.placement import holds_weights_on_host, layers_left_on_host
+from unslow.think.adapt.remembered import once
 from unslow.think.adapt.vram import buffers_of, gpus_held, gpus_of, runtime_sees_gpu
 
 
@@ -28,6 +29,7 @@ def cpu_computes(case: Case) -> bool | None:
         return True if runtime_sees_gpu(case) is False else None
 
 
+@once
 def uses_no_gpu(case: Case) -> bool:
     """Whether it is sure that no GPU computes: none is seen, all are hidden, or a setting keeps away from them."""
     if case.runtime.embedded:

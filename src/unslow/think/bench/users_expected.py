@@ -14,6 +14,7 @@ from unslow.think.adapt.cure import Cure, with_settings
 from unslow.think.adapt.cured_placement import cured_placement
 from unslow.think.adapt.gpu_question import element_bytes_of, gpu_question, samples_at_once
 from unslow.think.adapt.host_question import chip_of_host, host_setting, host_work, left_on_host
+from unslow.think.adapt.remembered import once
 from unslow.think.adapt.shape import missing, read_shape
 from unslow.think.adapt.work import LOGITS_S_PER_ENTRY
 from unslow.think.physics.placement import Placement, Shape
@@ -38,7 +39,7 @@ def times_as_long(case: Case, users: int, depth: float, cure: Cure | None = None
     try:
         shape = read_shape(case)
         placement = cured_placement(case, shape, cure)
-        question = _question(case, shape, placement, depth)
+        alone_s, step_s = (_step_s(case, shape, placement, depth, n) for n in (1, users))
         crowding_s = host_work(case, shape, placement, depth).crowding_s
     except MissingFactError:
         return None
@@ -46,8 +47,8 @@ def times_as_long(case: Case, users: int, depth: float, cure: Cure | None = None
     shared = (CROSSINGS, FETCHES)
     for_all = sum(part.seconds for part in beside if part.name in shared) + crowding_s
     for_each = sum(part.seconds for part in beside if part.name not in shared) + shape.vocabulary * LOGITS_S_PER_ENTRY
-    one, many = (_step_s(question, n) + for_all + (1 if samples_at_once(case) else n) * for_each for n in (1, users))
-    return many / one
+    times = 1 if samples_at_once(case) else users
+    return (step_s + for_all + times * for_each) / (alone_s + for_all + for_each)
 
 
 def _at(case: Case, depth: float) -> Case:
@@ -73,5 +74,7 @@ def _host(case: Case, shape: Shape, placement: Placement) -> Host | None:
     return Host(totals, chip, host_setting(case, placement))
 
 
-def _step_s(question: Question, users: int) -> float:
+@once
+def _step_s(case: Case, shape: Shape, placement: Placement, depth: float, users: int) -> float:
+    question = _question(case, shape, placement, depth)
     return float(step_seconds(question._replace(tokens=float(users))))

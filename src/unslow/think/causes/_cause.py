@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Literal, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from unslow.facts.knob import Change
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, MissingFactError, Unknown, not_found
+from unslow.facts.values import Absence, Known, MissingFactError, Unknown, not_found
 from unslow.think.adapt.experiments import is_report
 from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.adapt.surroundings import container_of, system_of
@@ -114,6 +118,22 @@ def ruled_out_at_once(case: Case, cause: Cause) -> Absent | None:
 
 def fact_at(case: Case, path: str) -> Any:
     """The fact at a dotted path, through known lists by index; an Unknown on the way is the answer."""
+    plain = _plainly(path)
+    return plain(case) if plain else _step_by_step(case, path)
+
+
+@lru_cache(maxsize=1024)  # the paths that causes name, which every judgement walks again
+def _plainly(path: str) -> Callable[[Case], Any] | None:
+    """How a path is walked that has no fact before its end; None of one that has."""
+    kind: Any = Case
+    for step in path.split(".")[:-1]:
+        kind = next((field.type for field in fields(kind) if field.name == step), None)
+        if not isinstance(kind, type) or not issubclass(kind, Struct) or issubclass(kind, Unknown):
+            return None
+    return attrgetter(path)
+
+
+def _step_by_step(case: Case, path: str) -> Any:
     value: Any = case
     for step in _steps(path):
         if isinstance(value, Unknown):
@@ -129,7 +149,7 @@ def fact_at(case: Case, path: str) -> Any:
     return value
 
 
-@lru_cache(maxsize=1024)  # the paths that causes name, which every judgement walks again
+@lru_cache(maxsize=1024)
 def _steps(path: str) -> tuple[str | int, ...]:
     return tuple(int(step) if step.isdigit() else step for step in path.split("."))
 
@@ -157,12 +177,21 @@ def missing_need(case: Case, needs: tuple[Need, ...]) -> CannotTell | None:
     """The first need that the case does not meet."""
     for need in needs:
         paths = (need,) if isinstance(need, str) else need
-        facts = [fact_at(case, path) for path in paths]
-        if all(isinstance(f, Unknown) for f in facts):
+        facts: list[Unknown] = []
+        for path in paths:
+            fact = fact_at(case, path)
+            if not isinstance(fact, Unknown):
+                break
+            facts.append(fact)
+        else:
             # of several, the one whose looker left the best advice
-            best = max(facts, key=lambda f: (bool(f.how_to_get), f.absence != "not_looked"))
+            best = max(facts, key=_advice) if len(facts) > 1 else facts[0]
             return CannotTell(" or ".join(paths), best.why, best.how_to_get)
     return None
+
+
+def _advice(fact: Unknown) -> tuple[bool, bool]:
+    return bool(fact.how_to_get), fact.absence is not Absence.NOT_LOOKED
 
 
 def free_before_load(case: Case) -> tuple[Evidence, ...]:

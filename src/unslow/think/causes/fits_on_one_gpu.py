@@ -24,6 +24,7 @@ Use the fastest GPU alone, and the others for something else:
 Answers do not change beyond rounding. Less memory is left for a longer context.
 """
 
+from unslow.catalog.devices import find_device
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
@@ -43,11 +44,13 @@ from unslow.think.causes._asking import ask_for, must_be_slow
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, first_to_decide
 from unslow.think.report import Evidence
+from unslow.think.speed.chips import has_links
 
 USABLE = 0.93
 """Of a GPU's memory: the rest is the driver's and the display's."""
 SHOW = "{try_one_gpu}"
 ONE = Cure(one_gpu=True)
+_OTHERWISE = "these GPUs should be faster together than one of them: something else slows them down"
 
 
 def check(case: Case) -> Found | Absent | Suspected:
@@ -90,8 +93,8 @@ def _by_size(case: Case) -> Found | Absent | Suspected:
     alone = _alone(case)
     if alone is None and not must_be_slow(case):
         return Absent("the speed is what these GPUs should give")
-    if alone is not None and alone < WORTH_COMPARING:
-        return Absent("one GPU alone would be no faster")
+    if alone is not None and (alone < WORTH_COMPARING or _gains_by_split(case)):
+        return Absent("one GPU alone would be no faster" if alone < WORTH_COMPARING else _OTHERWISE)
     words = f"{held / GIB:.1f} GiB would fit on one GPU of {largest / GIB:.1f} GiB, and every layer is split"
     path = "runtime.tensor_parallel" if isinstance(case.runtime.tensor_parallel, Known) else "runtime.split_mode"
     cure = ONE if alone is not None else Cure()
@@ -104,6 +107,19 @@ def _alone(case: Case) -> float | None:
     if case.runtime.tensor_parallel.value_or(1) < 2 or isinstance(now, Unknown) or isinstance(then, Unknown):  # noqa: PLR2004 (several)
         return None
     return then.tokens_per_s.mid / now.value
+
+
+def _gains_by_split(case: Case) -> bool:
+    """Whether modules with links of their own should be faster together than one alone: then it is something else.
+
+    Of cards it is often the way between them that makes both slow, whatever physics expects of it.
+    """
+    split, alone = predict_among_others(case), predict_among_others(case, ONE)
+    known = [find_device(g.name.value_or(""), int(g.vram_total_bytes.value_or(0))) for g in gpus_used(case)]
+    linked = all(device is not None and has_links(device) for device in known)
+    if not linked or isinstance(split, Unknown) or isinstance(alone, Unknown):
+        return False
+    return split.tokens_per_s.mid >= WORTH_COMPARING * alone.tokens_per_s.mid
 
 
 def _held(case: Case) -> float:

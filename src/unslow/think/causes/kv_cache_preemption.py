@@ -23,6 +23,8 @@ Ollama and LM Studio give each slot a cache of its own, and Transformers has no 
 An FP8 cache changes answers slightly. Fewer at once makes some wait at the door, which is quicker for all.
 """
 
+import statistics
+
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
@@ -34,7 +36,7 @@ from unslow.think.adapt.vram import gpus_used
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.causes._traffic import SOMEBODY, cite_traffic, waited
+from unslow.think.causes._traffic import SOMEBODY, cite_traffic, counts_waiting, waited
 from unslow.think.report import Evidence
 
 FULL = 0.9
@@ -44,6 +46,8 @@ SPARED, WORTH = 0.06, 0.05
 MOST = {"vLLM": 0.92}
 """The share that an engine takes at most by itself; others do not count their buffers in it."""
 MOST_WITHOUT_BUFFERS = 0.88
+RARELY = 0.01
+"""Of the requests: what so few of them lose, nobody notices."""
 _KEEP = ("llama.cpp", "Ollama", "LM Studio", "KoboldCpp", "MLX-LM")
 SHOW = "under load: {preemptions}"
 
@@ -68,15 +72,29 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     if not isinstance(traffic, Known):
         return None
     seen, used = traffic.value, traffic.value.cache_used.value_or(0.0)
-    if thrown := seen.preemptions.value_or(0):
+    thrown, asked = seen.preemptions.value_or(0), _requests(case)
+    if thrown and asked and thrown < RARELY * asked:
+        return Absent(f"{thrown} of some {asked:.0f} requests in {seen.seconds:.0f} s were thrown out")
+    if thrown:
         words = f"{thrown} times in {seen.seconds:.0f} s a request was thrown out of the KV cache"
         return _found(case, words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
     if used >= FULL and seen.waiting >= SOMEBODY:
         words = f"{used:.0%} of the KV cache was in use while {seen.waiting:.1f} requests waited on average"
         return _found(case, words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
+    if used >= FULL and not seen.counts_waiting:
+        return None  # others may wait before it
     if isinstance(seen.preemptions, Known) and seen.running > 0:
         return Absent(f"no request was thrown out in {seen.seconds:.0f} s")
     return None
+
+
+def _requests(case: Case) -> float:
+    """How many were answered while it was watched, by Little's law; 0 where nobody timed them."""
+    traffic, took = case.run.traffic, case.run.request_s.value_or(())
+    if not isinstance(traffic, Known) or not took or min(took) <= 0:
+        return 0.0
+    present = traffic.value.running + traffic.value.waiting
+    return float(traffic.value.seconds * present / statistics.median(took))
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -106,6 +124,8 @@ def _by_counters(case: Case) -> Found | Absent | Suspected:
     if running > 1 and blames(case, "decode"):
         growing = f"{words} while {running} requests grow in it"
         return _found(case, growing, (full, cite(case, "runtime.running_requests")))
+    if isinstance(case.run.traffic, Known) and not counts_waiting(case):
+        return Suspected(words, "how many requests waited", SHOW)
     if isinstance(case.runtime.preemptions, Known):
         return Absent(f"{words}, and no request was thrown out")
     return Suspected(words, "runtime.preemptions", SHOW)

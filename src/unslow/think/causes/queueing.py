@@ -25,6 +25,7 @@ import re
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Change, Knob
+from unslow.facts.runtime import IN_BATCHES
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
@@ -43,6 +44,8 @@ LONG_S = 0.5
 MANY = 10
 TAKEN = 0.9
 """Of the places: samples of a full house find one empty now and then."""
+ROOM = 0.7
+"""Of the cache: with less of it in use on average, it is not what requests wait for."""
 _MODELS = re.compile(r"(?i)\bmodels\b")
 """Requests for several models wait for one another to be loaded: that is no queue."""
 SHOW = "while it is slow: {queue}"
@@ -59,12 +62,19 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     if not isinstance(traffic, Known) or not counts_waiting(case):
         return None
     waiting, running = traffic.value.waiting, traffic.value.running
+    if waiting < SOMEBODY and _waits_by_clock(case):
+        return None  # over a long time with pauses few wait on average, however long each of them does
     if waiting < SOMEBODY:
         return Absent(f"while it was watched {running:.1f} requests were answered at a time, and hardly one waited")
     words = f"while {_about(running)} answered at a time, {_few(waiting)} waited for a place"
     cost = waited(case)
     long = f", {cost.seconds:.0f} s each" if cost else ""
     return _found(case, f"{words}{long}", (cite_traffic(traffic, words),))._replace(lost=cost)
+
+
+def _waits_by_clock(case: Case) -> bool:
+    """Whether requests of the time that was watched waited long, by the server's own clock."""
+    return not is_history(case) and case.run.queue_s.value_or(0.0) >= LONG_S
 
 
 def _few(requests: float) -> str:
@@ -148,12 +158,27 @@ def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
 
 
 def _more_places(case: Case) -> Change:
-    """Twice the places where all are taken whose number is set; else more room for what a request holds."""
+    """Twice the places where all are taken whose number is set; else more room for what a request holds.
+
+    Where the cache had room all the time, more of it helps nobody.
+    """
     most, traffic = case.runtime.max_sequences.value_or(case.runtime.slots.value_or(0)), case.run.traffic
     running = traffic.value.running if isinstance(traffic, Known) else case.runtime.running_requests.value_or(0)
     if most and running >= TAKEN * most:
         return Knob.PARALLEL.to(2 * most, "more requests at once, or a second server")
+    if _had_room(case):
+        return Knob.PARALLEL.to(None, "more requests at once where all places are taken, or a second server")
     return Knob.CAPACITY.to(None, "more slots, or a second server")
+
+
+def _had_room(case: Case) -> bool:
+    """Whether the cache of an engine was far from full while it worked: pauses are in the mean that is told."""
+    traffic = case.run.traffic
+    if not isinstance(traffic, Known) or case.runtime.name.value_or("") not in IN_BATCHES:
+        return False
+    seen, used = traffic.value, traffic.value.cache_used
+    pauses = max(1.0, seen.each_among / seen.running) if seen.running > 0 else 1.0
+    return isinstance(used, Known) and used.value * pauses < ROOM
 
 
 CAUSE = Cause(

@@ -71,7 +71,8 @@ def _by_history(case: Case) -> Found | Absent | Suspected | None:
         return None
     then, now = earlier.decode_tokens_per_s, earlier.now_tokens_per_s
     if not earlier.slower or earlier.version == earlier.version_now or not now:
-        return Absent(f"{now:.1f} tokens per second now, {then:.1f} with {earlier.version} on {earlier.taken_at[:10]}")
+        when = f" on {earlier.taken_at[:10]}" if earlier.taken_at else " before"
+        return Absent(f"{now:.1f} tokens per second now, {then:.1f} with {earlier.version}{when}")
     if earlier.also_changed:
         also = ", ".join(earlier.also_changed)
         return Suspected(f"it was faster with {earlier.version}, and more changed: {also}", "run.earlier", _ALONE)

@@ -32,6 +32,7 @@ from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import amount_bytes, remarks_on
 from unslow.think.adapt.hardware import has_no_gpu, is_apple
+from unslow.think.adapt.placement import computes_all_on_gpus
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
@@ -134,6 +135,8 @@ def _by_pressure(case: Case, used: float, pressure: float) -> Found | Absent | S
     because = f"{used / GIB:.1f} GiB are swapped out, and {pressure:.0%} of the time something waits for memory"
     if generates_slowly(case) is False:
         return Absent(f"{because}, but tokens come as fast as they should")
+    if pressure >= PRESSED and computes_all_on_gpus(case) and not generates_slowly(case):
+        return Suspected(because, "how fast it should be: the GPU computes all of it", CAUSE.ask)
     if pressure >= PRESSED:
         read = ("machine.memory.swap_used_bytes", "machine.load.memory_pressure")
         return _found(because, tuple(cite(case, path) for path in read), Cure())

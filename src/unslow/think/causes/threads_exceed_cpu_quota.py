@@ -5,6 +5,9 @@ The threads meet at a barrier after every operation. Under a CPU quota (`docker 
 kernel stops some of them for the rest of each period, and all the others wait; under a cpuset they share the CPUs that
 are left. Runtimes count the CPUs of the machine, not the quota: the container sees all of them.
 
+An engine that computes on GPUs alone has few threads, but they launch every kernel: where a quota stops them most of
+the time, the GPU waits for its next work.
+
 ## How to confirm
 The quota (`cpu.max`) or the cpuset of the **runtime's** process is smaller than its number of threads, and `cpu.stat`
 of its cgroup shows `nr_throttled` growing while tokens are generated (a cpuset is never throttled): `cat
@@ -30,12 +33,14 @@ from unslow.facts.values import LARGEST_COUNT, Known
 from unslow.think.adapt.account import gain_of, remarks_on
 from unslow.think.adapt.cpu_limits import allowed_of, limits_of, quota_of
 from unslow.think.adapt.experiments import blames, experiment_on, is_clear, is_report
+from unslow.think.adapt.placement import computes_all_on_gpus
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_decide
 from unslow.think.report import Evidence
+from unslow.think.slowness import generates_slowly
 
 THROTTLED = 0.05
 """Of the periods: fewer are noise."""
@@ -46,9 +51,19 @@ SHOW = "where the runtime runs, before and after a generation: {cpu_limit}"
 
 def check(case: Case) -> Found | Absent | Suspected:
     """Hold the threads against the CPUs that the quota allows, and look for throttled periods."""
-    if cpu_computes(case) is False:
-        return Absent("all layers are on the GPU: the threads have next to nothing to do")
+    if cpu_computes(case) is False or computes_all_on_gpus(case):
+        return _beside_a_gpu(case) or Absent("all layers are on the GPU: the threads have next to nothing to do")
     return first_to_decide(case, _by_words, _by_periods, _by_count)
+
+
+def _beside_a_gpu(case: Case) -> Found | None:
+    """An engine whose kernels wait to be launched: its own threads, few as they are, are stopped most of the time."""
+    throttled, counted = _throttled(case)
+    if throttled is None or throttled < MOSTLY or not generates_slowly(case):
+        return None
+    words = f"a CPU quota stops the engine in {throttled:.0%} of the periods, and the GPU waits for its next kernels"
+    change = Knob.CPU_QUOTA.to(None, "a higher quota, or none: launching and scheduling take whole CPUs")
+    return Found(words, counted, Cure(), (Remedy(change, Cure()),))
 
 
 def _by_periods(case: Case) -> Found | Absent | None:

@@ -13,13 +13,14 @@ Every factor is learned for a backend, and deviates for a family of chips as far
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from unslow.think.physics.batching import batched_product_terms, share_of_few
 from unslow.think.physics.cache import reading_bytes_per_s
 from unslow.think.physics.chip import Chip, Setting, progress
 from unslow.think.physics.kinds import class_of_kind
-from unslow.think.physics.terms import Factor, Factors, Term
+from unslow.think.physics.terms import KEPT, Factor, Factors, Term
 
 if TYPE_CHECKING:
     from unslow.think.physics.amounts import Amounts
@@ -70,6 +71,7 @@ def by_kind(amounts: Amounts, setting: Setting) -> Mapping[str, Number]:
     return amounts.kinds or {setting.types: amounts.dense_weights + amounts.expert_weights}
 
 
+@lru_cache(maxsize=KEPT)
 def kind_factors(kind: str, backend: str) -> Factors:
     """How a kind deviates from its class, everywhere and on one backend."""
     class_ = class_of_kind(kind)
@@ -87,11 +89,13 @@ def launch_terms(amounts: Amounts, setting: Setting, year: Number) -> Iterator[T
         yield Term(LAUNCHES, count, (Factor(f"{kind}/{setting.backend}"), *per_layer, *own(kind, setting)))
 
 
+@lru_cache(maxsize=KEPT)
 def deviating(kind: str, setting: Setting) -> Factors:
     """A backend's factor, how a family deviates from it, and how a device does from its family."""
     return Factor(f"{kind}/{setting.backend}"), *deviations(kind, setting)
 
 
+@lru_cache(maxsize=KEPT)
 def deviations(kind: str, setting: Setting) -> Factors:
     """How a family deviates from its backend, and a device from its family."""
     family = f"{kind}/{setting.backend}/{setting.family}"
@@ -99,6 +103,7 @@ def deviations(kind: str, setting: Setting) -> Factors:
     return Factor(family), *own
 
 
+@lru_cache(maxsize=KEPT)
 def own(kind: str, setting: Setting) -> Factors:
     """What only a device that was measured closely deviates in."""
     if not setting.device:
@@ -117,5 +122,6 @@ def _progress(setting: Setting, year: Number) -> Factor:
     return Factor(f"progress/{setting.backend}", progress(year))
 
 
+@lru_cache(maxsize=KEPT)
 def _runtime(kind: str, setting: Setting) -> Factors:
     return (Factor(f"{kind}/runtime/{setting.runtime}"),) if setting.runtime else ()

@@ -10,6 +10,7 @@ The largest GPUs do not reach what their matrix units could do, because they wou
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.think.physics.chip import Chip, Setting, progress
@@ -17,7 +18,7 @@ from unslow.think.physics.decoding import COMPUTE, LAUNCHES, READS, deviating, o
 from unslow.think.physics.interconnect import LAYER, LINK
 from unslow.think.physics.kv_cache import F16_BYTES
 from unslow.think.physics.numbers import logarithm
-from unslow.think.physics.terms import Factor, Factors, Term
+from unslow.think.physics.terms import KEPT, Factor, Factors, Term
 
 if TYPE_CHECKING:
     from unslow.think.physics.amounts import Amounts
@@ -75,6 +76,7 @@ def _product_terms(prompt: Prompt, chip: Chip, setting: Setting, shared: Factors
         yield Term(COMPUTE, (dense + experts) * PICO / chip.watts, energy)
 
 
+@lru_cache(maxsize=KEPT)
 def _type_factors(setting: Setting) -> Factors:
     """How a class of types deviates: everywhere, on a backend, and on a device."""
     types, backend = setting.types, setting.backend

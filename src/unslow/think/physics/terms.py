@@ -19,6 +19,8 @@ SHARPNESS = 2.0
 """How nearly the longer of two sides is all that counts: 1 is the sum of both, infinity the longer one alone. Of 1,
 1.5, 2 and 3, 2 explained best what CPUs took that were measured (lab/fit_speed.py)."""
 _INSTANT = 1e-30
+KEPT = 4096
+"""Factors by what they are named after: each setting asks for the same few dozen, and there are few settings."""
 
 
 class Factor(NamedTuple):
