@@ -124,7 +124,7 @@ def _counted(metrics: Metrics) -> Runtime:
         ),
         "decode_tokens_per_s": _decode(metrics),
         "prefill_tokens_per_s": _prefill(metrics),
-        **_cache(config, f"{metrics.source}: vllm:cache_config_info"),
+        **cache_facts(config, f"{metrics.source}: vllm:cache_config_info"),
     }
     if metrics.values("vllm:engine_sleep_state", sleep_state="awake") == [0.0]:
         facts["state"] = reported("asleep", f"{metrics.source}: vllm:engine_sleep_state")
@@ -153,8 +153,8 @@ def _run(metrics: Metrics) -> Run:
     return Run(queue_s=metrics.ratio("vllm:request_queue_time_seconds_sum", "vllm:request_queue_time_seconds_count"))
 
 
-def _cache(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
-    """The labels of an information metric are the configuration of the cache."""
+def cache_facts(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
+    """Facts of a runtime: the labels of an information metric are the configuration of its cache."""
     if not config:
         return {}
     blocks, block = _number(config, "num_gpu_blocks"), _number(config, "block_size")

@@ -1,0 +1,1 @@
+"""Wiring of everything that is asked of a Prometheus."""

@@ -1,0 +1,1 @@
+"""Asking a Prometheus, and anything that answers like one: Thanos, Mimir, VictoriaMetrics."""

@@ -1,0 +1,103 @@
+"""Pods of engines: their node, their image and so their version, and what their container may use."""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from unslow.fleet.asking_all import Asking
+from unslow.fleet.discover import plain
+from unslow.fleet.options import Options
+from unslow.fleet.own_words import SubjectKey, subject_key
+from unslow.fleet.places import Named, scope_of
+from unslow.fleet.promql import MARK
+from unslow.fleet.queries import parts
+
+IMAGES = {
+    "vLLM": ("vllm",), "SGLang": ("sglang",), "TGI": ("text-generation-inference", "tgi"), "Ollama": ("ollama",),
+    "llama.cpp": ("llama.cpp", "llama-cpp", "llama-server", "llamacpp"),
+}  # fmt: skip
+"""How the images of runtimes are called, by whoever builds them."""
+_VERSION = re.compile(r"v?(\d+\.\d+[\w.+-]*|b\d{3,}|\d{4,})$")
+_GENERATED = re.compile(r"-[a-f0-9]{6,10}-[a-z0-9]{5}$|-[a-z0-9]{5}$|-\d+$")
+
+
+class Pod:
+    """One pod of an engine."""
+
+    __slots__ = ("host_ip", "images", "limits", "node", "scope")
+
+    def __init__(self, scope: dict[str, str]) -> None:
+        self.scope, self.node, self.host_ip = scope, "", ""
+        self.images: dict[str, str] = {}
+        """By the name of the container."""
+        self.limits: dict[str, tuple[int, float, str]] = {}
+
+
+def read_pods(asking: Asking, options: Options) -> Named[Pod]:
+    """Every pod that was told of, by namespace and name."""
+    pods = Named[Pod]()
+    for labels, _ in asking.answer("pods").series:
+        pod = _pod(pods, labels)
+        pod.node, pod.host_ip = plain(labels.get("node", "")), plain(labels.get("host_ip", ""))
+    for labels, _ in asking.answer("images").series:
+        _pod(pods, labels).images.update(_image(labels))
+    told = parts("pods", options.window_s)
+    for labels, value in asking.answer("containers").series:
+        if part := told.get(labels.pop(MARK, "")):
+            _pod(pods, labels).limits[part.quantity] = (part.rank, value, part.source)
+    return pods
+
+
+def _pod(pods: Named[Pod], labels: Mapping[str, str]) -> Pod:
+    scope, name = scope_of(labels), (labels.get("namespace", ""), labels.get("pod", ""))
+    found = next((pod for pod in pods.all(name, scope) if pod.scope == scope), None)
+    if found is None:
+        found = Pod(scope)
+        pods.add(name, found)
+    return found
+
+
+def _image(labels: Mapping[str, str]) -> dict[str, str]:
+    container = labels.get("exported_container") or labels.get("container", "")
+    return {plain(container): plain(labels.get("image_spec") or labels.get("image", ""))}
+
+
+class Images(NamedTuple):
+    """What ran at the time to compare with."""
+
+    of_workloads: Named[Pod]
+    """By namespace and the name that its pods begin with; the images by their own text."""
+    of_subjects: dict[SubjectKey, str]
+    """Versions that `unslow exporter` told."""
+
+
+def read_images_before(asking: Asking) -> Images:
+    """The versions at the time to compare with."""
+    found = Images(Named[Pod](), {})
+    for labels, _ in asking.answer("images_before").series:
+        if labels.pop(MARK, "") == "image":
+            made_by = _pod(found.of_workloads, {**labels, "pod": workload(labels.get("pod", ""))})
+            made_by.images.update({text: text for text in _image(labels).values()})
+        else:
+            found.of_subjects[subject_key(labels)] = labels.get("exported_version") or labels.get("version", "")
+    return found
+
+
+def workload(pod: str) -> str:
+    """What makes the pods: the name without what is generated for each."""
+    return _GENERATED.sub("", pod)
+
+
+def version_of(images: Mapping[str, str], runtime: str, container: str = "") -> str:
+    """The version that the tag of the runtime's image says, where it says one and all say the same."""
+    own = [text for name, text in images.items() if name == container]
+    known = [text for text in images.values() if any(word in text.lower() for word in IMAGES.get(runtime, ()))]
+    versions = {_tag(text) for text in (known or own)}
+    return versions.pop() if len(versions) == 1 else ""
+
+
+def _tag(image: str) -> str:
+    """`0.10.1` of `vllm/vllm-openai:v0.10.1`; nothing of `latest` or of a digest."""
+    tag = image.partition("@")[0].rpartition("/")[2].partition(":")[2]
+    found = _VERSION.fullmatch(tag)
+    return found[1] if found else ""

@@ -1,0 +1,97 @@
+"""The answer of `unslow fleet capacity`, for a person or a program: how many users at the goal, and what is next."""
+
+from rich.console import Group, RenderableType
+from rich.text import Text
+
+from unslow.facts.errors import UserError
+from unslow.show._buy import Column, head, item, table_of
+from unslow.show._capacity_words import (
+    asked,
+    at_goal,
+    details,
+    device,
+    ended_by,
+    likely,
+    model,
+    now_and_peak,
+    one_more,
+    summary,
+    taken,
+    title,
+)
+from unslow.show._clean import as_json, cleaned
+from unslow.show._console import TextConsole
+from unslow.show._tables import dim
+from unslow.show.markdown import escaped
+from unslow.think.fleet.capacity_report import CapacityReport, CapacityRow
+
+FORMATS = ("terminal", "json", "markdown")
+_COLUMNS = (
+    Column("MODEL", right=False), Column("RUNTIME", right=False, spare=2), Column("DEVICES", right=False),
+    Column("INST"), Column("MEAN/PEAK"), Column("AT GOAL"), Column("80 %", right=False, spare=1),
+    Column("ENDED BY", right=False), Column("+1 (GPUS)"),
+)  # fmt: skip
+_MARKS = (
+    "users are requests at once; ~ is simulated, beyond what was measured, all else is measured; "
+    "+1 is what one more like instance serves, and on how many GPUs"
+)
+_MOST_DETAILS, _MOST_ROWS = 8, 40
+"""Groups of which more is said below the table, and that are in it: all are in the JSON."""
+
+
+def check_capacity_format(form: str) -> None:
+    """UserError where the answer has no such format."""
+    if form not in FORMATS:
+        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
+
+
+def render_capacity(report: CapacityReport, form: str, *, width: int, color: bool) -> str:
+    """The answer in that format."""
+    if form == "json":
+        return as_json(report)
+    if form == "markdown":
+        return _markdown(cleaned(report))
+    console = TextConsole(width=width, color=color)
+    console.print(_answer(cleaned(report), console.width))
+    return console.text
+
+
+def _answer(report: CapacityReport, width: int) -> RenderableType:
+    parts: list[RenderableType] = [head(*summary(report)), dim(asked(report)), dim(taken(report))]
+    parts += [Text(f"! {said.text}{_hint(said.hint)}", style="yellow") for said in report.statements]
+    if not report.rows:
+        return Group(*parts)
+    parts += ["", table_of(_COLUMNS, map(_cells, report.rows[:_MOST_ROWS]), width)]
+    if len(report.rows) > _MOST_ROWS:
+        parts.append(dim(f"and {len(report.rows) - _MOST_ROWS} groups more, all of them in the JSON"))
+    for row in report.rows[:_MOST_DETAILS]:
+        parts += ["", Text(title(row), style="bold"), *(item(text) for text in details(row))]
+    return Group(*parts, "", dim(_MARKS))
+
+
+def _hint(hint: str) -> str:
+    return f"; {hint}" if hint else ""
+
+
+def _cells(row: CapacityRow) -> tuple[str, ...]:
+    return (
+        model(row), row.runtime, device(row), f"{row.instances:,}", now_and_peak(row), at_goal(row), likely(row),
+        ended_by(row), one_more(row),
+    )  # fmt: skip
+
+
+def _markdown(report: CapacityReport) -> str:
+    label, text = summary(report)
+    lines = [f"### {escaped(label)} {escaped(text)}", "", f"{escaped(asked(report))}; {escaped(taken(report))}.", ""]
+    lines += [f"> {escaped(said.text)}{escaped(_hint(said.hint))}" for said in report.statements]
+    if report.rows:
+        names = [column.name.capitalize() for column in _COLUMNS]
+        lines += ["", f"| {' | '.join(names)} |", f"|{'|'.join('--:' if c.right else '---' for c in _COLUMNS)}|"]
+        lines += [f"| {' | '.join(map(_cell, _cells(row)))} |" for row in report.rows]
+    for row in report.rows[:_MOST_DETAILS]:
+        lines += ["", f"**{escaped(title(row))}**", "", *(f"- {escaped(text)}" for text in details(row))]
+    return "\n".join([*lines, "", f"{_MARKS}.", "", f"<sub>Written by unslow {report.unslow_version}.</sub>", ""])
+
+
+def _cell(text: str) -> str:
+    return escaped(text).replace("|", "&#124;")

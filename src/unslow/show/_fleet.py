@@ -1,0 +1,173 @@
+"""The diagnosis of a fleet for a person or a program: what matters for all of it first, then the worst instances."""
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from unslow.facts.errors import UserError
+from unslow.show import _fleet_words as words
+from unslow.show._buy import Column, table_of
+from unslow.show._clean import as_json
+from unslow.show._console import TextConsole
+from unslow.show._fleet_markdown import markdown_of
+from unslow.show._fleet_metrics import metrics_of
+from unslow.show._tables import dim
+from unslow.think.fleet.report import FleetReport, Instance
+
+FLEET_FORMATS = ("terminal", "json", "markdown", "openmetrics")
+_RED, _GREEN, _YELLOW = "bold white on red", "bold black on green", "bold black on yellow"
+_MARGIN = _GAP = 2
+_CAUSES = (
+    Column("CAUSE", right=False), Column("INSTANCES"), Column("TOK/S LOST"), Column("GPU-H A DAY", spare=1),
+    Column("MOST ON", right=False, spare=2),
+)  # fmt: skip
+
+
+def check_fleet_format(form: str) -> None:
+    """UserError where the report on a fleet has no such format."""
+    if form not in FLEET_FORMATS:
+        raise UserError(f"there is no format {form!r} of a fleet", f"try one of {', '.join(FLEET_FORMATS)}")
+
+
+def render_fleet(
+    report: FleetReport,
+    form: str,
+    *,
+    width: int,
+    color: bool,
+    everything: bool = False,
+    top: int = words.MOST_INSTANCES,
+) -> str:
+    """The report in that format; `top` is how many instances are shown, `everything` shows all that are slow."""
+    check_fleet_format(form)
+    if form == "json":
+        return as_json(report)
+    if form == "openmetrics":
+        return metrics_of(report)
+    part = words.shown_part(report, top, everything=everything)
+    if form == "markdown":
+        return markdown_of(part, slow=_slow(report), everything=everything)
+    console = TextConsole(width=width, color=color)
+    console.print(Group(*_parts(part, _slow(report), console.width, everything=everything)), crop=False)
+    return console.text
+
+
+def _slow(report: FleetReport) -> int:
+    """How many are slow or failed, shown or not."""
+    return report.verdicts.get("slow", 0) + report.verdicts.get("failed", 0)
+
+
+def _parts(report: FleetReport, slow: int, width: int, *, everything: bool) -> Iterator[RenderableType]:
+    yield from _urgent(report)
+    yield _head(report, slow)
+    if given := words.given(report):
+        yield dim(given)
+    yield dim(words.about(report))
+    if report.causes:
+        yield from ("", Text("Why", style="bold"), Padding(_causes(report, width, everything=everything), (0, 0, 0, 2)))
+    if report.instances:
+        yield from ("", Text(_title(report, slow), style="bold"))
+        for number, one in enumerate(report.instances, 1):
+            yield _instance(number, one, report.window_s)
+    yield from _odd(report, everything=everything)
+    yield from _untold(report)
+    yield from _others(report)
+    if command := words.next_command(report):
+        yield from ("", Text("To see one whole", style="bold"))
+        yield Text(f"  {command}", style="cyan", no_wrap=True, overflow="ignore")
+
+
+def _urgent(report: FleetReport) -> Iterator[RenderableType]:
+    urgent = words.statements(report, urgent=True)
+    for one in urgent:
+        said = [Text(f"{one.text}{words.concerned(one)}"), *([Text(one.hint, style="dim")] if one.hint else [])]
+        yield _hung(Text("!", style="bold yellow"), *said)
+    if urgent:
+        yield ""
+
+
+def _hung(mark: Text, *lines: RenderableType) -> RenderableType:
+    """Lines that hang beside a mark, however often they are folded."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(mark, Group(*lines))
+    return grid
+
+
+def _head(report: FleetReport, slow: int) -> RenderableType:
+    sure, asked = report.verdicts.get("normal", 0) > 0, report.verdicts.get("cannot_tell", 0) > report.idle
+    untold = " IDLE " if report.idle and not asked else " CAN'T TELL "
+    word, style = (f" {slow:,} SLOW ", _RED) if slow else (" NORMAL ", _GREEN) if sure else (untold, _YELLOW)
+    return _hung(Text(word, style=style), Text(words.headline(report), style="bold"))
+
+
+def _causes(report: FleetReport, width: int, *, everything: bool) -> RenderableType:
+    shown = report.causes if everything else report.causes[: words.MOST_CAUSES]
+    rows = [
+        (
+            one.title, f"{one.instances:,}", words.tokens(one.tokens_per_s or None),
+            words.gpu_hours_a_day(one.gpu_hours or None, report.window_s), one.worst[0] if one.worst else "",
+        )
+        for one in shown
+    ]  # fmt: skip
+    wide = [
+        max(len(cell) for cell in (column.name, *cells)) + _GAP for column, *cells in zip(_CAUSES, *rows, strict=True)
+    ]
+    fits = sum(wide) <= width - _MARGIN  # the names of causes are worth more than that of an instance
+    return table_of(_CAUSES if fits else _CAUSES[:-1], rows, width - _MARGIN)
+
+
+def _title(report: FleetReport, slow: int) -> str:
+    shown = len(report.instances)
+    return "What loses most" if shown >= slow else f"What loses most ({shown} of {slow:,}; --top N or --all shows more)"
+
+
+def _instance(number: int, one: Instance, window_s: float) -> RenderableType:
+    name = Text(one.key, style="bold")
+    if one.verdict == "failed":
+        name.append("  FAILED", style="bold red")
+    lines = [
+        name.append(f"  {words.speed_words(one, window_s)}", style="not bold"),
+        Text(words.names(one), style="dim"),
+    ]
+    lines.append(Text(words.cause_words(one)))
+    if fix := words.fix_words(one):
+        lines.append(Text("First: ", style="green").append(fix, style="default"))
+    return _hung(Text(f"{number:>3}.", style="dim"), *lines)
+
+
+def _odd(report: FleetReport, *, everything: bool) -> Iterator[RenderableType]:
+    odd = [(group, one) for group in report.peers for one in group.odd]
+    if not odd:
+        return
+    shown = odd if everything else odd[: words.MOST_ODD]
+    more = f" ({len(shown)} of {len(odd):,})" if len(odd) > len(shown) else ""
+    yield from ("", Text(f"Slower than their peers: same runtime, model and devices{more}", style="bold"))
+    last = None
+    for group, one in shown:
+        if group is not last:
+            kind = (group.runtime, group.model, group.devices or "devices not known")
+            yield dim(f"{' · '.join(kind)}, {group.judged:,} compared")
+            last = group
+        yield Padding(Text(one.key, style="bold").append(f"  {one.summary}", style="not bold"), (0, 0, 0, 4))
+
+
+def _untold(report: FleetReport) -> Iterator[RenderableType]:
+    if not report.untold:
+        return
+    yield from ("", Text("Why some could not be judged", style="bold"))
+    for because, count in list(report.untold.items())[: words.MOST_UNTOLD]:
+        yield Padding(Text(f"{count:,}: {because}"), (0, 0, 0, 2))
+
+
+def _others(report: FleetReport) -> Iterator[RenderableType]:
+    others = words.statements(report, urgent=False)
+    if others:
+        yield from ("", Text("What would tell more" if any(one.hint for one in others) else "Also", style="bold"))
+    for one in others:
+        said = [Text(f"{one.text}{words.concerned(one)}"), *([Text(one.hint, style="dim")] if one.hint else [])]
+        yield _hung(Text("  –"), *said)

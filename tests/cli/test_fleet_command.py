@@ -1,0 +1,135 @@
+"""`unslow fleet` from its words to its exit status."""
+
+import json
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from real_prometheus import prometheus_program
+
+from unslow.cli._dispatch import dispatch
+
+EMPTY = {"status": "success", "data": {"resultType": "vector", "result": []}}
+SCALAR = {"status": "success", "data": {"resultType": "scalar", "result": [1_763_290_800.0, "1763290800"]}}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """A Prometheus that knows the time and nothing else."""
+
+    def do_POST(self) -> None:
+        form = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
+        known = SCALAR if "query=time" in form else EMPTY
+        body = json.dumps(known).encode()
+        self.server.asked.append((self.path, dict(self.headers)))
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST  # noqa: N815 (so the base class calls it)
+
+    def log_message(self, *words: object) -> None:
+        """Nothing."""
+
+
+@pytest.fixture
+def empty() -> Iterator[ThreadingHTTPServer]:
+    """A server without series."""
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.asked = []
+    thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield server
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def url_of(server: ThreadingHTTPServer) -> str:
+    return f"http://127.0.0.1:{server.server_address[1]}"
+
+
+def test_a_fleet_of_nobody_can_not_be_told(empty, capsys):
+    assert dispatch(["fleet", "--prometheus", url_of(empty), "--header", "X-Scope-OrgID: team-a"]) == 3
+    out, err = capsys.readouterr()
+    assert "no series of a runtime" in out
+    assert f"asking {url_of(empty)}" in err
+    assert "0 instances" in err
+    assert all(headers["X-Scope-OrgID"] == "team-a" for _, headers in empty.asked)
+
+
+def test_the_address_of_the_environment_and_a_job_that_only_reports(empty, monkeypatch, tmp_path: Path, capsys):
+    monkeypatch.setenv("UNSLOW_PROMETHEUS_URL", url_of(empty))
+    file = tmp_path / "fleet.json"
+    assert dispatch(["fleet", "--json", "-o", str(file), "--exit-zero", "-q"]) == 0
+    out, err = capsys.readouterr()
+    assert (out, err) == ("", "")
+    report = json.loads(file.read_text())
+    assert report["schema"] == "unslow.fleet/1"
+    assert report["prometheus"] == url_of(empty)
+    assert report["queries"] == len(empty.asked)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ([], "no Prometheus is named"),
+        (["--prometheus", "ftp://x"], "not an http://"),
+        (["--prometheus", "http://127.0.0.1:9", "--window", "soon"], "--window 'soon' is no span"),
+        (["--prometheus", "http://127.0.0.1:9", "--format", "html"], "no format 'html'"),
+        (["--prometheus", "http://127.0.0.1:9", "--top", "-1"], "--top -1"),
+        (["--prometheus", "http://127.0.0.1:9", "--save", "x.json"], "--instance KEY"),
+        (["--prometheus", "http://127.0.0.1:9", "--workers", "9999"], "--workers 9999"),
+        (["--prometheus", "http://127.0.0.1:9", "--match", 'cluster="a'], "cluster"),
+        (["capacity", "--prometheus", "http://127.0.0.1:9", "--goal", "fast"], "--goal"),
+    ],
+)
+def test_what_is_asked_wrongly_is_one_line_and_a_hint(words, said, capsys, monkeypatch):
+    monkeypatch.delenv("UNSLOW_PROMETHEUS_URL", raising=False)
+    assert dispatch(["fleet", *words]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert "hint:" in err
+    assert "Traceback" not in err
+
+
+def test_an_instance_that_is_not_there(empty, capsys):
+    assert dispatch(["fleet", "--prometheus", url_of(empty), "--instance", "gpu-1", "-q"]) == 2
+    assert "no instance 'gpu-1'" in capsys.readouterr().err
+
+
+def test_the_queries_need_no_server(capsys, monkeypatch):
+    monkeypatch.delenv("UNSLOW_PROMETHEUS_URL", raising=False)
+    assert dispatch(["fleet", "queries", "--window", "1h"]) == 0
+    assert "vllm:num_requests_running[3600s]" in capsys.readouterr().out
+
+
+def test_rules_and_a_dashboard_are_written_whole(tmp_path: Path, capsys):
+    rules, dashboard = tmp_path / "rules.yml", tmp_path / "dashboard.json"
+    assert dispatch(["fleet", "rules", "-o", str(rules)]) == 0
+    assert dispatch(["fleet", "dashboard", "-o", str(dashboard)]) == 0
+    assert capsys.readouterr().out == ""
+    assert "groups:" in rules.read_text()
+    assert json.loads(dashboard.read_text())["panels"]
+
+
+@pytest.mark.real
+def test_a_real_prometheus_over_a_hot_gpu_and_one_that_is_well(tmp_path: Path, capsys):
+    from lab.fleet.bed import bed, fleet
+
+    with bed(prometheus_program(), tmp_path, fleet(["thermal"])) as running:
+        url = running.prometheus.url
+        base = ["fleet", "--prometheus", url, "--window", "60s", "--compare", "none", "-q"]
+        running.prometheus.wait_until("count_over_time(up[1h]) > 8", 10)
+        assert dispatch([*base, "--json"]) == 1
+        report = json.loads(capsys.readouterr().out)
+        slow = [one for one in report["instances"] if one["verdict"] == "slow"]
+        assert [one["findings"][0]["cause"] for one in slow] == ["gpu_thermal_throttling"]
+        file = tmp_path / "one.json"
+        assert dispatch([*base, "--instance", slow[0]["key"], "--save", str(file)]) == 1
+        assert "throttled by heat" in capsys.readouterr().out
+    assert dispatch(["diagnose", str(file)]) == 1
+    assert "throttled by heat" in capsys.readouterr().out

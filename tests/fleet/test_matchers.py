@@ -1,0 +1,70 @@
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.fleet.matchers import parse_matchers
+from unslow.fleet.options import Options
+
+
+@pytest.mark.parametrize(
+    ("given", "written"),
+    [
+        ("", ""),
+        ("{}", ""),
+        ('{cluster="a",env=~"prod.*"}', 'cluster="a",env=~"prod.*"'),
+        ("cluster=a, env!=test", 'cluster="a",env!="test"'),
+        ("a='b\"c'", 'a="b\\"c"'),
+        (r'a=~"x\\d+"', r'a=~"x\\d+"'),
+        (r'a=~"x\d+"', r'a=~"x\\d+"'),
+        ('a="}[1h]) or vector(1) #"', 'a="}[1h]) or vector(1) #"'),
+        ('a="b",', 'a="b"'),
+    ],
+)
+def test_matchers_are_written_anew(given, written):
+    assert parse_matchers(given) == written
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "cluster", 'a="b"}', 'a="b" or up', "a=b}", '__name__="up"', 'a="b', "a=`b`", '1a="b"', 'a="b" c="d"', "{{{",
+        "a=" + "b" * 3000,
+    ],
+)  # fmt: skip
+def test_what_is_no_matcher_is_an_error(given):
+    with pytest.raises(UserError) as error:
+        parse_matchers(given)
+    assert "env=~" in error.value.hint
+
+
+def test_engines_have_matchers_of_their_own():
+    options = Options(match='cluster="a"', engines="namespace=llm")
+    assert options.matchers() == 'cluster="a"'
+    assert options.matchers(engines=True) == 'cluster="a",namespace="llm"'
+
+
+def test_labels_of_the_user_go_first():
+    labels = Options(join="host=machine_id, gpu=exported_pod_name").labels()
+    assert labels.host[0] == "machine_id"
+    assert "node" in labels.host
+    assert labels.gpu[0] == "exported_pod_name"
+    assert labels.pod[0] == "pod"
+
+
+@pytest.mark.parametrize("join", ["host", "host=", "place=node", 'host=a"b', "host==a"])
+def test_a_join_that_says_nothing_is_an_error(join):
+    with pytest.raises(UserError) as error:
+        Options(join=join).labels()
+    assert "host=machine" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    "options", [{"window_s": 10}, {"window_s": 1e9}, {"compare_s": 60}, {"match": "("}, {"join": "x=y"}]
+)
+def test_wishes_that_cannot_be_met_are_errors(options):
+    with pytest.raises(UserError):
+        Options(**options).checked()
+
+
+def test_usual_wishes_can():
+    assert Options().checked() == Options()
+    assert Options(compare_s=0).checked().compare_s == 0

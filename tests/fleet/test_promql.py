@@ -1,0 +1,72 @@
+from unslow.catalog.exporters import exporters
+from unslow.fleet.options import Options
+from unslow.fleet.promql import filled, folded, marked, source_of
+from unslow.fleet.queries import PACKS, all_queries, packed, parts
+
+MOST_QUERIES = 45
+
+
+def test_matchers_and_the_window_go_into_every_selector():
+    text = filled('rate(a{}[W]) / rate(b{c="d"}[W])', 'x="y"', 900)
+    assert text == 'rate(a{x="y"}[900s]) / rate(b{c="d",x="y"}[900s])'
+    assert filled("rate(a{}[W])", "", 900, 86400) == "rate(a[900s] offset 86400s)"
+
+
+def test_a_subquery_has_a_bounded_number_of_steps():
+    assert filled("avg_over_time((a{} > 1)[W:S])", "", 900) == "avg_over_time((a > 1)[900s:60s])"
+    assert filled("avg_over_time((a{} > 1)[W:S])", "", 86400) == "avg_over_time((a > 1)[86400s:1440s])"
+
+
+def test_braces_in_a_matcher_stay_in_their_quotes():
+    assert filled("a{}[W]", 'x="}{"', 60) == 'a{x="}{"}[60s]'
+
+
+def test_copies_are_dropped_before_parts_are_added_up():
+    assert folded("a", "sum", ["dp"], ["tp"]) == "sum without (dp, tp) (max without (tp) (a))"
+    assert folded("a", "sum", ["engine"]) == "sum without (engine) (a)"
+    assert folded("a", "", ["engine"]) == "a"
+
+
+def test_a_mark_tells_what_a_series_is():
+    assert marked("a", "vllm.running.0") == 'label_replace(a, "unslow_is", "vllm.running.0", "", "")'
+
+
+def test_a_source_names_metrics_and_how_they_were_taken():
+    assert source_of("avg_over_time(a:b{}[W]) / 100", 900) == "a:b, mean of 15 min"
+    assert source_of("increase(a{}[W]) + increase(b{}[W])", 60) == "a and b, counted over 1 min"
+
+
+def test_there_are_few_queries_and_each_asks_for_something():
+    queries = all_queries(Options())
+    assert len(queries) <= MOST_QUERIES
+    assert len({query.name for query in queries}) == len(queries)
+    assert all(query.promql and query.why for query in queries)
+    assert not any("_bucket" in query.promql for query in queries)
+    assert len(all_queries(Options(compare_s=0))) == len(queries) - 2
+
+
+def test_only_what_is_there_is_asked_for():
+    names = {query.name for query in all_queries(Options(), {"llama_cpp"})}
+    assert "busy" in names
+    assert not names & {"token_gap", "gpu_memory", "host_cpu", "pods", "own_info", "engine_info"}
+    assert "vllm" not in packed("load", Options(), {"llama_cpp"}).promql
+
+
+def test_every_reading_is_in_one_query():
+    asked = [quantity for _, of, words, _ in PACKS for quantity in words.split() if of != "pods"]
+    assert len(set(asked)) == len(asked)
+    known = {quantity for one in exporters().values() if one.of != "pods" for quantity in one.readings}
+    assert known <= set(asked)
+
+
+def test_every_selector_takes_the_matchers():
+    for query in all_queries(Options(match='cluster="a"')):
+        selectors = query.promql.count("{")
+        assert selectors
+        assert query.promql.count('cluster="a"}') == selectors, query.name
+
+
+def test_a_mark_says_which_of_several_metrics_it_was():
+    told = parts("engine", 900)
+    assert told["vllm.cache_used.1"].source == "vllm:gpu_cache_usage_perc, mean of 15 min"
+    assert (told["vllm.cache_used.1"].quantity, told["vllm.cache_used.1"].rank) == ("cache_used", 1)

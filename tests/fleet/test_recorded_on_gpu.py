@@ -1,0 +1,62 @@
+"""Real llama-servers on a real H200 under a real Prometheus, as `lab/fleet/on_gpu.py` recorded them, judged again."""
+
+import gzip
+import time
+from pathlib import Path
+
+import pytest
+from lab.fleet.prometheus import started
+from lab.fleet.raw_samples import replayed
+from tests.real_prometheus import prometheus_program, promtool
+
+from unslow.app.fleet.report import fleet_report
+from unslow.app.fleet.request import FleetRequest
+from unslow.app.progress import Silent
+
+RECORDINGS = Path(__file__).parent / "recordings"
+EXPECTED = {
+    "healthy": ("normal", ""),
+    "one_user": ("normal", ""),
+    "layers_on_cpu": ("slow", "gpu_layers_set_too_low"),
+    "memory_taken": ("slow", "other_process_holds_vram"),
+    "gpu_shared": ("slow", "gpu_shared_with_other_work"),
+    "queue": ("slow", "queueing"),
+}
+"""What was done to the server, and what must be said first."""
+
+
+def judged(name, folder):
+    """The one instance of a recording, as `unslow fleet` judges it."""
+    with gzip.open(RECORDINGS / f"h200_{name}.om.gz", "rt", encoding="utf-8") as lines:
+        replayed(lines, promtool(), folder / "data", time.time() - 1)
+    with started(prometheus_program(), folder / "server", (), folder / "data") as prometheus:
+        request = FleetRequest.from_flags({"prometheus": prometheus.url, "window": "1m", "compare": "none"})
+        report = fleet_report(request, Silent())
+    (instance,) = report.instances
+    assert instance.devices[0] == "NVIDIA H200"
+    assert instance.gpus == 1
+    return instance
+
+
+def causes(instance):
+    return [*(finding.cause for finding in instance.findings), *instance.by_itself]
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_what_was_done_is_what_is_named(name, tmp_path):
+    instance = judged(name, tmp_path)
+    verdict, first = EXPECTED[name]
+    assert instance.verdict == verdict
+    assert causes(instance)[:1] == ([first] if first else [])
+    if verdict == "normal":
+        assert instance.lost.tokens_per_s == 0
+    else:
+        assert instance.lost.tokens_per_s > 0
+        assert 0 < instance.lost.gpu_hours <= 1 / 60
+
+
+def test_who_waits_loses_no_more_than_all_could_get_together(tmp_path):
+    """Seven wait before one place; with a place each they would share every step, and none would get what one gets."""
+    queue = judged("queue", tmp_path)
+    alone = queue.expected.achievable["decode_tokens_per_s"].mid
+    assert queue.lost.tokens_per_s < 0.5 * 7 * alone

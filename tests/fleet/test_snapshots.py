@@ -1,0 +1,181 @@
+"""Readings of a Prometheus as facts."""
+
+import msgspec
+import pytest
+from fleet_members import CACHE_OF_TWO, H100, gpu, llama_cpp, member
+
+from unslow.facts.snapshot import dump_snapshot, parse_snapshot
+from unslow.facts.values import Known, Origin, Unknown
+from unslow.fleet.member import Member
+from unslow.fleet.snapshots import snapshot_of
+from unslow.think.judge import diagnose
+
+
+def subject(one: Member):
+    return snapshot_of(one).subjects[0]
+
+
+def test_every_reading_is_a_fact_with_its_source():
+    seen = snapshot_of(member())
+    runtime, run, machine = seen.subjects[0].runtime, seen.subjects[0].run, seen.machine
+    assert runtime.name.value == "vLLM"
+    assert runtime.kv_usage == Known(0.2, Origin.REPORTED, "Prometheus: cache_used, mean of 15 min")
+    assert run.traffic.value.seconds == 900
+    assert run.traffic.value.looks == 60
+    assert run.depth_tokens.value == 560, "behind the prompt and half of the answer"
+    assert machine.gpus.value[0].name.value == H100
+    assert machine.memory.total_bytes.value == 512_000_000_000
+    assert machine.cpu.logical_cpus.value == 64
+
+
+def test_what_tells_one_host_and_one_gpu_from_their_peers():
+    hot = gpu(memory_clock_hz=2.6e9, memory_temperature_max_c=101.0)
+    told = {"swapped_in_bytes_per_s": 2e6, "swapped_out_bytes_per_s": 0.0, "package_throttles": 7.0}
+    machine = snapshot_of(member(hot, host=told)).machine
+    assert machine.memory.swapped_in_bytes.value == 1_800_000_000, "in the window"
+    assert machine.memory.swapped_out_bytes.value == 0
+    assert machine.cpu.package_throttles.value == 7
+    card = machine.gpus.value[0]
+    assert (card.memory_clock_hz.value, card.memory_temperature_c.value) == (2.6e9, 101.0)
+    rested = snapshot_of(member(gpu(memory_clock_hz=4e8, busy=0.2))).machine.gpus.value[0]
+    assert isinstance(rested.memory_clock_hz, Unknown), "a mean with pauses in it"
+
+
+def test_the_cache_of_vllm_is_read_as_from_the_server_itself():
+    runtime = subject(member()).runtime
+    assert runtime.kv_capacity_tokens.value == 448_000
+    assert runtime.gpu_memory_fraction.value == 0.9
+    assert runtime.prompt_cache.value is True
+
+
+def test_what_is_missing_says_why():
+    gone = member(about={"gpus": (), "missing": {"gpus": "labels say gpu-1, and no exporter does"}})
+    seen = snapshot_of(gone)
+    assert isinstance(seen.machine.gpus, Unknown)
+    assert seen.machine.gpus.why == "labels say gpu-1, and no exporter does"
+    assert "unslow exporter" in seen.machine.gpus.how_to_get
+    assert isinstance(seen.subjects[0].run.gpus, Unknown)
+    assert "no draft acceptance" in seen.subjects[0].runtime.draft_acceptance.why
+
+
+def test_an_engine_that_only_says_that_it_is_there():
+    bare = Member(key="a", runtime="Ollama", window_s=900.0, missing={"engine": "not answered: engine_load"})
+    seen = snapshot_of(bare)
+    assert seen.subjects[0].run.traffic.why == "not answered: engine_load"
+    report = diagnose(seen).subjects[0]
+    assert report.verdict == "cannot_tell"
+    assert not report.findings
+
+
+def test_a_snapshot_of_a_fleet_is_a_snapshot():
+    seen = snapshot_of(member(), "2026-11-16T12:00:00Z")
+    again = parse_snapshot(dump_snapshot(seen))
+    assert again == seen
+    assert diagnose(again) == diagnose(seen)
+
+
+def test_numbers_that_can_not_be_are_no_facts():
+    broken = member(cache_used=float("nan"), queue_s=-3.0, preemptions=-1.0)
+    one = subject(broken)
+    assert isinstance(one.run.queue_s, Unknown)
+    assert isinstance(one.runtime.preemptions, Unknown)
+    assert diagnose(snapshot_of(broken)).subjects[0].verdict in ("normal", "cannot_tell")
+
+
+def test_one_that_sleeps():
+    assert subject(member(asleep=1.0)).runtime.state.value == "asleep"
+    assert subject(member()).runtime.state.value == "loaded"
+
+
+def test_places_are_slots_or_sequences():
+    assert subject(llama_cpp()).runtime.slots.value == 4
+    assert subject(member(places=256.0)).runtime.max_sequences.value == 256
+
+
+@pytest.mark.parametrize(("busy", "known"), [(0.97, True), (0.6, False)])
+def test_the_clock_of_a_gpu_that_rested_is_none(busy, known):
+    load = subject(member(gpu(busy=busy))).run.gpus.value[0]
+    assert isinstance(load.clock_hz, Known) is known
+    if not known:
+        assert "rested for 40%" in load.clock_hz.why
+
+
+def test_a_clock_of_the_busy_moments_is_one():
+    told = gpu(busy=0.5)
+    clock = told.readings["clock_hz"]._replace(source="DCGM_FI_DEV_SM_CLOCK, mean of 15 min while busy")
+    known = msgspec.structs.replace(told, readings={**told.readings, "clock_hz": clock})
+    assert subject(member(known)).run.gpus.value[0].clock_hz.value == 1.93e9
+
+
+def test_a_link_that_rests_with_its_gpu():
+    load = subject(member(gpu(busy=0.05, pcie_generation=1.0))).run.gpus.value[0]
+    assert isinstance(load.pcie_generation_max_seen, Unknown)
+    assert subject(member(gpu(busy=0.5))).run.gpus.value[0].pcie_generation_max_seen.value == 5
+
+
+def test_that_nothing_holds_clocks_down_needs_both_reasons():
+    def reasons(**changed: float | None):
+        return subject(member(gpu(**changed))).run.gpus.value[0].event_reasons
+
+    assert reasons().value == []
+    assert reasons(thermal_throttled=0.04).value == []
+    assert reasons(thermal_throttled=0.5).value == ["sw_thermal_slowdown"]
+    assert isinstance(reasons(thermal_throttled=None), Unknown)
+    assert reasons(thermal_throttled=None, power_throttled=0.9).value == ["sw_power_cap"]
+
+
+def test_a_gpu_that_holds_nothing_is_not_its_own():
+    seen = snapshot_of(member(gpu(0), gpu(1, vram_used_bytes=1e8, vram_used_max_bytes=2e8)))
+    assert [one.index for one in seen.machine.gpus.value] == [0]
+    assert seen.subjects[0].runtime.tensor_parallel.value == 1
+
+
+@pytest.mark.parametrize(
+    ("info", "expected"), [(CACHE_OF_TWO, 2), ({**CACHE_OF_TWO, "num_gpu_blocks": "28000"}, 1)], ids=["cut", "copies"]
+)
+def test_how_many_gpus_a_copy_of_the_model_lies_on(info, expected):
+    cut = subject(member(gpu(0), gpu(1), about={"info": info})).runtime.tensor_parallel
+    assert cut.value == expected
+    assert cut.origin is Origin.ESTIMATED
+
+
+def test_without_the_size_of_the_cache_only_a_model_that_needs_all_tells():
+    large = member(*map(gpu, range(4)), about={"info": {}, "model": "meta-llama/Llama-3.3-70B-Instruct"})
+    assert subject(large).runtime.tensor_parallel.value == 4
+    open_question = member(gpu(0), gpu(1), about={"info": {}})
+    assert "a copy of the model each" in subject(open_question).runtime.tensor_parallel.why
+    report = diagnose(snapshot_of(open_question)).subjects[0]
+    assert report.verdict == "cannot_tell", "with or without a cut it may be slow or not"
+
+
+def test_a_cache_between_one_copy_and_all_gpus_tells_nothing():
+    odd = member(*map(gpu, range(4)), about={"info": CACHE_OF_TWO})
+    assert "fill the memory of 2" in subject(odd).runtime.tensor_parallel.why
+
+
+@pytest.mark.parametrize(("used", "share"), [(7.0e9, 1.0), (3.0e9, 0.61), (4.7e9, None)])
+def test_where_the_weights_of_llama_cpp_lie(used, share):
+    one = llama_cpp(gpu(vram_used_bytes=used, vram_used_max_bytes=used), model="Llama-3.1-8B-Instruct-Q4_K_M")
+    found = subject(one).runtime.vram_share
+    assert found.value_or(None) == (pytest.approx(share, abs=0.02) if share else None)
+
+
+def test_a_gpu_that_rests_while_llama_cpp_answers_is_another_programs():
+    def share(busy: float):
+        card = gpu(busy=busy, vram_used_bytes=30e9, vram_used_max_bytes=30e9)
+        return subject(llama_cpp(card, model="Llama-3.1-8B-Instruct-Q4_K_M")).runtime
+
+    assert isinstance(share(0.02).vram_share, Unknown)
+    assert isinstance(share(0.02).gpu_layers, Unknown)
+    assert (share(0.5).gpu_layers.value, share(0.5).layers.value) == (33, 33)
+
+
+def test_a_model_without_a_name_says_how_to_name_it():
+    report = diagnose(snapshot_of(member(about={"model": ""}))).subjects[0]
+    assert report.verdict == "cannot_tell"
+    assert "nothing says which model it serves" in report.summary
+
+
+def test_an_engine_on_gpus_that_nobody_knows_lacks_these():
+    gone = member(about={"gpus": (), "missing": {"gpus": "no exporter is scraped on gpu-1"}})
+    assert "no exporter is scraped on gpu-1" in diagnose(snapshot_of(gone)).subjects[0].summary

@@ -1,0 +1,77 @@
+"""How many requests share a step, and how fast each is, over a window with pauses."""
+
+import pytest
+from fleet_members import llama_cpp, member
+
+from unslow.facts.run import Traffic
+from unslow.facts.values import Known, Unknown
+from unslow.fleet.member import Member
+from unslow.fleet.snapshots import snapshot_of
+
+
+def traffic(one: Member) -> Traffic:
+    return snapshot_of(one).subjects[0].run.traffic.value
+
+
+def test_ten_at_once_for_a_tenth_of_the_time_meet_ten():
+    one = member(running=1.0, running_max=10.0, running_spread=3.0, generated_tokens_per_s=100.0, token_gap_s=0.01)
+    seen = traffic(one)
+    assert seen.each_tokens_per_s.value == pytest.approx(100.0)
+    assert seen.each_among == pytest.approx(10.0)
+    assert seen.running == 1.0
+
+
+def test_prompts_that_were_read_in_the_working_part_of_the_window():
+    one = member(
+        running=1.0, running_max=10.0, running_spread=3.0, generated_tokens_per_s=100.0, token_gap_s=0.01,
+        prompt_tokens_per_s=300.0,
+    )  # fmt: skip
+    assert traffic(one).prompt_tokens_per_s.value == pytest.approx(3000.0), "it worked for a tenth of the time"
+
+
+def test_scrapes_that_missed_every_answer():
+    one = member(
+        running=0.0, running_max=0.0, running_spread=0.0, generated_tokens_per_s=40.0, token_gap_s=0.01,
+        tokens_counted=36_000.0,
+    )  # fmt: skip
+    seen = traffic(one)
+    assert seen.running == pytest.approx(0.4), "by Little's law"
+    assert seen.each_among == 1.0
+
+
+def test_without_the_spread_a_wide_range_is_left_open():
+    wide = traffic(member(running=3.0, running_max=60.0, running_spread=None))
+    assert isinstance(wide.each_tokens_per_s, Unknown)
+    assert "between 3 requests on average and 60 at most" in wide.each_tokens_per_s.why
+    near = traffic(member(running=40.0, running_max=60.0, running_spread=None))
+    assert 40 < near.each_among < 60
+    few = traffic(member(running=0.5, running_max=3.0, running_spread=None))
+    assert isinstance(few.each_tokens_per_s, Known)
+
+
+@pytest.mark.parametrize(
+    ("engine", "why"),
+    [
+        ({"tokens_counted": 20.0}, "20 tokens were generated"),
+        (
+            {"running": 0.0, "token_gap_s": None, "tokens_counted": None, "generated_tokens_per_s": 0.0},
+            "answered nobody",
+        ),
+        ({"token_gap_s": None, "tokens_counted": None}, "nothing that tells the time between two tokens"),
+    ],
+)
+def test_a_speed_that_nothing_tells(engine, why):
+    seen = traffic(member(**engine))
+    assert why in seen.each_tokens_per_s.why
+
+
+def test_llama_cpp_counts_the_seconds_of_its_tokens():
+    seen = traffic(llama_cpp())
+    assert seen.each_tokens_per_s.value == 40.0
+    assert seen.each_among == pytest.approx(1.22, abs=0.01)
+    assert isinstance(seen.preemptions, Unknown)
+
+
+def test_one_that_does_not_count_who_waits():
+    assert traffic(member(waiting=None)).counts_waiting is False
+    assert isinstance(snapshot_of(member(running=None, generated_tokens_per_s=None)).subjects[0].run.traffic, Unknown)
