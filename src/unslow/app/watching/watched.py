@@ -129,8 +129,11 @@ class Watched:
         if self.judgement is None or self._worked:
             self._worked = False
             shares = self.minute.phases(self.rates.phase).minute
-            case = msgspec.structs.replace(self.case, run=self._run())
-            self.judgement = judgement(case, self._system.now(), shares, spelled_subject)
+            self.judgement = judgement(self.seen_case(), self._system.now(), shares, spelled_subject)
+
+    def seen_case(self) -> Case:
+        """The server on its machine, with what was seen of its work over the last minute."""
+        return msgspec.structs.replace(self.case, run=self._run())
 
     def lay_out(self, system: System | None) -> None:
         """Reckon once what lies on its GPUs, where its log does not tell; `system` is the machine that it runs on."""

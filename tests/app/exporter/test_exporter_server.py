@@ -1,0 +1,118 @@
+"""The HTTP side: dialects, states, and those who should not be answered."""
+
+import http.client
+import socket
+from collections.abc import Iterator
+from threading import Thread
+
+import pytest
+
+from unslow.app.exporter.accept import dialect_for
+from unslow.app.exporter.request import Address
+from unslow.app.exporter.server import MOST_CONNECTIONS, Answers, ExporterServer
+from unslow.facts.errors import UserError
+from unslow.show.openmetrics import LookState, exposition
+
+PROMETHEUS_2 = (
+    "application/openmetrics-text;version=1.0.0,application/openmetrics-text;version=0.0.1;q=0.75,"
+    "text/plain;version=0.0.4;q=0.5,*/*;q=0.1"
+)
+PROMETHEUS_3 = "application/openmetrics-text;version=1.0.0;escaping=allow-utf-8;q=0.6,text/plain;version=0.0.4;q=0.3"
+
+
+class Well:
+    well = ready = True
+
+
+@pytest.fixture
+def state() -> Well:
+    return Well()
+
+
+@pytest.fixture
+def server(state) -> Iterator[ExporterServer]:
+    answers = Answers(
+        lambda dialect: exposition(None, LookState(), dialect, version="1"), lambda: state.well, lambda: state.ready
+    )
+    with ExporterServer(Address("127.0.0.1", 0), answers) as server:
+        thread = Thread(target=server.serve_forever, args=(0.02,), daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+def asked(server: ExporterServer, path: str, method: str = "GET", **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=5)
+    connection.request(method, path, headers=headers)
+    answer = connection.getresponse()
+    answer.body = answer.read().decode()
+    connection.close()
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind"),
+    [
+        (PROMETHEUS_2, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        (PROMETHEUS_3, "application/openmetrics-text; version=1.0.0; charset=utf-8"),
+        ("*/*", "text/plain; version=0.0.4; charset=utf-8"),
+    ],
+)
+def test_each_gets_its_dialect(server, accept, kind):
+    answer = asked(server, "/metrics", Accept=accept)
+    assert (answer.status, answer.headers["Content-Type"]) == (200, kind)
+    assert answer.body.endswith("# EOF\n") == kind.startswith("application")
+
+
+@pytest.mark.parametrize(
+    ("accept", "dialect"),
+    [
+        ("", "text"),
+        ("text/html", "text"),
+        ("application/openmetrics-text", "openmetrics"),
+        ("application/openmetrics-text;version=2.0.0", "text"),
+        ("application/openmetrics-text;q=0", "text"),
+        ("application/openmetrics-text;q=nonsense", "text"),
+        ("application/openmetrics-text;q=0.2,text/plain;q=0.9", "text"),
+        (";;;,,,=", "text"),
+    ],
+)
+def test_which_dialect(accept, dialect):
+    assert dialect_for(accept) == dialect
+
+
+def test_states(server, state):
+    assert (asked(server, "/healthz").status, asked(server, "/readyz").status) == (200, 200)
+    state.well = state.ready = False
+    assert (asked(server, "/healthz").status, asked(server, "/readyz").status) == (503, 503)
+    assert asked(server, "/metrics").status == 200, "a scrape is answered all the same"
+
+
+def test_other_paths_and_methods(server):
+    assert asked(server, "/nothing").status == 404
+    assert asked(server, "/metrics", "POST").status == 501
+    assert "/metrics" in asked(server, "/").body
+    head = asked(server, "/metrics", "HEAD")
+    assert (head.status, head.body) == (200, "")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:9877", "192.168.0.7", "[", ""])
+def test_a_page_that_bends_a_name_to_loopback_is_refused(server, host):
+    assert asked(server, "/metrics", Host=host).status == 403
+    assert asked(server, "/metrics", Host="localhost:1").status == 200
+
+
+def test_whoever_takes_all_places_is_hung_up_on(server):
+    idle = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(MOST_CONNECTIONS)]
+    try:
+        with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
+            asked(server, "/metrics")
+    finally:
+        for one in idle:
+            one.close()
+
+
+def test_a_port_that_is_taken(server):
+    with pytest.raises(UserError, match="something listens there already"):
+        ExporterServer(Address("127.0.0.1", server.server_port), server.answers)

@@ -1,0 +1,97 @@
+"""Every command line of a manifest, a unit or the image is one that the program takes, and reads as it was meant."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import yaml
+
+from unslow import __version__
+from unslow.app.exporter.request import ExporterRequest
+from unslow.cli._dispatch import parser
+
+DEPLOY = Path(__file__).parents[2] / "deploy"
+MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+UNITS = sorted((DEPLOY / "systemd").glob("*.service"))
+DOCKERFILE = DEPLOY / "Dockerfile"
+
+
+def documents(path: Path) -> list[dict]:
+    return [one for one in yaml.safe_load_all(path.read_text()) if one]
+
+
+def containers(node: object) -> list[dict]:
+    """Every container of a manifest, however deep."""
+    if isinstance(node, list):
+        return [found for one in node for found in containers(one)]
+    if not isinstance(node, dict):
+        return []
+    mine = node.get("containers", []) if isinstance(node.get("containers"), list) else []
+    return [*mine, *(found for key, one in node.items() if key != "containers" for found in containers(one))]
+
+
+def ours(path: Path) -> list[dict]:
+    return [one for document in documents(path) for one in containers(document) if "/unslow:" in one["image"]]
+
+
+def in_manifests() -> dict[str, list[str]]:
+    return {f"{path.name} {one['name']}": one["args"] for path in MANIFESTS for one in ours(path)}
+
+
+def in_units() -> dict[str, list[str]]:
+    lines = {
+        path.name: re.findall(r"^ExecStart=/usr/local/bin/unslow (.*)$", path.read_text(), re.MULTILINE)
+        for path in UNITS
+    }
+    return {f"{name} {n}": shlex.split(line) for name, found in lines.items() for n, line in enumerate(found)}
+
+
+def in_image() -> dict[str, list[str]]:
+    return {"Dockerfile": json.loads(re.search(r"^CMD (\[.*\])$", DOCKERFILE.read_text(), re.MULTILINE)[1])}
+
+
+COMMANDS = {**in_manifests(), **in_units(), **in_image()}
+
+
+def test_all_are_found():
+    commands = sorted(words[0] for words in COMMANDS.values())
+    assert commands == ["exporter", "exporter", "exporter", "fleet", "fleet"]
+
+
+@pytest.mark.parametrize("where", COMMANDS)
+def test_the_program_takes_it(where):
+    chosen = parser().parse_args(COMMANDS[where])
+    assert callable(chosen.run)
+    if COMMANDS[where][0] == "exporter":
+        request = ExporterRequest.from_flags(vars(chosen))
+        assert request.measure_every_s is None, "no prompt is sent unless the user says so"
+        assert request.listen.is_loopback == where.endswith(".service 0"), "a container is asked from outside of it"
+    else:
+        assert chosen.exit_zero
+        assert chosen.prometheus.startswith("http")
+        assert chosen.format == "markdown"
+
+
+def test_a_renamed_flag_would_be_seen(capsys):
+    with pytest.raises(SystemExit):
+        parser().parse_args(["exporter", "--address", "127.0.0.1:1"])
+    assert "--address" in capsys.readouterr().err
+
+
+def test_all_are_of_this_version():
+    texts = [path.read_text() for path in [*MANIFESTS, DOCKERFILE]]
+    versions = {found for text in texts for found in re.findall(r"unslow:(\d[\w.]*)|newTag: (\S+)", text)}
+    assert {one or other for one, other in versions} == {__version__}
+
+
+def test_the_image_has_what_is_pinned_and_runs_as_nobody():
+    text = DOCKERFILE.read_text()
+    assert "--constraint constraints.txt" in text
+    assert re.search(r"^USER 65532:65532$", text, re.MULTILINE)
+    copied = re.findall(r"^COPY (?!--from)(.*) \S+$", text, re.MULTILINE)
+    ignored = (DEPLOY / "Dockerfile.dockerignore").read_text().split()
+    names = {name for line in copied for name in line.split()}
+    assert {f"!{name}" for name in names} <= set(ignored)
+    assert all((DEPLOY.parent / name).exists() for name in names)

@@ -1,0 +1,74 @@
+"""What the pages on the exporter say can be asked, run and read."""
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+import yaml
+from real_prometheus import promtool
+
+from unslow.app.exporter.looker import STALE_LOOKS, STALE_S
+from unslow.app.exporter.post import KEEP_S
+from unslow.app.exporter.request import ASK_S, ExporterRequest
+from unslow.cli._dispatch import parser
+from unslow.show._metric_text import LONGEST_LABEL
+
+HOW_TO = Path(__file__).parents[2] / "docs" / "how_to"
+EXPORTER, DEPLOY = (HOW_TO / f"{name}.md" for name in ("exporter", "fleet_deploy"))
+
+
+def blocks(path: Path, kind: str = "") -> list[str]:
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", path.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return [text for name, text in found if name == kind]
+
+
+def test_every_command_is_understood():
+    lines = [line for block in blocks(EXPORTER) for line in block.splitlines() if line.startswith("unslow ")]
+    asked = [parser().parse_args(shlex.split(re.split(r"\s{3,}", line)[0])[1:]) for line in lines]
+    assert len([ExporterRequest.from_flags(vars(one)) for one in asked]) == 5
+
+
+def test_every_file_that_is_named_is_there():
+    folder = HOW_TO.parents[1] / "deploy"
+    named = re.findall(r"`([\w./-]+\.(?:yaml|service|timer|conf))`", DEPLOY.read_text("utf-8"))
+    assert len(named) >= 8
+    for name in named:
+        assert any((folder / kind / name).exists() for kind in ("kubernetes", "systemd")) or list(folder.rglob(name))
+
+
+def test_what_is_said_of_times_is_so():
+    words = " ".join(EXPORTER.read_text("utf-8").split())
+    assert f"stands for {KEEP_S / 60:.0f} minutes" in words
+    assert (STALE_LOOKS, STALE_S) == (3, 300)
+    assert "stays for three looks, at least five minutes" in words
+    assert ASK_S == 2
+    assert "asked every two seconds" in words
+    assert f"cut at {LONGEST_LABEL} letters" in words
+
+
+def test_promtool_reads_every_query(tmp_path):
+    queries = [line for block in blocks(EXPORTER, "promql") for line in block.splitlines()]
+    assert len(queries) == 4
+    rules = [{"record": f"asked:{number}", "expr": query} for number, query in enumerate(queries)]
+    path = tmp_path / "rules.yml"
+    path.write_text(yaml.safe_dump({"groups": [{"name": "asked", "rules": rules}]}))
+    done = subprocess.run([promtool(), "check", "rules", path], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_promtool_reads_the_configuration(tmp_path):
+    (config,) = blocks(EXPORTER, "yaml")
+    path = tmp_path / "prometheus.yml"
+    path.write_text(config)
+    words = [promtool(), "check", "config", "--lint-fatal", path]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("path", [EXPORTER, DEPLOY], ids=lambda path: path.stem)
+def test_every_table_is_filled(path):
+    marks = re.findall(r"<!-- (\w+): written by [\w/.]+ -->\n(.*?)<!-- /\1 -->", path.read_text("utf-8"), re.DOTALL)
+    assert marks
+    assert all(text.count("|") > 10 for _name, text in marks)
