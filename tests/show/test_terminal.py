@@ -164,7 +164,7 @@ def test_json_holds_every_promised_field():
 
 
 def test_formats_are_found_by_presence():
-    assert formats() == ["html", "json", "markdown", "terminal"]
+    assert formats() == ["html", "json", "markdown", "openmetrics", "terminal"]
 
 
 def test_units():

@@ -6,10 +6,14 @@ import pkgutil
 from unslow.facts.errors import UserError
 from unslow.think.report import Report
 
+NO_REPORTS = ("dashboard", "rules")
+"""Files of a fleet, which no report is shown as."""
+
 
 def formats() -> list[str]:
     """The formats there are, found by presence."""
-    return [info.name for info in pkgutil.iter_modules(__path__) if not info.name.startswith("_")]
+    names = (info.name for info in pkgutil.iter_modules(__path__))
+    return [name for name in names if not name.startswith("_") and name not in NO_REPORTS]
 
 
 def check_format(form: str) -> None:
