@@ -1,0 +1,45 @@
+"""A real llama-server at 1, 2, 4 and 8 users, as a real Prometheus saw it: the last level predicted from the others."""
+
+import json
+import statistics
+from pathlib import Path
+
+import pytest
+from lab.fleet.capacity_on_gpu import chosen, curves, left_out, share_inside
+from lab.fleet.capacity_truth import compare, said
+
+from unslow.think.fleet.capacity_beyond import DOUBT
+
+TAKEN = json.loads((Path(__file__).parents[2] / "lab/data/fleet_capacity_truth.json").read_text())
+
+
+def test_the_last_level_comes_true():
+    compared = compare(TAKEN)
+    assert compared.users == pytest.approx(8.0, abs=0.5)
+    assert compared.inside
+    assert abs(compared.error) < 0.3
+    low, mid, high = compared.predicted_users
+    assert low <= 8.0 <= high
+    assert mid == pytest.approx(8.0, rel=0.3)
+
+
+def test_the_interval_tells_something():
+    low, _, high = compare(TAKEN).predicted_tokens_per_s
+    assert high / low < 3.0
+
+
+def test_the_comparison_is_said_in_words():
+    assert "users at once: predicted" in said(compare(TAKEN))
+    assert "in truth 8.0" in said(compare(TAKEN))
+
+
+@pytest.mark.parametrize("times", [2.0, 4.0])
+def test_on_a_real_gpu_most_loads_beyond_lie_in_the_interval_of_a_model_that_was_left_out(times):
+    found = list(left_out())
+    assert share_inside(found, times) >= 0.7
+    assert statistics.median(abs(one.error) for one in found if one.times == times) < 0.25
+
+
+def test_the_doubt_is_at_least_what_these_curves_ask_for():
+    assert chosen(curves()) <= DOUBT
+    assert len(curves()) == 6

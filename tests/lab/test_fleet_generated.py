@@ -1,0 +1,109 @@
+"""A generated fleet: the same for a seed, with a known number of faults, and a judge of judges that can be trusted."""
+
+from collections import Counter
+
+import pytest
+from lab.fleet.faults import FAULTS, with_fault
+from lab.fleet.generated import all_targets, fleet, truth
+from lab.fleet.memory import Watched, cpu_s, held_bytes, peak_bytes
+from lab.fleet.mix import FAULT_SHARES
+from lab.fleet.scoring import score
+
+
+@pytest.fixture(scope="module")
+def instances():
+    return fleet(400)
+
+
+def test_it_is_the_same_for_a_seed_and_another_for_another(instances):
+    assert fleet(400) == instances
+    assert fleet(400, seed=7) != instances
+
+
+def test_every_instance_has_names_of_its_own(instances):
+    names = [name for one in truth(instances) for name in one.names]
+    assert len(set(names)) == len(names)
+    assert len({one.address for one in instances}) == len(instances)
+
+
+def test_faults_are_as_many_as_they_should_be(instances):
+    counted = Counter(one.fault for one in instances)
+    assert set(counted) == {*FAULT_SHARES, ""}
+    assert counted["thermal"] in range(1, 4)
+    assert counted[""] > 0.9 * len(instances)
+
+
+def test_no_two_instances_have_a_gpu_in_common(instances):
+    places = [(one.host.name, gpu.place) for one in instances for gpu in one.gpus]
+    assert len(set(places)) == len(places)
+    assert max(gpu.place for one in instances for gpu in one.gpus) < 8
+
+
+def test_a_fault_of_a_host_is_on_a_host_of_its_own(instances):
+    alone = [one for one in instances if one.fault in ("swapping", "no_exporter")]
+    shared = Counter(one.host.name for one in instances)
+    assert alone
+    assert all(shared[one.host.name] == 1 for one in alone)
+
+
+def test_no_series_is_there_twice(instances):
+    seen = Counter(
+        (line.name, *sorted({**target.labels, **line.labels}.items()))
+        for target in all_targets(instances[:120])
+        for line in target.lines
+    )
+    assert not [name for name, number in seen.items() if number > 1]
+
+
+@pytest.mark.parametrize("name", sorted(FAULTS))
+def test_a_fault_changes_something_and_says_its_name(instances, name):
+    one = next(one for one in instances if not one.fault and one.engine.running and one.gpus)
+    ill = with_fault(one, name)
+    assert ill.fault == name
+    assert ill._replace(fault="") != one
+    assert ill.engine.gap_s == pytest.approx(one.engine.gap_s * FAULTS[name].slower)
+
+
+def report(instances, **said):
+    named = {one.names[0]: said.get(one.fault or "healthy", ("normal", ())) for one in truth(instances)}
+    return [
+        {"key": key, "verdict": verdict, "findings": [{"cause": cause} for cause in causes]}
+        for key, (verdict, causes) in named.items()
+    ]
+
+
+def test_a_judge_who_says_nothing_names_nothing_and_accuses_nobody(instances):
+    known = [one._asdict() for one in truth(instances)]
+    seen = score(known, report(instances))
+    assert (seen.named_share, seen.false_share, seen.lost, seen.extra) == (0.0, 0.0, 0, 0)
+
+
+def test_a_judge_who_is_right_and_one_who_is_wrong_are_told_apart(instances):
+    known = [one._asdict() for one in truth(instances)]
+    right = {name: ("slow", tuple(fault.causes)) for name, fault in FAULTS.items() if fault.causes}
+    assert score(known, report(instances, **right)).named_share == 1.0
+    wrong = score(known, report(instances, thermal=("slow", ("swapping",)), healthy=("slow", ("swapping",))))
+    assert wrong.confused["thermal", "swapping"] == wrong.faults["thermal"]
+    assert wrong.false_share > 0.9
+    assert wrong.wrongly["swapping"] > 300
+    assert "thermal taken for swapping" in wrong.shown()
+
+
+def test_an_instance_that_the_report_lacks_is_counted(instances):
+    known = [one._asdict() for one in truth(instances)]
+    seen = score(known, [*report(instances)[5:], {"key": "who?", "verdict": "normal", "findings": []}])
+    assert (seen.lost, seen.extra) == (5, 1)
+
+
+def test_memory_and_time_of_this_very_process_are_seen():
+    import os
+
+    with Watched(os.getpid()) as watched:
+        block = bytearray(64 * 2**20)
+        block[::4096] = b"x" * len(block[::4096])
+        while watched.most_bytes < 64e6:
+            pass
+    assert 64e6 < watched.most_bytes < 16e9
+    assert held_bytes(os.getpid()) > 10e6
+    assert cpu_s(os.getpid()) > 0
+    assert peak_bytes(os.getpid()) > 64e6
