@@ -14,8 +14,8 @@ $(READY): pyproject.toml constraints.txt
 	@echo "setting up $(VENV) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[arrow,engine,mcp]' \
-		axe-playwright-python coverage hypothesis import-linter mkdocs mkdocs-material mypy playwright pytest pytest-cov \
-		pytest-xdist ruff
+		axe-playwright-python coverage hypothesis import-linter kubernetes-validate mkdocs mkdocs-material mypy playwright \
+		prometheus-client pytest pytest-cov pytest-xdist PyYAML ruff
 	@touch $@
 
 run: $(READY)  ## diagnose this machine; something found (1) or not told (3) is a result too

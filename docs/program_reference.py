@@ -20,7 +20,7 @@ _SCHEMAS = {
     "Report": "report", "FitReport": "fit", "PredictionReport": "prediction", "PlanReport": "plan",
     "CheckReport": "check", "Inventory": "models", "Snapshot": "snapshot", "View": "view", "DevicesReport": "devices",
     "ChoiceReport": "choice", "CostReport": "cost", "TiersReport": "tiers", "ApplyReport": "apply",
-    "UndoReport": "undo",
+    "UndoReport": "undo", "FleetReport": "fleet", "CapacityReport": "capacity",
 }  # fmt: skip
 """The schema of an answer, by its type."""
 _HEAD = """# Python

@@ -4,11 +4,13 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from unslow.api import CapacityReport as CapacityReport
     from unslow.api import CheckReport as CheckReport
     from unslow.api import ChoiceReport as ChoiceReport
     from unslow.api import CostReport as CostReport
     from unslow.api import DevicesReport as DevicesReport
     from unslow.api import FitReport as FitReport
+    from unslow.api import FleetReport as FleetReport
     from unslow.api import Inventory as Inventory
     from unslow.api import Page as Page
     from unslow.api import PlanReport as PlanReport
@@ -26,8 +28,10 @@ if TYPE_CHECKING:
     from unslow.api import cost as cost
     from unslow.api import devices as devices
     from unslow.api import diagnose as diagnose
+    from unslow.api import diagnose_fleet as diagnose_fleet
     from unslow.api import explain as explain
     from unslow.api import fit as fit
+    from unslow.api import fleet_capacity as fleet_capacity
     from unslow.api import models as models
     from unslow.api import plan as plan
     from unslow.api import predict as predict
@@ -42,11 +46,13 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "CapacityReport",
     "CheckReport",
     "ChoiceReport",
     "CostReport",
     "DevicesReport",
     "FitReport",
+    "FleetReport",
     "Inventory",
     "Page",
     "PlanReport",
@@ -65,8 +71,10 @@ __all__ = [
     "cost",
     "devices",
     "diagnose",
+    "diagnose_fleet",
     "explain",
     "fit",
+    "fleet_capacity",
     "models",
     "plan",
     "predict",

@@ -6,6 +6,7 @@ Each answer is a frozen struct that later versions keep; what can't be done is a
 from unslow.api.buying import choose, cost, devices, tiers
 from unslow.api.diagnosing import collect, diagnose, save, triage
 from unslow.api.fitting import fit, models
+from unslow.api.fleets import diagnose_fleet, fleet_capacity
 from unslow.api.judging import Page, causes, check, explain
 from unslow.api.planning import plan
 from unslow.api.predicting import predict
@@ -21,17 +22,21 @@ from unslow.think.buy.report import DevicesReport
 from unslow.think.buy.tiers_report import TiersReport
 from unslow.think.claims.report import CheckReport
 from unslow.think.fit.report import FitReport
+from unslow.think.fleet.capacity_report import CapacityReport
+from unslow.think.fleet.report import FleetReport
 from unslow.think.plan.report import PlanReport
 from unslow.think.report import Report
 from unslow.think.speed.report import PredictionReport
 from unslow.think.view.report import View
 
 __all__ = [
+    "CapacityReport",
     "CheckReport",
     "ChoiceReport",
     "CostReport",
     "DevicesReport",
     "FitReport",
+    "FleetReport",
     "Inventory",
     "Page",
     "PlanReport",
@@ -49,8 +54,10 @@ __all__ = [
     "cost",
     "devices",
     "diagnose",
+    "diagnose_fleet",
     "explain",
     "fit",
+    "fleet_capacity",
     "models",
     "plan",
     "predict",

@@ -71,5 +71,7 @@ _SHOWN = {
     "ChoiceReport": ("._choose", "render_choose"),
     "CostReport": ("._cost", "render_cost"),
     "TiersReport": ("._tiers", "render_tiers"),
+    "FleetReport": ("._fleet", "render_fleet"),
+    "CapacityReport": ("._capacity", "render_capacity"),
 }
 """Modules of `show` and their functions, by the type that they show."""

@@ -37,6 +37,8 @@ _EPILOG = """examples:
   unslow cost --model qwen3-32b --device "RTX 3090" --tokens-per-day 200k   own, rent or an API
   unslow tiers                   what 8, 12, 16, 24, 48 GB can run
   unslow mcp                     the same verbs as tools for coding agents
+  unslow fleet --prometheus URL  the same diagnosis for every instance that a Prometheus knows
+  unslow exporter                this machine's diagnosis as metrics for Prometheus
 
 options of the diagnosis: unslow diagnose --help
 exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""

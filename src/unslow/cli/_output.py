@@ -24,8 +24,12 @@ def add_format_arguments(parser: argparse.ArgumentParser, *, diagnosis: bool = F
         "--json", dest="format", action="store_const", const="json", default="terminal", help="same as --format json"
     )
     parser.add_argument(
-        "--format", default="terminal", metavar="FORMAT", help=f"terminal (default) or {' or '.join(names)}"
+        "--format", default="terminal", metavar="FORMAT", help=", ".join(["terminal (default)", *names])
     )
+
+
+_NOT_LISTED = ("terminal", "dashboard", "rules")
+"""The default, and files of a fleet, which no report is shown as: `unslow.show.NO_REPORTS`."""
 
 
 def _formats() -> list[str]:
@@ -33,7 +37,7 @@ def _formats() -> list[str]:
     spec = importlib.util.find_spec("unslow.show")
     paths = spec.submodule_search_locations if spec else []
     names = (info.name for info in pkgutil.iter_modules(paths))
-    return [name for name in names if not name.startswith("_") and name != "terminal"]
+    return [name for name in names if not name.startswith("_") and name not in _NOT_LISTED]
 
 
 _ASCII = str.maketrans("█▓▒░■✓✗×→·µ", "#%+.*+xx>-u")

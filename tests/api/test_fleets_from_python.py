@@ -1,0 +1,50 @@
+"""A fleet from Python: the report of the command, nothing printed, and the same refusals."""
+
+import inspect
+import json
+
+import pytest
+from lab.fleet.bed import healthy, sent_bed
+from lab.fleet.faults import with_fault
+from real_prometheus import prometheus_program
+
+import unslow
+from unslow.api.documented import documented
+from unslow.cli._dispatch import parser
+
+OF_COMMANDS = {"help", "action", "format", "output", "quiet", "exit_zero", "instance", "save", "top", "all"} | {
+    "tests", "pages"
+}  # fmt: skip
+"""Where output goes, and what other actions take."""
+
+
+def test_a_fleet_is_judged_and_shown(tmp_path, capsys):
+    instances = [healthy(0), with_fault(healthy(2), "thermal")]
+    with sent_bed(prometheus_program(), tmp_path, instances) as prometheus:
+        report = unslow.diagnose_fleet(prometheus.url, compare="none", workers=1)
+        capacity = unslow.fleet_capacity(prometheus.url, goal="30 tok/s", span="10m")
+    assert report.verdicts == {"failed": 0, "slow": 1, "cannot_tell": 0, "normal": 1}
+    assert report.instances[0].findings[0].cause == "gpu_thermal_throttling"
+    assert " 1 SLOW " in unslow.to_text(report)
+    assert json.loads(unslow.to_json(report))["schema"] == "unslow.fleet/1"
+    assert (capacity.goal.tokens_per_s, capacity.schema) == (30.0, "unslow.capacity/1")
+    assert "30 tok/s" in unslow.to_text(capacity)
+    assert capsys.readouterr().out == ""
+
+
+def test_without_an_address_it_says_what_to_give(monkeypatch):
+    monkeypatch.delenv("UNSLOW_PROMETHEUS_URL", raising=False)
+    for ask in (unslow.diagnose_fleet, unslow.fleet_capacity):
+        with pytest.raises(unslow.UserError, match="no Prometheus is named"):
+            ask()
+    with pytest.raises(unslow.UserError, match="no span of time"):
+        unslow.diagnose_fleet("http://127.0.0.1:9", window="soon")
+
+
+def test_whatever_the_command_takes_the_functions_take():
+    command = next(a for a in parser()._actions if a.dest == "command").choices["fleet"]
+    flags = {action.dest for action in command._actions} - OF_COMMANDS
+    asks = (unslow.diagnose_fleet, unslow.fleet_capacity)
+    taken = {one.name for ask in asks for one in documented(ask).arguments} - {"progress"}
+    assert flags == taken
+    assert all(not inspect.signature(ask).parameters["insecure"].default for ask in asks)
