@@ -53,6 +53,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("instances", type=int, nargs="+")
     parser.add_argument("--queries", action="store_true", help="the queries alone")
+    parser.add_argument("--save", type=Path, help="the figures, as the documentation reads them")
     parser.add_argument("--keep", type=Path, help="a folder for the last report, as report.json")
     given = parser.parse_args()
     end_well_when_told()
@@ -62,6 +63,8 @@ def main() -> int:
         print(error, file=sys.stderr)
         return 2
     results = [_measured(number, server, given) for number in given.instances]
+    if given.save and not given.queries:
+        given.save.write_text(json.dumps([_figures(one) for one in results], indent=1) + "\n", encoding="utf-8")
     return 0 if given.queries or _verdict(results) else 1
 
 
@@ -105,6 +108,13 @@ def _judged(number: int, series: int, written_s: float, prometheus: Prometheus, 
         sum(own.used_s.values()), cpu_s(prometheus.pid) - server_before,
         prometheus.counted() - before, report, score(known, report["instances"]),
     )  # fmt: skip
+
+
+def _figures(result: Result) -> dict[str, Any]:
+    """What is kept of a measurement: everything but the report."""
+    kept = {name: value for name, value in result._asdict().items() if name not in ("report", "score")}
+    told = result.score
+    return kept | ({"named_share": told.named_share, "false_share": told.false_share} if told else {})
 
 
 def _only_queries(number: int, series: int, written_s: float, prometheus: Prometheus) -> Result:

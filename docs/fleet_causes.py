@@ -13,7 +13,7 @@ RUNTIMES = ("vLLM", "SGLang", "TGI", "llama.cpp", "Ollama")
 MODELS = {"llama.cpp": "Llama-3.1-8B-Instruct-Q4_K_M.gguf", "Ollama": "llama3.1:8b"}
 """As each of them writes a name."""
 _ENGINE = {
-    "up": 1.0, "samples": 60.0, "started_ago_s": 9e4, "running": 8.0, "running_max": 12.0, "running_spread": 2.0,
+    "up": 1.0, "samples": 60.0, "running": 8.0, "running_spread": 2.0,
     "waiting": 0.02, "generated_tokens_per_s": 820.0, "prompt_tokens_per_s": 500.0, "preemptions": 0.0,
     "cache_used": 0.2, "tokens_counted": 7.4e5, "token_gap_s": 0.0095, "decode_tokens_per_busy_s": 105.0,
     "first_token_s": 0.08, "queue_s": 0.001, "request_s": 3.2, "prompt_tokens": 400.0, "answer_tokens": 320.0,
@@ -21,10 +21,10 @@ _ENGINE = {
     "asleep": 0.0, "token_gap_before_s": 0.0095, "decode_tokens_per_busy_s_before": 105.0, "running_before": 8.0,
 }  # fmt: skip
 _GPU = {
-    "vram_total_bytes": 85520809984.0, "vram_used_bytes": 77e9, "vram_used_max_bytes": 77e9, "vram_free_bytes": 8.5e9,
+    "vram_total_bytes": 85520809984.0, "vram_used_max_bytes": 77e9, "vram_free_bytes": 8.5e9,
     "gtt_used_bytes": 0.0, "busy": 0.97, "memory_busy": 0.6, "clock_hz": 1.93e9, "clock_max_hz": 1.98e9,
-    "memory_clock_hz": 2.6e9, "temperature_c": 58.0, "temperature_max_c": 63.0, "memory_temperature_max_c": 70.0,
-    "power_w": 450.0, "power_max_w": 560.0, "power_limit_w": 700.0, "power_limit_default_w": 700.0,
+    "memory_clock_hz": 2.6e9, "temperature_max_c": 63.0, "memory_temperature_max_c": 70.0,
+    "power_max_w": 560.0, "power_limit_w": 700.0, "power_limit_default_w": 700.0,
     "thermal_throttled": 0.0, "power_throttled": 0.0, "pcie_generation": 5.0, "pcie_generation_max": 5.0,
     "pcie_width": 16.0, "pcie_width_max": 16.0,
 }  # fmt: skip
@@ -41,7 +41,9 @@ _MADE_OF = {
     "tokens_counted": "generated_tokens_per_s",
 }  # fmt: skip
 """What is worked out of something else that is read."""
-_ALWAYS = ("up", "samples", "started_ago_s")
+_SHOWN = 2
+"""Facts: any one of them would do."""
+_ALWAYS = ("up", "samples")
 
 
 def causes_table() -> str:
@@ -68,8 +70,14 @@ def _nobody(name: str, told: dict[str, dict[str, str]]) -> bool:
 
 def _row(name: str, told: dict[str, dict[str, str]]) -> str:
     marks = " | ".join("" if name in missing else "✓" for missing in told.values())
-    needed = next((missing[name] for missing in told.values() if name in missing), "")
-    return f"| [`{name}`](../reference/causes/{name}.md) | {marks} | {needed.replace('|', '/')} |"
+    needed = next((_needed(missing[name]) for missing in told.values() if name in missing), "")
+    return f"| [`{name}`](../reference/causes/{name}.md) | {marks} | {needed} |"
+
+
+def _needed(missing: str) -> str:
+    """The first facts of those that would do, without what a person would write; others are on the cause's page."""
+    facts = [fact for fact in missing.split(" or ") if not fact.startswith("account.") and " " not in fact]
+    return ", ".join(f"`{fact}`" for fact in facts[:_SHOWN])
 
 
 @cache

@@ -12,6 +12,8 @@ import msgspec
 from docs.buying import buying, shipped_prices
 from docs.exporter_series import metrics_table, series_table, sizes_table
 from docs.figures import answers
+from docs.fleet_causes import causes_table, counts_sentence
+from docs.fleet_pages import benchmark_table, capacity_table, example
 from docs.program_reference import python_page, tools_page
 from lab.check_triage import REPORTS, answered, read_reports, score
 from lab.faults.rows import read_rows, table, totals
@@ -83,6 +85,8 @@ EXAMPLE = DOCS / "examples" / "report.txt"
 BENCH = DOCS / "how_to" / "bench.md"
 BUY = DOCS / "how_to" / "buy.md"
 EXPORTER = DOCS / "how_to" / "exporter.md"
+FLEET = DOCS / "how_to" / "fleet.md"
+JUDGED_FLEET = DOCS / "explanation" / "fleet.md"
 ALERTS = DOCS / "how_to" / "alerts.md"
 DEPLOYED = DOCS.parent / "deploy" / "prometheus"
 FLEET_DEPLOY = DOCS / "how_to" / "fleet_deploy.md"
@@ -163,6 +167,10 @@ def reference() -> Iterator[tuple[Path, str]]:
     yield BUY, between(BUY, buying())
     yield PRICES, between(PRICES, shipped_prices())
     yield EXPORTER, between(EXPORTER, {"metrics": metrics_table()}, fenced=False)
+    yield FLEET, between(FLEET, {"fleet": example()})
+    told = {"fleet causes": f"{counts_sentence()}\n\n{causes_table()}"}
+    told |= {"fleet size": benchmark_table(), "fleet capacity": capacity_table()}
+    yield JUDGED_FLEET, between(JUDGED_FLEET, told, fenced=False)
     yield ALERTS, between(ALERTS, alert_blocks(), fenced=False)
     yield from ((DEPLOYED / name, text) for name, text in fleet_files().items())
     yield FLEET_DEPLOY, between(FLEET_DEPLOY, {"series": series_table(), "sizes": sizes_table()}, fenced=False)

@@ -64,13 +64,15 @@ def fleet(faults: Sequence[str]) -> list[Instance]:
 
 
 @contextlib.contextmanager
-def bed(server: Path, folder: Path, instances: list[Instance], real: Real | None = None) -> Iterator[Bed]:
+def bed(
+    server: Path, folder: Path, instances: list[Instance], real: Real | None = None, rules: Path | None = None
+) -> Iterator[Bed]:
     """Everything started, every target scraped at least twice; everything ended in the end."""
     shown = list(targets(instances))
     with contextlib.ExitStack() as stack:
         replayed = stack.enter_context(served(shown))
         scrapes = [*replayed_scrapes(replayed.address, shown), *_real(real or Real(), folder, stack)]
-        prometheus = stack.enter_context(started(server, folder, scrapes))
+        prometheus = stack.enter_context(started(server, folder, scrapes, rules=rules))
         prometheus.wait_until("count_over_time(up[1h]) > 1", len(scrapes))
         yield Bed(prometheus, replayed, instances)
 

@@ -74,9 +74,10 @@ def replayed_scrapes(address: str, targets: Sequence[Target]) -> list[Scrape]:
     return [Scrape(address, f"/{n}/metrics", t.labels, t.honor_labels) for n, t in enumerate(targets)]
 
 
-def configuration(scrapes: Sequence[Scrape]) -> dict[str, Any]:
+def configuration(scrapes: Sequence[Scrape], rules: Path | None = None) -> dict[str, Any]:
     """What Prometheus reads (JSON is YAML): one job for each, with labels as a discovery would add them."""
     return {
+        "rule_files": [str(rules)] if rules else [],
         "global": {"scrape_interval": f"{SCRAPE_S:g}s", "scrape_timeout": f"{SCRAPE_S:g}s"},
         "scrape_configs": [_job(place, scrape) for place, scrape in enumerate(scrapes)],
     }
@@ -95,12 +96,17 @@ def _job(place: int, scrape: Scrape) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def started(
-    server: Path, folder: Path, scrapes: Sequence[Scrape] = (), data: Path | None = None, flags: Sequence[str] = ()
+    server: Path,
+    folder: Path,
+    scrapes: Sequence[Scrape] = (),
+    data: Path | None = None,
+    flags: Sequence[str] = (),
+    rules: Path | None = None,
 ) -> Iterator[Prometheus]:
     """The server, ready; ended in the end."""
     folder.mkdir(parents=True, exist_ok=True)
     file, log, port = folder / "prometheus.yml", folder / "prometheus.log", free_port()
-    file.write_text(json.dumps(configuration(scrapes)), encoding="utf-8")
+    file.write_text(json.dumps(configuration(scrapes, rules)), encoding="utf-8")
     url = f"http://127.0.0.1:{port}"
     command = [
         str(server), f"--config.file={file}", f"--storage.tsdb.path={data or folder / 'data'}",

@@ -69,8 +69,9 @@ def healthy_engine(
     card, asked = gpus[0].card, Engine(model.name)
     known = speed(model, card, len(gpus), users, runtime)
     computed = asked.prompt_tokens * (1 - asked.hits)
-    # what prompts take of the steps that answers share with them, as many as begin in a second
-    prompts = min(0.8, computed / known.prompt_tokens_per_s * users / (known.step_s * asked.answer_tokens))
+    # what the prompts of the others take of the time of an answer, where each asks again when it has its answer
+    own_s = computed / known.prompt_tokens_per_s
+    prompts = (users - 1) * own_s / (own_s + known.step_s * asked.answer_tokens)
     room = len(gpus) * (0.92 * memory_bytes(card.name) - _ACTIVATIONS) - known.weights_bytes
     return asked._replace(
         running=float(users),

@@ -13,7 +13,7 @@ from unslow.fleet.queries import PACKS
 MADE_OF = re.compile(
     r"(token_gap_s|first_token_s|queue_s|prefill_s|request_s|prompt_tokens|answer_tokens)_(sum|count)"
     r"|(decode|prefill)_(tokens|busy_s)|prefix_(hits|queries)|drafts_(accepted|made)|idle_cpus|swap_free_bytes"
-    r"|vram_free_mean_bytes|vram_reserved_bytes|power_braked"
+    r"|vram_reserved_bytes|power_braked|reasons_told"
 )
 """What readings are computed from."""
 KNOWN = {"engine": ENGINE, "gpu": GPU, "host": HOST, "pods": HOST}

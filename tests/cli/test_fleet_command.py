@@ -85,6 +85,10 @@ def test_the_address_of_the_environment_and_a_job_that_only_reports(empty, monke
         (["--prometheus", "http://127.0.0.1:9", "--workers", "9999"], "--workers 9999"),
         (["--prometheus", "http://127.0.0.1:9", "--match", 'cluster="a'], "cluster"),
         (["capacity", "--prometheus", "http://127.0.0.1:9", "--goal", "fast"], "--goal"),
+        (["--prometheus", "http://127.0.0.1:9", "--first-token", "2s"], "`unslow fleet capacity` takes it"),
+        (["capacity", "--prometheus", "http://127.0.0.1:9", "--instance", "a"], "--instance is not for"),
+        (["dashboard", "--tests"], "`unslow fleet rules` takes it"),
+        (["rules", "--json"], "rules have one format"),
     ],
 )
 def test_what_is_asked_wrongly_is_one_line_and_a_hint(words, said, capsys, monkeypatch):

@@ -69,6 +69,14 @@ def test_the_sidecar_takes_nothing_out_of_service():
     assert pod["shareProcessNamespace"]
 
 
+def test_the_sidecar_can_read_the_model_where_vllm_has_it():
+    (pod,) = (_pod(d) for d in documents(DEPLOY / "kubernetes" / "vllm-with-exporter.yaml"))
+    vllm, sidecar = pod["containers"]
+    model = vllm["args"][vllm["args"].index("--model") + 1]
+    (mount,) = (one for one in vllm["volumeMounts"] if model.startswith(f"{one['mountPath']}/"))
+    assert {**mount, "readOnly": True} in sidecar["volumeMounts"]
+
+
 def test_ports_and_labels_agree():
     (sidecar,) = documents(DEPLOY / "kubernetes" / "vllm-with-exporter.yaml")
     (monitor,) = documents(DEPLOY / "kubernetes" / "podmonitor.yaml")

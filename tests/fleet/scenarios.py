@@ -54,6 +54,13 @@ def restarted(ago):
     return 100.0 * (1_000_000 - ago) if ago > 600 else 100.0 * (600 - ago)
 
 
+def went_down():
+    """Its series end, and every scrape since then fails."""
+    for one in vllm(HOST):
+        ended = (lambda ago: float(ago > 400)) if one.name == "up" else None
+        yield one._replace(value=ended or (lambda ago, v=one.value: v(ago) if ago > 400 else None))
+
+
 def two_clusters():
     for cluster, gap_s in (("east", 0.01), ("west", 0.03)):
         yield from vllm({**POD, "cluster": cluster}, gap_s=gap_s)
@@ -131,12 +138,16 @@ def other_gpus():
         yield Told("unslow_verdict", {**own, "verdict": verdict}, level(float(verdict == "slow")))
     cause = {**own, "cause": "weights_spill_to_ram", "phase": "decode"}
     yield Told("unslow_finding", cause, lambda ago: 1.0 if ago > WINDOW_S / 2 else 0.0)
+    for per in ("token", "request"):
+        costs = {**own, "cause": cause["cause"], "per": per}
+        yield Told("unslow_finding_cost_seconds", costs, level(0.02 if per == "token" else 4.0))
     for bound, value in (("low", 40.0), ("mid", 50.0), ("high", 60.0)):
         yield Told("unslow_expected_decode_tokens_per_second", {**own, "bound": bound}, level(value))
 
 
 SCENARIOS = {
     "kubernetes": list(in_kubernetes()),
+    "given_to_others": [*vllm(POD), *kube(NAME, "vllm:v0.10.1"), *dcgm({**DCGM, "exported_pod": "another"})],
     "sharing": list(sharing()),
     "shared_and_told": list(sharing(at_8000="1", at_8001="0")),
     "alone": [*vllm(HOST), *dcgm(DCGM, 0), *dcgm(DCGM, 1)],
@@ -147,6 +158,7 @@ SCENARIOS = {
     "falling": with_replaced(vllm(HOST), {"vllm:generation_tokens_total": falling}),
     "restarted": with_replaced(vllm(HOST), {"vllm:generation_tokens_total": restarted}),
     "gone": [one._replace(value=lambda ago, v=one.value: v(ago) if ago > 400 else None) for one in vllm(HOST)],
+    "went_down": list(went_down()),
     "half": with_replaced(vllm(HOST), {"up": lambda ago: float(ago > WINDOW_S / 2)}),
     "clusters": list(two_clusters()),
     "sglang": list(sglang()),

@@ -82,7 +82,8 @@ def test_whatever_a_server_says_gives_an_answer_or_none(seed):
 def test_the_load_of_a_group_is_that_of_all_together():
     load = load_of([[1.0, 2.0, None], [3.0, 4.0, None]])
     assert (load.mean, load.peak, load.uneven) == (5.0, 6.0, None)
-    assert load_of([]) == load_of([[None, None]]) == (0.0, 0.0, None)
+    assert load_of([]) == load_of([[None, None]]) == (None, None, None), "that nobody tells it is not that it is none"
+    assert load_of([[0.0, 0.0]])[:2] == (0.0, 0.0)
 
 
 def test_a_load_that_only_some_carry_is_uneven():
@@ -90,3 +91,7 @@ def test_a_load_that_only_some_carry_is_uneven():
     uneven = load_of([[5.0, 30.0]] * 2 + [[5.0, 1.0]] * 8)
     assert even.uneven == pytest.approx(1.0)
     assert uneven.uneven == pytest.approx(30.0 * 10 / 68)
+
+
+def test_without_requests_at_once_there_are_no_moments():
+    assert list(moments_of(rows(tokens_per_s=[200.0], gap_s=[0.02]), 60.0)) == []

@@ -1,4 +1,5 @@
 from unslow.fleet.curves_whose import Whose
+from unslow.fleet.discover import shown_label
 from unslow.fleet.member import Member
 
 
@@ -29,3 +30,9 @@ def test_addresses_that_two_clusters_share_are_told_apart():
 
 def test_labels_that_say_nothing_belong_to_nobody():
     assert Whose([member("a")]).key({}) == ""
+
+
+def test_a_label_that_is_shown_otherwise_is_the_same():
+    for written in ("https://user:hunter2hunter2@a:80", "x" * 200, "a\x1bb:80"):
+        whose = Whose([member("a", instance=shown_label(written)), member("b", instance="b:80")])
+        assert whose.key({"instance": written}) == "a"

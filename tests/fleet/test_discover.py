@@ -2,7 +2,7 @@
 
 import pytest
 
-from unslow.fleet.discover import Target, engines_of, quick_key
+from unslow.fleet.discover import Target, engines_of, plain, quick_key
 from unslow.fleet.options import Labels
 from unslow.fleet.places import port_of, short, without_port
 from unslow.fleet.pods import version_of, workload
@@ -105,3 +105,22 @@ def test_an_image_of_ones_own_counts_where_the_container_is_known():
 )
 def test_what_makes_a_pod(pod, name):
     assert workload(pod) == name
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ("https://user:hunter2hunter2@gpu-01:8000", "https://masked@gpu-01:8000"),
+        ("password=hunter2hunter2", "password=masked"),
+        ("a\x1b[31m\nb\u202e", "a?[31m?b?"),
+        *((name, name) for name in ("NVIDIA L4", "meta-llama/Llama-3.1-8B", "disk-01:8000", "keyhole/vllm-0", "a b")),
+    ],
+)
+def test_a_label_shows_neither_passwords_nor_what_a_terminal_obeys(written, shown):
+    assert plain(written) == shown
+
+
+def test_long_labels_that_only_end_otherwise_stay_two():
+    found, _ = engines(*({"instance": "x" * 10_000 + end, "job": "a"} for end in "ab"))
+    assert len({one.key for one in found}) == len({plain("x" * 10_000 + end) for end in "ab"}) == 2
+    assert len(plain("x" * 10_000)) < 320

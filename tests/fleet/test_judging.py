@@ -97,6 +97,7 @@ def test_a_process_that_dies_names_who_killed_it_and_nobody_else():
     [
         (OwnDiagnosis(verdict="slow", findings={"weights_spill_to_ram": 0.9}, age_s=60.0), "slow"),
         (OwnDiagnosis(verdict="slow", findings={"weights_spill_to_ram": 0.9}, age_s=90_000.0), "cannot_tell"),
+        (OwnDiagnosis(verdict="slow", findings={"weights_spill_to_ram": 0.9}), "cannot_tell"),
         (OwnDiagnosis(verdict="cannot_tell", age_s=60.0), "cannot_tell"),
         (None, "cannot_tell"),
     ],
@@ -115,6 +116,7 @@ def test_the_speed_that_the_machine_itself_expects():
         speed_tokens_per_s=41.0,
         expected_tokens_per_s=(30.0, 40.0, 50.0),
         achievable_tokens_per_s=42.0,
+        age_s=60.0,
     )
     bare = Member(key="a", runtime="Ollama", window_s=900.0, own=own)
     one = judged_member(bare).instance
@@ -124,6 +126,39 @@ def test_the_speed_that_the_machine_itself_expects():
     assert one.expected.achievable["decode_tokens_per_s"].mid == 42.0
 
 
+def test_of_what_the_machine_itself_names_the_costliest_has_the_loss():
+    named = {"cpu_contended": 1.0, "threads_exceed_cores": 0.9, "model_reloads": 0.2}
+    own = OwnDiagnosis(
+        verdict="slow",
+        findings=named,
+        costs_s={"cpu_contended": 0.0, "threads_exceed_cores": 0.054},
+        speed_tokens_per_s=15.0,
+        achievable_tokens_per_s=100.0,
+        age_s=60.0,
+    )
+    one = judged_member(member(about={"model": "inhouse", "own": own})).instance
+    assert one.by_itself == ("threads_exceed_cores", "cpu_contended"), "and not what was there for a moment"
+    assert [*one.lost_by] == ["threads_exceed_cores"]
+    assert one.summary.startswith("It is slow, by what `unslow exporter` on its machine sees: More threads than cores;")
+
+
 def test_what_is_sure_here_is_not_overruled():
     own = OwnDiagnosis(verdict="normal", age_s=10.0)
     assert judged_member(member(about={"own": own}, token_gap_s=0.03)).instance.verdict == "slow"
+
+
+def test_one_that_is_down_is_not_well_however_fast_it_was():
+    down = "it is down: the last scrapes of it failed"
+    was_well = judged_member(member(token_gap_s=0.009, about={"down": down})).instance
+    assert (was_well.verdict, was_well.lost.because, was_well.lost.tokens_per_s) == ("cannot_tell", down, None)
+    assert down in was_well.summary
+    was_hot = judged_member(member(gpu(**HOT), token_gap_s=0.03, about={"down": down})).instance
+    assert was_hot.verdict == "slow", "what was wrong before it went down is still told"
+    assert down in was_hot.notes
+
+
+def test_a_machine_that_sees_its_engine_work_knows_better_than_a_scrape_that_fails():
+    own = OwnDiagnosis(verdict="normal", age_s=30.0)
+    assert (
+        judged_member(member(token_gap_s=0.009, about={"down": "it is down", "own": own})).instance.verdict == "normal"
+    )

@@ -93,6 +93,12 @@ def test_engines_that_share_a_host_get_no_gpu_by_guessing(read):
     assert "missing: nothing is known of the GPUs of 2 engines: several engines share a host" in said(found)
 
 
+def test_a_pod_on_a_node_whose_gpus_are_given_to_others_has_none_of_them(read):
+    (member,) = read("given_to_others").members
+    assert member.gpus == ()
+    assert f"no GPU of gpu-01 to the pod {NAME}" in member.missing["gpus"]
+
+
 def test_a_label_says_whose_a_gpu_is(read):
     members = read("shared_and_told").members
     assert [[gpu.index for gpu in member.gpus] for member in members] == [[1], [0]]
@@ -164,6 +170,12 @@ def test_an_engine_that_went_away_is_told(read):
     assert "stale: the series of 1 engine ended" in said(found)
 
 
+def test_an_engine_that_is_down_is_not_one_that_nobody_asks_any_more(read):
+    (down,), (gone,), (half,) = (read(name).members for name in ("went_down", "gone", "half"))
+    assert down.down.startswith("it is down: the last scrapes of it failed, and it was there for 5"), "half of it"
+    assert (gone.down, half.down) == ("", "")
+
+
 def test_an_engine_that_was_not_always_up_is_told(read):
     found = read("half")
     assert found.members[0].engine["up"].value == pytest.approx(0.5, abs=0.05)
@@ -211,6 +223,7 @@ def test_other_exporters_of_gpus_and_our_own(read):
     assert red.gpus[0].readings["vram_total_bytes"].value == 196_592 * 2**20
     assert (red.model, red.version, red.own.verdict) == ("gemma", "b6000", "slow")
     assert red.own.findings["weights_spill_to_ram"] == pytest.approx(0.5, abs=0.05)
+    assert red.own.costs_s == {"weights_spill_to_ram": 0.02}
     assert red.own.expected_tokens_per_s == (40, 50, 60)
     assert (only.key, only.engine) == ("red/llama.cpp:9999", {})
     assert "unslow exporter" in only.missing["engine"]
@@ -219,6 +232,7 @@ def test_other_exporters_of_gpus_and_our_own(read):
 def test_engines_that_are_not_there_any_more_are_told(read):
     assert "note: 1 engine of 24 hours ago not there now" in said(read("was_there"))
     assert "not there now" not in said(read("was_there", compare_s=0))
+    assert all(one.such_as for one in read("was_there").statements if "not there now" in one.text)
 
 
 def test_nothing_is_said_where_nothing_is(read):

@@ -31,8 +31,25 @@ def test_a_mark_tells_what_a_series_is():
     assert marked("a", "vllm.running.0") == 'label_replace(a, "unslow_is", "vllm.running.0", "", "")'
 
 
+def test_a_share_of_steps_is_of_as_many_as_there_are():
+    assert filled("count_over_time((a{} >= 4)[W:S]) / N", "", 900) == "count_over_time((a >= 4)[900s:60s]) / 15"
+    assert filled("count_over_time((a{} >= 4)[W:S]) / N", "", 86400) == "count_over_time((a >= 4)[86400s:1440s]) / 60"
+
+
+def test_prometheus_divides_a_sum_by_its_count():
+    text = packed("requests", Options(), {"vllm"}).promql
+    assert text.count("label_replace(") == 1
+    assert "e2e_request_latency_seconds_sum[900s])) / (" in text
+    assert "e2e_request_latency_seconds_count[900s])) >= 1)" in text
+    assert parts("engine", 900)["vllm.request_s.0"].source == "vllm:e2e_request_latency_seconds, mean of 15 min"
+    assert parts("engine", 900)["vllm.prefix_hit_rate.0"].source == (
+        "vllm:prefix_cache_hits_total by vllm:prefix_cache_queries_total, counted over 15 min"
+    )
+
+
 def test_a_source_names_metrics_and_how_they_were_taken():
     assert source_of("avg_over_time(a:b{}[W]) / 100", 900) == "a:b, mean of 15 min"
+    assert source_of("avg_over_time(a{}[W]) unless b{} >= 50", 900) == "a, mean of 15 min"
     assert source_of("increase(a{}[W]) + increase(b{}[W])", 60) == "a and b, counted over 1 min"
 
 

@@ -179,3 +179,12 @@ def test_a_model_without_a_name_says_how_to_name_it():
 def test_an_engine_on_gpus_that_nobody_knows_lacks_these():
     gone = member(about={"gpus": (), "missing": {"gpus": "no exporter is scraped on gpu-1"}})
     assert "no exporter is scraped on gpu-1" in diagnose(snapshot_of(gone)).subjects[0].summary
+
+
+def test_a_part_of_a_gpu_is_not_judged_as_the_whole():
+    sizes = {"vram_total_bytes": 42e9, "vram_used_bytes": 38e9, "vram_used_max_bytes": 38e9, "vram_free_bytes": 4e9}
+    of_a_slice = member(gpu(**sizes), token_gap_s=0.02)
+    report = diagnose(snapshot_of(of_a_slice)).subjects[0]
+    assert report.verdict == "cannot_tell"
+    assert "a part of one (39 GiB of the 80 GiB of NVIDIA H100 80GB HBM3)" in report.summary
+    assert diagnose(snapshot_of(member(gpu(), token_gap_s=0.02))).subjects[0].verdict == "slow", "a whole one"

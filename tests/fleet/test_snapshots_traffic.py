@@ -29,6 +29,14 @@ def test_prompts_that_were_read_in_the_working_part_of_the_window():
     assert traffic(one).prompt_tokens_per_s.value == pytest.approx(3000.0), "it worked for a tenth of the time"
 
 
+def test_time_for_prompts_is_no_pause():
+    one = member(
+        running=4.0, running_max=4.0, running_spread=0.0, generated_tokens_per_s=20.0, token_gap_s=0.02,
+        prompt_tokens_per_s=9000.0,
+    )  # fmt: skip
+    assert traffic(one).prompt_tokens_per_s.value == pytest.approx(9000.0), "a tenth of each request is its answer"
+
+
 def test_scrapes_that_missed_every_answer():
     one = member(
         running=0.0, running_max=0.0, running_spread=0.0, generated_tokens_per_s=40.0, token_gap_s=0.01,
@@ -37,6 +45,12 @@ def test_scrapes_that_missed_every_answer():
     seen = traffic(one)
     assert seen.running == pytest.approx(0.4), "by Little's law"
     assert seen.each_among == 1.0
+
+
+def test_scrapes_that_missed_most_answers():
+    one = member(running=1.0, running_max=1.0, running_spread=0.0, generated_tokens_per_s=400.0, token_gap_s=0.01)
+    seen = traffic(one)
+    assert (seen.running, seen.each_among) == (pytest.approx(4.0), pytest.approx(4.0)), "by Little's law"
 
 
 def test_without_the_spread_a_wide_range_is_left_open():

@@ -10,11 +10,15 @@ from lab.fleet.capacity_truth import compare, said
 
 from unslow.think.fleet.capacity_beyond import DOUBT
 
-TAKEN = json.loads((Path(__file__).parents[2] / "lab/data/fleet_capacity_truth.json").read_text())
+DATA = Path(__file__).parents[2] / "lab/data"
+TAKEN, ON_GPU = (
+    json.loads((DATA / name).read_text()) for name in ("fleet_capacity_truth.json", "fleet_capacity_h200.json")
+)
 
 
-def test_the_last_level_comes_true():
-    compared = compare(TAKEN)
+@pytest.mark.parametrize("taken", [TAKEN, ON_GPU], ids=["cpu", "h200"])
+def test_the_last_level_comes_true(taken):
+    compared = compare(taken)
     assert compared.users == pytest.approx(8.0, abs=0.5)
     assert compared.inside
     assert abs(compared.error) < 0.3

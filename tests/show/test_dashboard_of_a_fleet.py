@@ -9,8 +9,10 @@ from typing import Any
 
 from real_prometheus import promtool
 
+from unslow.show._fleet_files import fleet_files
 from unslow.show._yaml import as_yaml
 from unslow.show.dashboard import dashboard_text
+from unslow.show.rules import RULE_FILE
 from unslow.think.causes import all_causes
 
 BOARD: dict[str, Any] = json.loads(dashboard_text())
@@ -70,17 +72,48 @@ def test_a_line_for_each_of_ten_thousand_is_nowhere():
 def test_each_cause_leads_to_its_page():
     text = next(panel["options"]["content"] for panel in PANELS if panel["type"] == "text")
     assert all(
-        f"${{pages}}reference/causes/{name}.html" in text and cause.title in text
+        f"${{pages:raw}}reference/causes/{name}.html" in text and cause.title in text
         for name, cause in all_causes().items()
     )
     tables = [panel for panel in PANELS if panel["type"] == "table"]
     links = [
         p["value"] for t in tables for o in t["fieldConfig"]["overrides"] for p in o["properties"] if p["id"] == "links"
     ]
-    assert len(links) == len(tables) == 2
-    assert all(link[0]["url"] == "${pages}reference/causes/${__value.raw}.html" for link in links)
+    assert len(links) == len(tables) == 3
+    assert all(link[0]["url"] == "${pages:raw}reference/causes/${__value.raw}.html" for link in links)
 
 
 def test_the_pages_can_be_somewhere_else():
     variables = json.loads(dashboard_text("https://docs.example.org/"))["templating"]["list"]
     assert next(v for v in variables if v["name"] == "pages")["query"] == "https://docs.example.org/"
+
+
+def test_an_alert_begins_at_the_line_of_its_panel():
+    rules, panels = fleet_files()[RULE_FILE], {panel["title"]: panel for panel in PANELS}
+    drawn = {title: p["fieldConfig"]["defaults"]["thresholds"] for title, p in panels.items() if _has_line(p)}
+    assert len(drawn) == 9
+    for title, thresholds in drawn.items():
+        record = re.search(r"unslow:[\w:]+", panels[title]["targets"][0]["expr"])
+        assert record
+        begins = re.findall(rf"{record[0]}(?:\{{[^}}]*\}})? [<>]=? ([\d.]+)", rules)
+        none, line = (step["value"] for step in thresholds["steps"])
+        assert none is None
+        assert line in map(float, begins), title
+
+
+def _has_line(panel: dict[str, Any]) -> bool:
+    return "thresholds" in panel.get("fieldConfig", {}).get("defaults", {})
+
+
+def test_a_panel_says_where_it_needs_the_exporter_on_the_machine():
+    needs = [panel for panel in PANELS if "`unslow exporter`" in panel.get("description", "")]
+    told = {p["title"]: [re.search(r"\bunslow_\w", t["expr"]) for t in p.get("targets", [])] for p in PANELS}
+    assert [panel["title"] for panel in needs] == [title for title, own in told.items() if own and all(own)]
+    without = [panel["title"] for panel in PANELS if panel.get("targets") and panel not in needs]
+    assert "Tokens a second below the peers', the most" in without
+    assert len(without) > len(needs) > 5
+
+
+def test_instances_are_those_of_the_chosen_models():
+    instance = next(v for v in BOARD["templating"]["list"] if v["name"] == "instance")
+    assert 'model=~"$model"' in instance["definition"]

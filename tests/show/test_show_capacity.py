@@ -101,6 +101,20 @@ def test_the_goal_the_other_steps_and_the_statements_are_said():
     assert "an instance over 2 GPUs instead of 1: ~+25 users, +10 to +50 likely; by physics" in " ".join(text.split())
 
 
+def test_a_step_that_buys_nothing_says_so_in_words():
+    step = Step(what="an instance over 2 GPUs", gpus=1, users=users(0, 0, 0), basis="simulated", because="by physics")
+    text = shown(row(next=(SIMULATED.next[0], step)))
+    assert "an instance over 2 GPUs: ~no more users; by physics" in text
+    assert "+0" not in text
+
+
+def test_a_statement_hangs_beside_its_mark_and_names_a_few():
+    said = Statement(kind="missing", text="nothing is known of " + "much " * 20, instances=9, such_as=("gpu-1",))
+    text = shown(SIMULATED, statements=(said,), width=60)
+    assert "(9 instances: gpu-1, ...)" in " ".join(text.split())
+    assert all(line.startswith("  ") for line in text.split("! ")[1].splitlines()[1:2])
+
+
 def test_many_groups_are_cut_and_the_rest_is_in_the_json():
     text = shown(*[SIMULATED] * 60)
     assert "and 20 groups more" in text

@@ -205,8 +205,36 @@ def test_a_statement_names_a_few_and_says_what_to_do():
     assert "What would tell more" not in shown(statements=(NOTE,))
 
 
+def test_names_that_a_statement_gives_drive_no_page():
+    said = Statement(kind="labels", text="1 engine says none", instances=1, such_as=(HOSTILE,))
+    assert "<b>" not in shown("markdown", 80, statements=(said,))
+    assert "@someone" not in shown("markdown", 80, statements=(said,))
+
+
+def test_what_is_said_beside_peers_is_said_once_and_where_the_instance_is():
+    fleet = alike(12)
+    hot = slowed(fleet[3], 0.5, **{"machine.gpus.0.power_limit_w": 250.0})
+    slow = msgspec.structs.replace(hot.instance, verdict="slow", lost=Loss(tokens_per_s=9.0))
+    fleet[3], fleet[5] = Judged(slow, hot.facts), slowed(fleet[5], 0.5, **{"machine.gpus.0.power_limit_w": 240.0})
+    for form in ("terminal", "markdown"):
+        text = " ".join(render_fleet(fleet_of(fleet, HEAD), form, width=90, color=False).split())
+        assert text.count("power limit 250 W") == text.count("power limit 240 W") == 1
+        assert text.index("250 W") < text.index("Also slower than their peers") < text.index("240 W")
+
+
 def test_who_is_slow_for_no_reason_that_is_seen_is_to_be_looked_at_there():
     base = judged(QUEUE)
     bare = Judged(msgspec.structs.replace(base.instance, findings=(), by_itself=()), {})
     for form in ("terminal", "markdown"):
         assert "run `unslow` on its machine" in render_fleet(fleet_of([bare], HEAD), form, width=200, color=False)
+
+
+@pytest.mark.parametrize(("tokens", "said"), [(None, "How many tokens they give is not known"), (0.0, "no tok/s")])
+def test_what_they_give_is_nothing_only_where_that_is_known(tokens, said):
+    unasked = [untold(name, "not answered: work").instance for name in ("a", "b")]
+    fleet = [Judged(msgspec.structs.replace(one, tokens_per_s=tokens), {}) for one in unasked]
+    whole = fleet_of(fleet, HEAD)
+    assert said in " ".join(render_fleet(whole, "terminal", width=80, color=False).split())
+    told = render_fleet(whole, "openmetrics", width=80, color=False)
+    assert ("\nunslow_fleet_tokens_per_second " in told) is (tokens is not None)
+    assert "\nunslow_fleet_gpus " not in told

@@ -20,6 +20,15 @@ def test_a_gpu_that_hardly_works_is_no_tick_however_fast_it_is(busy, state):
     assert next(item.state for item in report.checklist if item.item == QUESTION) == state
 
 
+def test_a_gpu_that_nobody_asks_anything_of_need_not_be_busy():
+    load = GpuUnderLoad(index=0, samples=9, busy=measured(0.0, "nvml"))
+    facts = {"run.gpus": (load,), "run.decode_tokens_per_s": NOTHING}
+    for tokens, state in ((0.0, "unknown"), (40.0, "bad")):
+        seen = traffic(0.0 if not tokens else 1.0, tokens_per_s=measured(tokens, "looks"))
+        report = judge(with_facts(gpu_case(), {**facts, "run.traffic": seen}))
+        assert next(item.state for item in report.checklist if item.item == QUESTION) == state
+
+
 def test_an_engine_that_is_loaded_on_gpus_alone():
     case = with_facts(gpu_case(), {"runtime.name": "vLLM", "runtime.state": "loaded", "runtime.buffers": NOTHING})
     seen = traffic(8.0, each_tokens_per_s=measured(2.0, "looks"), each_among=8.0)

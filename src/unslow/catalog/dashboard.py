@@ -29,6 +29,8 @@ class Panel(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     height: int = 8
     most: float | None = None
     """Of the axis."""
+    alert_at: str = ""
+    """Where its alert begins, drawn as a line; `${cause.NAME}` is a number of that cause's own."""
 
 
 class Row(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

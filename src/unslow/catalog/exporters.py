@@ -1,8 +1,9 @@
 """Exporters that a Prometheus may scrape, and how a fleet is read of each: one TOML for each, found by presence.
 
-An expression is PromQL with three things left open: `{}` takes the user's matchers, `[W]` the window and `[W:S]` a
-subquery over it. Before the expressions of a reading stands how series of one target are put together: `sum`, `avg`,
-`max`, `min`, `count`, or nothing. Where there are several expressions, the first that a target answers holds.
+An expression is PromQL with some things left open: `{}` takes the user's matchers, `[W]` the window, `[W:S]` a subquery
+over it and `N` the number of its steps. Before the expressions of a reading stands how series of one target are put
+together: `sum`, `avg`, `max`, `min`, `count`, or nothing. Where there are several expressions, the first that a target
+answers holds.
 """
 
 from functools import cache
@@ -34,6 +35,8 @@ class Exporter(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     counter: str = ""
     """The one that falls where the program starts anew."""
     info: str = ""
+    info_is: str = ""
+    """The reading that the value of the information is, where it is one."""
     info_labels: tuple[str, ...] = ()
     before: tuple[str, ...] = ()
     """Readings that are asked for a second time, of the time that the window is compared with."""

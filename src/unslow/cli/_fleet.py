@@ -39,6 +39,10 @@ def add_rules_arguments(parser: argparse.ArgumentParser) -> None:
 
 def performed(args: argparse.Namespace) -> int:
     """Do it, and say how it ended."""
+    for name, action in _ONLY.items():
+        if getattr(args, name) and args.action != action:
+            flag = f"--{name.replace('_', '-')}"
+            raise UserError(f"{flag} is not for `unslow fleet {args.action}`", f"`unslow fleet {action}` takes it")
     return _ACTIONS[args.action](args)
 
 
@@ -107,6 +111,8 @@ def _rules(args: argparse.Namespace) -> int:
     from unslow.show.rules import long_rule_tests_text, rule_tests_text, rules_text  # noqa: PLC0415
     from unslow.think.fleet.alert_rules import PAGES  # noqa: PLC0415
 
+    if args.format != "terminal":
+        raise UserError("rules have one format, the YAML of Prometheus", "leave --json and --format out")
     pages = args.pages or PAGES
     tests = long_rule_tests_text if args.tests == "day" else rule_tests_text
     _write(tests(pages=pages) if args.tests else rules_text(pages), args)
@@ -130,6 +136,11 @@ def _write(text: str, args: argparse.Namespace) -> None:
         write_whole((text.rstrip("\n") + "\n").encode(), args.output)
 
 
+_ONLY = {
+    "goal": "capacity", "first_token": "capacity", "span": "capacity", "tests": "rules", "instance": "diagnose",
+    "save": "diagnose",
+}  # fmt: skip
+"""Flags that one action alone takes: another would leave them out in silence."""
 _ACTIONS: dict[str, Callable[[argparse.Namespace], int]] = {
     "diagnose": _diagnose,
     "capacity": _capacity,

@@ -11,6 +11,8 @@ from unslow.fleet.options import Options
 from unslow.fleet.queries import all_queries
 from unslow.fleet.special_queries import there_query
 
+NOT_ANSWERED = "not answered"
+"""How the reason begins where a query failed: the statement on that query says why."""
 _WHOLE = ("pods",)
 """Kinds of which only what belongs to engines is asked for, however much there is."""
 
@@ -38,9 +40,9 @@ class Asking:
         self._left, self._coming = list(self._queries), dict[str, Future[Answered]]()
         self._thread = ThreadPoolExecutor(1)
 
-    def close(self) -> None:
-        """Ask nothing more."""
-        self._thread.shutdown(wait=True, cancel_futures=True)
+    def close(self, *, wait: bool = True) -> None:
+        """Ask nothing more; whoever does not `wait` hangs up next, which ends the question that is on its way."""
+        self._thread.shutdown(wait=wait, cancel_futures=True)
 
     def answer(self, name: str) -> Answered:
         """The answer, empty where nobody there could give one; the next question is on its way meanwhile."""
@@ -61,24 +63,33 @@ class Asking:
             query = self._queries[name]
             self._coming[name] = self._thread.submit(self._prometheus.instant, query.promql, about=name)
 
+    def unplaced(self) -> str:
+        """Why nobody may know where a pod runs; empty where that was told."""
+        lacking = [name for name in self.failures.get("pods", ()) if name == "pods"]
+        return f"{NOT_ANSWERED}: {', '.join(lacking)}" if lacking else ""
+
     def unanswered(self) -> dict[str, str]:
         """Why something may be missing of an engine, of GPUs or of hosts."""
         kinds = {"engine": "engine", "gpu": "gpus", "host": "host"}
-        return {kinds[of]: f"not answered: {', '.join(names)}" for of, names in self.failures.items() if of in kinds}
+        return {kinds[of]: f"{NOT_ANSWERED}: {', '.join(names)}" for of, names in self.failures.items() if of in kinds}
 
     def must(self, name: str) -> Answered:
         """The answer that nothing can be told without; UserError where there is none."""
         answered = self.answer(name)
         if answered.failure:
-            raise UserError(f"Prometheus does not say which engines it has: {answered.failure}", "narrow it: --match")
+            hint = answered.hint or "narrow it: --match"
+            raise UserError(f"Prometheus does not say which engines it has: {answered.failure}", hint)
         return answered
 
     def _counts(self, options: Options) -> dict[str, int]:
-        """Series of each exporter that is there; UserError where they are more than may be read."""
+        """Series of each exporter that is there; UserError where they are more than may be read.
+
+        Where nobody says so, each may be there and is asked for: what is too large is then known by its own answer.
+        """
         answered = self._prometheus.instant(there_query(options).promql, about="there")
         if answered.failure:
-            hint = answered.hint or "is the matcher right?"
-            raise UserError(f"Prometheus does not say what it has: {answered.failure}", hint)
+            self.failures["all"] = ["there"]
+            return dict.fromkeys(exporters(), 0)
         told = {series.labels.get("__name__", ""): int(series.value) for series in answered.series}
         counts = {name: told[one.anchor] for name, one in exporters().items() if told.get(one.anchor)}
         _check(counts, options.most_series)

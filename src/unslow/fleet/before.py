@@ -31,7 +31,11 @@ class Before:
             key: {first_of(past.labels, labels.version) for past in group} for key, group in groups.items()
         }
         now = Counter(self._whose(engine.labels) for engine in engines)
-        self.gone = sum(max(0, _distinct(group) - now[key]) for key, group in groups.items())
+        self.gone = Counter[str]()
+        """How many engines are no more, by their workload or target."""
+        for key, group in groups.items():
+            if (fewer := _distinct(group) - now[key]) > 0:
+                self.gone["/".join(filter(None, key[:2]))] += fewer
 
     def give(self, engine: Engine) -> None:
         """What its workload was, where it was not there itself."""

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 
 from unslow.fleet.member import Member, OwnDiagnosis
+from unslow.think.causes import all_causes
 from unslow.think.fleet.judged import About, Judged
 from unslow.think.fleet.loss_by_cause import UNEXPLAINED
 from unslow.think.fleet.report import Instance
@@ -13,6 +14,7 @@ from unslow.think.report import Expected, Range
 
 STALE_S = 3600.0
 """A look that is older says nothing of now."""
+MOST_NAMED = 3
 LASTING = 0.5
 """Of the window: a cause that was named for less of it is not what the window is about."""
 
@@ -27,6 +29,7 @@ def about_of(member: Member) -> About:
         labels=member.labels,
         window_s=member.window_s,
         by_itself=named if _is_fresh(own) else {},
+        by_itself_s=own.costs_s if own else {},
         notes=(*member.doubts, *_aged(own)),
     )
 
@@ -43,12 +46,22 @@ def with_own_verdict(judged: Judged, member: Member) -> Judged:
         instance=msgspec.structs.replace(
             instance,
             verdict=own.verdict,
+            summary=_said(own.verdict, instance.by_itself),
             measured=measured,
             expected=instance.expected if instance.expected.achievable else _expected(own),
             **_lost(instance, own, member.window_s / 3600),
             notes=(*instance.notes, "the verdict is that of `unslow exporter` on its machine"),
         )
     )
+
+
+def _said(verdict: str, named: tuple[str, ...]) -> str:
+    """The verdict of the machine itself in a sentence, in place of the one that nothing can be told."""
+    causes = all_causes()
+    titles = "; ".join(causes[name].title if name in causes else name for name in named[:MOST_NAMED])
+    words = {"slow": "It is slow", "failed": "It failed", "normal": "It is as fast as its hardware allows"}[verdict]
+    why = f": {titles}" if titles and verdict != "normal" else ""
+    return f"{words}, by what `unslow exporter` on its machine sees{why}."
 
 
 def _lost(instance: Instance, own: OwnDiagnosis, hours: float) -> dict[str, Any]:
@@ -76,10 +89,12 @@ def _expected(own: OwnDiagnosis) -> Expected:
 
 
 def _is_fresh(own: OwnDiagnosis | None) -> bool:
-    return own is not None and (own.age_s is None or own.age_s <= STALE_S)
+    return own is not None and own.age_s is not None and own.age_s <= STALE_S
 
 
 def _aged(own: OwnDiagnosis | None) -> tuple[str, ...]:
     if own is None or _is_fresh(own):
         return ()
-    return (f"`unslow exporter` on its machine has not looked for {(own.age_s or 0.0) / 3600:.0f} hours",)
+    if own.age_s is None:
+        return ("nothing tells when `unslow exporter` on its machine looked, so what it says is not taken",)
+    return (f"`unslow exporter` on its machine has not looked for {own.age_s / 3600:.0f} hours",)

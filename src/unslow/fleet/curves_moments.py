@@ -50,7 +50,9 @@ class Grid(NamedTuple):
 
 def moments_of(rows: Mapping[str, Row], window_s: float) -> Iterator[Moment]:
     """The moments of one instance in which it made enough tokens to tell their speed; `rows` by names of queries."""
-    running = rows.get("running", [])
+    running = rows.get("running")
+    if running is None:  # not answered, or told by nobody: without it no speed has a load
+        return
     nothing: Row = [None] * len(running)
     others = (rows.get(name, nothing) for name in _BESIDE)
     for requests, uneasy, tokens, gap, first, waiting, cache in zip(running, *others, strict=True):

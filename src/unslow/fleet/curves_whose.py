@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from unslow.fleet.discover import shown_label
 from unslow.fleet.member import Member
 
 _TELLING = (
@@ -28,10 +29,11 @@ class Whose:
 
     def key(self, labels: dict[str, str]) -> str:
         """The key of the member; empty where it is nobody's, which is kept."""
+        shown = {name: shown_label(labels[name]) for name in _TELLING[0] if labels.get(name)}
         for names, known in zip(_TELLING, self._by_labels, strict=True):
-            if any(labels.get(name) for name in names) and (key := known.get(_told(labels, names))):
+            if any(name in shown for name in names) and (key := known.get(_told(shown, names))):
                 return key
-        self.strangers.add(_told(labels, _TELLING[0]))
+        self.strangers.add(_told(shown, _TELLING[0]))
         return ""
 
 

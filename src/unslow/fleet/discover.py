@@ -4,27 +4,35 @@ Two servers of Prometheus that scrape the same (`prometheus_replica`), or two jo
 most speaks, the others only where it is silent. Nothing is ever added up over them.
 """
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from sys import intern
+from zlib import crc32
 
+from unslow.facts.masking_rules import keyless_text
 from unslow.fleet.options import Labels
 from unslow.fleet.special_queries import SCOPE
 
 REPLICA = ("prometheus_replica", "__replica__", "replica", "receive", "receive_replica", "prometheus", "monitor")
 _HOW_SCRAPED = frozenset((*REPLICA, "job", "endpoint", "service", "container", "scrape_job"))
 """Labels that say who scrapes a target and how it was found, and not which it is."""
-_LONGEST = 300
+_LONGEST, _LONGEST_SHOWN = 300, 120
 """Of a label's value: the longest names of models and pods have half of it."""
+_MAY_BE_SECRET = re.compile(r"(?i)[@= ]|\bsk-|hf_|gh[a-z]_|eyj|akia|xox|token|key|secret|passw")
+"""What is worth the long look for keys and passwords: nearly no name of a target is."""
 
 
 class Engine:
     """One engine while its answers come in."""
 
-    __slots__ = ("ages", "info", "key", "labels", "models", "raw", "replicas", "runtime", "samples", "twice")
+    __slots__ = ("ages", "info", "key", "labels", "models", "raw", "replicas", "runtime", "samples", "sound", "twice")
 
     def __init__(self, runtime: str, labels: dict[str, str]) -> None:
         self.runtime, self.labels = runtime, labels
+        self.sound = True
+        """Whether anybody told how often its counters began anew."""
         self.key, self.samples, self.replicas, self.twice = "", 0.0, 1, 1
         self.models: set[str] = set()
         self.ages: list[float] = []
@@ -59,10 +67,23 @@ def interned(labels: Mapping[str, str]) -> dict[str, str]:
 
 
 def plain(text: str) -> str:
-    """A text of a label that can be shown anywhere: anybody may write labels."""
-    if len(text) > _LONGEST or not text.isprintable():
-        text = "".join(char if char.isprintable() else "?" for char in text[:_LONGEST])
+    """A text of a label that can be shown anywhere: anybody may write labels, and some write passwords into them."""
+    if len(text) > _LONGEST:  # two that only end otherwise stay two
+        text = f"{text[:_LONGEST]}~{crc32(text.encode('utf-8', 'replace')):08x}"
+    if not text.isprintable():
+        text = "".join(char if char.isprintable() else "?" for char in text)
+    if _MAY_BE_SECRET.search(text):
+        text = _keyless(text)
     return intern(text)
+
+
+def shown_label(text: str) -> str:
+    """A label's value as a member carries it."""
+    return plain(text)[:_LONGEST_SHOWN]
+
+
+_keyless = lru_cache(2**14)(keyless_text)
+"""The names of GPUs have spaces too, and ten thousand of them are the same."""
 
 
 def engines_of(targets: Mapping[str, Target], labels: Labels) -> tuple[list[Engine], dict[str, tuple[Engine, int]]]:

@@ -1,20 +1,22 @@
 """What a reader must know of one engine, and of the fleet, before trusting what was read."""
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from unslow.catalog.exporters import exporters_of
+from unslow.fleet.asking_all import NOT_ANSWERED
 from unslow.fleet.discover import Engine
 from unslow.fleet.member import Member
 from unslow.think.fleet.report import Kind, Statement
 
 T = TypeVar("T", bound=Hashable)
-NOT_ANSWERED = "not answered"
+UNTOLD = "nothing tells whether its counters began anew, so nothing that they count is taken"
 RESTARTED = "started anew within the window"
 TWO_IN_ONE = "its counters began anew {falls:.0f} times: two targets with the same labels, or it starts again and again"
 GONE = "its series ended within the window: it is gone, or its clock is behind"
 OLD = "its newest sample is {age:.0f} s old: scraped rarely, or a clock is behind"
 SOMETIMES = "it was scraped in {share:.0%} of the window"
+DOWN = "it is down: the last scrapes of it failed, and it was there for {share:.0%} of the window"
 FEW = "only {samples:.0f} scrapes in the window"
 MANY_FALLS = 3
 """Falls of a counter: a program that starts twice in a quarter of an hour is possible, more is something else."""
@@ -33,7 +35,7 @@ _FALLING = "the counters of {n} engine{s} fall again and again: nothing that the
 
 def doubts_of(engine: Engine) -> list[str]:
     """What is wrong with how an engine was seen."""
-    found, falls = [], _falls(engine)
+    found, falls = [] if engine.sound else [UNTOLD], _falls(engine)
     if falls >= MANY_FALLS:
         found.append(TWO_IN_ONE.format(falls=falls))
     elif falls:
@@ -51,9 +53,16 @@ def doubts_of(engine: Engine) -> list[str]:
     return found
 
 
+def down_of(engine: Engine) -> str:
+    """Why it is not there now: its series ended, and not because nobody asks it any more."""
+    if engine.ages or "up" not in engine.raw or (share := engine.raw["up"][1]) >= _MOSTLY:
+        return ""
+    return DOWN.format(share=share)
+
+
 def broken(engine: Engine) -> bool:
-    """Whether nothing that was counted can be trusted."""
-    return _falls(engine) >= MANY_FALLS
+    """Whether nothing that was counted can be trusted: two targets may write one series, or nobody told."""
+    return not engine.sound or _falls(engine) >= MANY_FALLS
 
 
 def _falls(engine: Engine) -> float:
@@ -61,7 +70,9 @@ def _falls(engine: Engine) -> float:
     return max(engine.raw[name][1] if name in engine.raw else 0.0 for name in ("resets", "starts"))
 
 
-def statements_of(engines: Sequence[Engine], members: Sequence[Member], gone: int, span_s: float) -> list[Statement]:
+def statements_of(
+    engines: Sequence[Engine], members: Sequence[Member], gone: Mapping[str, int], span_s: float
+) -> list[Statement]:
     """What holds for many, said once."""
     found: list[Statement] = []
 
@@ -88,8 +99,9 @@ def statements_of(engines: Sequence[Engine], members: Sequence[Member], gone: in
     say("note", doubt(RESTARTED), "{n} engine{s} started anew within the window")
     if span_s and gone:
         ago = f"{span_s / 86400:g} days" if span_s >= 2 * 86400 else f"{span_s / 3600:g} hours"
-        text = f"{gone:,} engine{'' if gone == 1 else 's'} of {ago} ago not there now"
-        found.append(Statement(kind="note", text=text, instances=gone))
+        count, such_as = sum(gone.values()), tuple(sorted(gone)[:_NAMED])
+        text = f"{count:,} engine{'' if count == 1 else 's'} of {ago} ago not there now"
+        found.append(Statement(kind="note", text=text, instances=count, such_as=such_as))
     _say_missing(members, say)
     return found
 
@@ -117,7 +129,7 @@ _KINDS = (
      "scrape one on each host, or say which label names the host: --join host=LABEL"),
     ("engines share", "several engines share a host",
      "let the exporter tell the pods, or give each engine a label gpu_ids in the scrape configuration"),
-    ("gives no GPU", "the exporter gives their pods none", ""),
+    ("by the exporter: it gives none", "the exporter gives their pods none", ""),
     ("hosts are called", "hosts with the same name", "a label such as cluster must tell them apart"),
 )  # fmt: skip
 """Words of a reason, the same without what is different for each engine, and what to do."""

@@ -9,6 +9,9 @@ from unslow.fleet.queries import Part
 
 _RANKS = 16
 """More expressions for the same than any reading has; an order is the place of the voice times this, and the rank."""
+LEAST, MOST = 1e-12, 1e15
+"""Of a reading, in SI units: less is the rest of a sum, and a petabyte, a petahertz or less than nothing is what an
+exporter writes that could not read (2^31 and 2^63 less a few are the blanks of DCGM)."""
 
 
 class Told(Protocol):
@@ -31,7 +34,7 @@ def fold(
     """Put every value where it belongs; `known` remembers where, as the same labels come in every answer."""
     for labels, value in answered.series:
         part = parts.get(labels.pop(MARK, ""))
-        if part is None:
+        if part is None or not 0.0 <= value <= MOST:
             continue
         key = "\0".join([*labels, *labels.values()])  # `quick_key`, without the call
         if key not in known:
@@ -43,4 +46,4 @@ def fold(
         quantity = before + part.quantity if before else part.quantity
         held = raw.get(quantity)
         if held is None or order < held[0]:
-            raw[quantity] = (order, value, part.source)
+            raw[quantity] = (order, value if value >= LEAST else 0.0, part.source)

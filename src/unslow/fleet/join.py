@@ -47,14 +47,24 @@ def read_joined(asking: Asking, options: Options, engines: list[Engine]) -> list
     found = [_placed(engine, labels, pods, by_name) for engine in engines]
     here = [found_by(one.names, by_host, scope_of(one.engine.labels)) for one in found]
     sharing = Counter(id(gpus[0]) for gpus in here if gpus)
+    lost = _lost(asking, zip(found, here, strict=True), labels)
     for one, near in zip(found, here, strict=True):
-        why = _give(one, near, labels, by_pod, sharing[id(near[0])] if near else 0)
+        why = _give(one, near, labels, by_pod, sharing[id(near[0])] if near else 0, lost)
         if not one.gpus:
             one.missing["gpus"] = why if there_are(asking.counts, "gpu") else NO_EXPORTER["gpus"]
-        if not one.host and not there_are(asking.counts, "host"):
-            one.missing["host"] = NO_EXPORTER["host"]
+        if not one.host:
+            told = lost if first_of(one.engine.labels, labels.pod) else ""
+            one.missing["host"] = (
+                (told or one.missing["host"]) if there_are(asking.counts, "host") else NO_EXPORTER["host"]
+            )
         one.missing.update(asking.unanswered())
     return found
+
+
+def _lost(asking: Asking, placed: Iterable[tuple[Joined, list[Gpu]]], labels: Labels) -> str:
+    """Why a pod may be on any host: nobody answered where pods are, and one of them is nowhere; else empty."""
+    why = asking.unplaced()
+    return why if why and any(not near and first_of(one.engine.labels, labels.pod) for one, near in placed) else ""
 
 
 def _indexed(hosts: Iterable[Host], gpus: Iterable[Gpu]) -> tuple[Named[Host], Named[Gpu], Named[Gpu]]:
@@ -81,9 +91,7 @@ def _placed(engine: Engine, labels: Labels, pods: Named[Pod], by_name: Named[Hos
             " must tell them apart"
         )
     elif not host:
-        missing["host"] = (
-            _NOT_FOUND.format(what="node", names=_words(names))
-        )
+        missing["host"] = _NOT_FOUND.format(what="node", names=_words(names))
     else:
         certain = bool(pod or first_of(engine.labels, labels.host))
         names = list(dict.fromkeys((*names[:certain], *host.names, *names)))
@@ -98,8 +106,11 @@ def _only(things: Sequence[T]) -> T | None:
     return things[0] if len(things) == 1 else None
 
 
-def _give(one: Joined, near: list[Gpu], labels: Labels, by_pod: Named[Gpu], sharing: int) -> str:
-    """Give an engine its GPUs, or say why it gets none; `sharing` engines are where these GPUs are."""
+def _give(one: Joined, near: list[Gpu], labels: Labels, by_pod: Named[Gpu], sharing: int, lost: str) -> str:
+    """Give an engine its GPUs, or say why it gets none; `sharing` engines are where these GPUs are.
+
+    Where pods are `lost`, one of them may be where an engine seems to be alone.
+    """
     engine, pod = one.engine, first_of(one.engine.labels, labels.pod)
     space = first_of(engine.labels, labels.namespace)
     if pod and (mine := by_pod.all((space, pod), scope_of(engine.labels))):
@@ -112,8 +123,9 @@ def _give(one: Joined, near: list[Gpu], labels: Labels, by_pod: Named[Gpu], shar
         one.gpus.extend(chosen)
         return ""
     if pod and any(gpu.pod[1] for gpu in near):
-        return f"the exporter gives its pod no GPU: it gives no GPU of {one.names[0]} to the pod {pod}"
+        return f"no GPU is given to its pod by the exporter: it gives none of {one.names[0]} to the pod {pod}"
     if sharing > 1:
         return _SEVERAL.format(count=sharing, host=one.names[0])
-    one.gpus.extend(near)
-    return ""
+    if not lost:
+        one.gpus.extend(near)
+    return lost

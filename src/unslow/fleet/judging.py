@@ -17,6 +17,7 @@ from typing import Protocol
 
 from unslow.facts.snapshot import Case
 from unslow.fleet.by_itself import about_of, with_own_verdict
+from unslow.fleet.held_back import held_back
 from unslow.fleet.member import Member
 from unslow.fleet.snapshots import snapshot_of
 from unslow.think.fleet.instance import judged_instance
@@ -72,7 +73,8 @@ def judged_member(member: Member, finish: Finish | None = None) -> Judged:
         report = judge(case, brief=True)
         if finish and report.findings:
             report = finish(report, case)
-        return with_own_verdict(judged_instance(about_of(member), case, report), member)
+        found = judged_instance(about_of(member), case, report)
+        return with_own_verdict(held_back(found, member.down), member)
     except Exception as error:  # noqa: BLE001 (one instance must never end the judgement of the others)
         return unjudged(member, f"this is a bug in unslow: {type(error).__name__}: {error}")
 

@@ -31,6 +31,8 @@ class OwnDiagnosis(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     findings: dict[str, float] = msgspec.field(default_factory=dict)
     """The share of the window in which a cause was there, by its name."""
+    costs_s: dict[str, float] = msgspec.field(default_factory=dict)
+    """Seconds that a cause takes of every token, by its name, where the exporter can tell."""
     speed_tokens_per_s: float | None = None
     expected_tokens_per_s: tuple[float, float, float] | None = None
     """Low, middle and high, as it is set up."""
@@ -62,5 +64,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     own: OwnDiagnosis | None = None
     missing: dict[str, str] = msgspec.field(default_factory=dict)
     """Why nothing is known of `engine`, `gpus` or `host`: no exporter, labels that don't join, a query that failed."""
+    down: str = ""
+    """Why it is not there now, where Prometheus tried to scrape it and could not; what was read is of before."""
     doubts: tuple[str, ...] = ()
     """What a reader must know: restarted within the window, twice the same labels, scraped only half of the time."""

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from unslow.fleet.asking_all import Asked, Asking
 from unslow.fleet.before import Before, read_before
 from unslow.fleet.derived import COUNTED, engine_readings, gpu_readings, host_readings
-from unslow.fleet.discover import REPLICA, first_of
-from unslow.fleet.doubts import broken, doubts_of, nothing_found, statements_of
+from unslow.fleet.discover import REPLICA, first_of, shown_label
+from unslow.fleet.doubts import broken, doubts_of, down_of, nothing_found, statements_of
 from unslow.fleet.join import Joined, read_joined
 from unslow.fleet.member import Member, MemberGpu, Reading
 from unslow.fleet.options import Labels, Options
@@ -18,7 +18,7 @@ from unslow.fleet.pods import version_of
 from unslow.fleet.reading import read_engines
 from unslow.think.fleet.report import Statement
 
-_MOST_LABELS, _LONGEST_LABEL = 12, 120
+_MOST_LABELS = 12
 _MOST_GPUS = 64
 
 
@@ -43,9 +43,12 @@ def read_members(prometheus: Asked, options: Options) -> Members:
 def _read(prometheus: Asked, options: Options) -> Members:
     asking = Asking(prometheus, options.checked())
     try:
-        return _put_together(asking, options, prometheus.now_s)
-    finally:
-        asking.close()
+        found = _put_together(asking, options, prometheus.now_s)
+    except BaseException:  # Ctrl-C waits for no answer
+        asking.close(wait=False)
+        raise
+    asking.close()
+    return found
 
 
 def _put_together(asking: Asking, options: Options, now_s: float) -> Members:
@@ -70,7 +73,7 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
     readings["samples"] = Reading(engine.samples, "scrapes that are in the window")
     if broken(engine):
         readings = {name: reading for name, reading in readings.items() if name not in COUNTED}
-    doubts = doubts_of(engine)
+    doubts, down = doubts_of(engine), down_of(engine)
     subject = subjects.of(engine, one.names)
     info = subject.info if subject else {}
     container = engine.labels.get("container", "")
@@ -91,6 +94,7 @@ def _member(one: Joined, options: Options, labels: Labels, before: Before, subje
         host=_host(one),
         own=diagnosis(subject, now_s) if subject else None,
         missing=one.missing,
+        down=down,
         doubts=tuple(doubts),
     )
 
@@ -105,7 +109,7 @@ def _shown(labels: Mapping[str, str]) -> dict[str, str]:
     """Those that tell where it is, and not how it was scraped."""
     kept = [name for name in labels if name not in REPLICA and not name.startswith("__")]
     first = sorted(kept, key=lambda name: (name not in ("namespace", "pod", "cluster", "instance", "job"), name))
-    return {name: labels[name][:_LONGEST_LABEL] for name in first[:_MOST_LABELS]}
+    return {name: shown_label(labels[name]) for name in first[:_MOST_LABELS]}
 
 
 def _host(one: Joined) -> dict[str, Reading]:

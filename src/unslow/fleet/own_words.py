@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from unslow.fleet.asking_all import Asking
 from unslow.fleet.discover import Engine, first_of, interned, plain
+from unslow.fleet.folding import MOST
 from unslow.fleet.member import OwnDiagnosis
 from unslow.fleet.options import Labels, Options
 from unslow.fleet.places import Named, host_names, port_of, scope_of
@@ -13,12 +14,26 @@ from unslow.fleet.queries import PACKS, parts
 
 SubjectKey = tuple[str, tuple[tuple[str, str], ...], str]
 _INFO = ("runtime", "version", "model", "quant", "device", "port")
+_AHEAD_S = 300.0
+"""A look that lies farther in the future was taken by a clock that tells nothing of its age."""
 
 
 class Subject:
     """One engine that an exporter looked at."""
 
-    __slots__ = ("expected", "findings", "hosts", "info", "instance", "labels", "name", "numbers", "scope", "verdict")
+    __slots__ = (
+        "costs",
+        "expected",
+        "findings",
+        "hosts",
+        "info",
+        "instance",
+        "labels",
+        "name",
+        "numbers",
+        "scope",
+        "verdict",
+    )
 
     def __init__(self, labels: Mapping[str, str], joined: Labels) -> None:
         self.name, self.instance = plain(labels.get("subject", "")), labels.get("instance", "")
@@ -26,6 +41,7 @@ class Subject:
         self.labels, self.verdict = interned(labels), ""
         self.info: dict[str, str] = {}
         self.findings: dict[str, float] = {}
+        self.costs: dict[str, float] = {}
         self.expected: dict[str, float] = {}
         self.numbers: dict[str, float] = {}
 
@@ -59,13 +75,15 @@ def subject_key(labels: Mapping[str, str]) -> SubjectKey:
 
 
 def _take(subject: Subject | None, labels: Mapping[str, str], quantity: str, value: float) -> None:
-    if subject is None:
+    if subject is None or not 0.0 <= value <= MOST:
         return
     if quantity == "verdict":
         subject.verdict = plain(labels.get("verdict", "cannot_tell"))
     elif quantity == "findings":
         cause = plain(labels.get("cause", ""))
         subject.findings[cause] = max(value, subject.findings.get(cause, 0.0))
+    elif quantity == "finding_costs":
+        subject.costs[plain(labels.get("cause", ""))] = value
     elif quantity == "expected":
         subject.expected[labels.get("bound", "")] = value
     else:
@@ -110,8 +128,9 @@ def diagnosis(subject: Subject, now_s: float) -> OwnDiagnosis:
     return OwnDiagnosis(
         verdict=subject.verdict or "cannot_tell",
         findings={cause: share for cause, share in subject.findings.items() if share > 0},
+        costs_s=subject.costs,
         speed_tokens_per_s=subject.numbers.get("speed_tokens_per_s"),
         expected_tokens_per_s=(known[0], known[1], known[2]) if len(known) == 3 else None,  # noqa: PLR2004
         achievable_tokens_per_s=subject.numbers.get("achievable_tokens_per_s"),
-        age_s=max(0.0, now_s - looked) if looked is not None else None,
+        age_s=max(0.0, now_s - looked) if looked is not None and looked <= now_s + _AHEAD_S else None,
     )

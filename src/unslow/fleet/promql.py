@@ -7,21 +7,22 @@ MARK = "unslow_is"
 """The label by which the parts of one answer are told apart."""
 STEP_S = 60.0
 """Of subqueries: a quarter of an hour has fifteen steps then, and ten thousand GPUs are cheap."""
-_MOST_STEPS = 60
+_FEWEST_STEPS, _MOST_STEPS = 15, 60
+"""In a window: the single step of a short one may lie before the first sample, and a count of it is then nought."""
 _NAMES = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)\{")
 _HOW = {
     "avg_over_time": "mean of", "max_over_time": "the most of", "min_over_time": "the least of",
     "stddev_over_time": "spread over", "increase": "counted over", "rate": "a second over", "changes": "changes in",
-    "last_over_time": "the last of",
+    "last_over_time": "the last of", "count_over_time": "part of",
 }  # fmt: skip
 
 
 def filled(expression: str, matchers: str, window_s: float, ago_s: float = 0.0) -> str:
     """The expression with the user's matchers and window in it, `ago_s` before now."""
-    step_s = max(STEP_S, window_s / _MOST_STEPS)
+    step_s = float(round(max(min(STEP_S, window_s / _FEWEST_STEPS), window_s / _MOST_STEPS)))
     ago = f" offset {ago_s:.0f}s" if ago_s else ""
     text = expression.replace("[W:S]", f"[{window_s:.0f}s:{step_s:.0f}s]{ago}")
-    text = text.replace("[W]", f"[{window_s:.0f}s]{ago}")
+    text = text.replace("[W]", f"[{window_s:.0f}s]{ago}").replace("/ N", f"/ {window_s / step_s:.0f}")
     if not matchers:
         return text.replace("{}", "")
     return re.sub(r"\{([^}]*)\}", lambda braces: "{" + ",".join(filter(None, (braces[1], matchers))) + "}", text)
@@ -55,7 +56,7 @@ def any_of(terms: Sequence[str]) -> str:
 
 def source_of(expression: str, window_s: float) -> str:
     """The metrics of an expression and how they were taken, for a reader."""
-    names = list(dict.fromkeys(_NAMES.findall(expression)))
+    names = list(dict.fromkeys(_NAMES.findall(expression.partition(" unless ")[0])))
     how = next((words for function, words in _HOW.items() if f"{function}(" in expression), "")
     busy = " while busy" if _WHILE_BUSY.search(expression) else ""
     return f"{' and '.join(names)}, {how} {window_s / 60:g} min{busy}" if how else " and ".join(names)

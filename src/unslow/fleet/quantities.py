@@ -3,9 +3,7 @@
 ENGINE = {
     "up": "share of the window in which it was scraped",
     "samples": "scrapes in the window",
-    "started_ago_s": "seconds since its process started",
     "running": "requests being answered, mean",
-    "running_max": "the most of them",
     "running_spread": "standard deviation of running: tells how many share a step while it works, pauses left out",
     "waiting": "requests that wait for a place, mean",
     "generated_tokens_per_s": "tokens of all answers together",
@@ -32,14 +30,14 @@ ENGINE = {
 }
 
 GPU = {
-    "vram_total_bytes": "its memory", "vram_used_bytes": "mean", "vram_used_max_bytes": "the most",
+    "vram_total_bytes": "its memory", "vram_used_max_bytes": "the most that is in use",
     "vram_free_bytes": "the least",
     "gtt_used_bytes": "system memory that an AMD GPU uses",
     "busy": "share of the time that a kernel ran, mean", "memory_busy": "of its memory, mean",
     "clock_hz": "mean while busy where that is known, else mean", "clock_max_hz": "the highest it may have",
-    "memory_clock_hz": "mean", "temperature_c": "mean", "temperature_max_c": "the most",
+    "memory_clock_hz": "mean", "temperature_max_c": "the most",
     "memory_temperature_max_c": "the most",
-    "power_w": "mean", "power_max_w": "the most", "power_limit_w": "as it is set",
+    "power_max_w": "the most", "power_limit_w": "as it is set",
     "power_limit_default_w": "as it was made",
     "thermal_throttled": "share of the window in which heat held its clocks down",
     "power_throttled": "share in which a power limit or brake did",

@@ -9,14 +9,15 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from unslow.catalog.exporters import Exporter, Of, exporters, exporters_of
-from unslow.fleet.options import Labels, Options
+from unslow.fleet.derived import LEAST, RATIOS, source_of_ratio
+from unslow.fleet.options import Options
 from unslow.fleet.promql import any_of, filled, folded, marked, source_of
-from unslow.fleet.special_queries import SCOPE, Query, special_queries
+from unslow.fleet.special_queries import Query, gpu_labels, special_queries
 
-__all__ = ["PACKS", "Part", "Query", "all_queries", "gpu_labels", "parts"]
+__all__ = ["PACKS", "Part", "Query", "all_queries", "parts"]
 
 PACKS: tuple[tuple[str, Of, str, str], ...] = (
-    ("load", "engine", "running running_max running_spread", "how many requests each engine answers at once"),
+    ("load", "engine", "running running_spread", "how many requests each engine answers at once"),
     ("queue", "engine", "waiting asleep", "how many wait"),
     ("work", "engine", "generated_tokens_per_s prompt_tokens_per_s", "what it gives"),
     ("cache", "engine", "cache_used preemptions", "whether its cache is full"),
@@ -27,21 +28,21 @@ PACKS: tuple[tuple[str, Of, str, str], ...] = (
     ("sizes", "engine", "prompt_tokens_sum prompt_tokens_count answer_tokens_sum answer_tokens_count", "their length"),
     ("hits", "engine", "prefix_hits prefix_queries drafts_accepted drafts_made draft_acceptance", "what is saved"),
     ("settings", "engine", "context_tokens kv_tokens places", "how it is set up"),
-    ("gpu_memory", "gpu", "vram_total_bytes vram_used_bytes vram_used_max_bytes", "whether models fit"),
-    ("gpu_free", "gpu", "vram_free_bytes vram_free_mean_bytes vram_reserved_bytes gtt_used_bytes", "what is left"),
+    ("gpu_memory", "gpu", "vram_total_bytes vram_used_max_bytes", "whether models fit"),
+    ("gpu_free", "gpu", "vram_free_bytes vram_reserved_bytes gtt_used_bytes", "what is left"),
     ("gpu_busy", "gpu", "busy memory_busy", "whether GPUs work"),
     ("gpu_clocks", "gpu", "clock_hz clock_max_hz memory_clock_hz", "how fast they run while they do"),
-    ("gpu_heat", "gpu", "temperature_c temperature_max_c memory_temperature_max_c", "how hot they are"),
-    ("gpu_power", "gpu", "power_w power_max_w", "what they draw"),
+    ("gpu_heat", "gpu", "temperature_max_c memory_temperature_max_c", "how hot they are"),
+    ("gpu_power", "gpu", "power_max_w", "what they draw"),
     ("gpu_limits", "gpu", "power_limit_w power_limit_default_w", "what they may draw"),
-    ("gpu_held", "gpu", "thermal_throttled power_throttled power_braked", "what holds their clocks down"),
+    ("gpu_held", "gpu", "reasons_told thermal_throttled power_throttled power_braked", "what holds their clocks down"),
     ("gpu_link", "gpu", "pcie_generation pcie_generation_max pcie_width pcie_width_max", "their way to the host"),
     ("host_cpu", "host", "cpus idle_cpus", "whether processors are taken"),
     ("host_memory", "host", "memory_total_bytes memory_available_bytes", "whether memory is"),
     ("host_swap", "host", "swap_total_bytes swap_free_bytes swapped_in_bytes_per_s swapped_out_bytes_per_s", "swap"),
     ("host_pressure", "host", "cpu_pressure memory_pressure io_pressure load_1min", "who waits for what"),
     ("host_heat", "host", "package_throttles numa_nodes", "heat, and memory nodes"),
-    ("own_words", "own", "verdict findings", "what `unslow exporter` says on the machines themselves"),
+    ("own_words", "own", "verdict findings finding_costs", "what `unslow exporter` says on the machines themselves"),
     ("own_speed", "own", "speed_tokens_per_s expected achievable_tokens_per_s looked_at_s", "and expects there"),
 )  # fmt: skip
 """Name, of what, the readings, and why: few enough in each that an answer of ten thousand machines stays small."""
@@ -86,18 +87,31 @@ def packed(name: str, options: Options, there: Collection[str]) -> Query:
     terms = [
         marked(_term(exporters()[part.exporter], part, matchers, options), mark)
         for mark, part in parts(of, options.window_s).items()
-        if part.exporter in there and part.quantity in quantities
+        if part.exporter in there and _asked_by(exporters()[part.exporter], part.quantity) in quantities
     ]
     return Query(name, of, any_of(terms), why)
 
 
 def parts(of: Of, window_s: float) -> dict[str, Part]:
     """Every mark of the readings of a kind, and what it stands for."""
-    return {
+    found = {
         f"{name}.{quantity}.{rank}": Part(quantity, name, rank, source_of(text, window_s))
         for name, exporter in exporters_of(of).items()
         for quantity, rank, text in _expressions(exporter)
     }
+    for name, exporter in exporters_of(of).items():
+        for ratio, (top, bottom) in RATIOS.items():
+            for rank, _ in enumerate(exporter.readings.get(top, ("",))[1:]):
+                above, below = (found[f"{name}.{part}.{rank}"].source for part in (top, bottom))
+                found[f"{name}.{ratio}.{rank}"] = Part(ratio, name, rank, source_of_ratio(top, above, below))
+    return found
+
+
+def _asked_by(exporter: Exporter, quantity: str) -> str:
+    """The word in `PACKS` that asks for it; what is divided is asked for by its upper part, and nowhere else."""
+    if quantity in exporter.readings:
+        return "" if any(quantity in pair and pair[0] in exporter.readings for pair in RATIOS.values()) else quantity
+    return RATIOS[quantity][0]
 
 
 def _expressions(exporter: Exporter) -> Iterator[tuple[str, int, str]]:
@@ -107,6 +121,9 @@ def _expressions(exporter: Exporter) -> Iterator[tuple[str, int, str]]:
 
 
 def _term(exporter: Exporter, part: Part, matchers: str, options: Options) -> str:
+    if part.quantity not in exporter.readings:
+        top, bottom = (_term(exporter, part._replace(quantity=one), matchers, options) for one in RATIOS[part.quantity])
+        return f"{top} / ({bottom} >= {LEAST:g})"
     fold, *texts = exporter.readings[part.quantity]
     text = filled(texts[part.rank], matchers, options.window_s)
     if exporter.of == "gpu":  # which GPU it is takes few of its many labels
@@ -114,9 +131,3 @@ def _term(exporter: Exporter, part: Part, matchers: str, options: Options) -> st
     kept = ("verdict", "cause", "bound")  # they are what our own metrics tell
     own = [label for label in exporter.own if not (exporter.of == "own" and label in kept)]
     return folded(text, fold, own, exporter.same)
-
-
-def gpu_labels(exporter: Exporter, joined: Labels) -> list[str]:
-    """The labels that tell which GPU a series is of, and whose it was."""
-    told = (name for what in ("identity", "index", "part") for name in exporter.labels.get(what, ()))
-    return list(dict.fromkeys((*told, "instance", *joined.namespace, *joined.gpu, *SCOPE)))

@@ -9,7 +9,7 @@ from unslow.fleet.discover import Engine, Target, engines_of, first_of, interned
 from unslow.fleet.folding import fold
 from unslow.fleet.options import Labels, Options
 from unslow.fleet.places import Gpu, Host
-from unslow.fleet.promql import MARK
+from unslow.fleet.promql import MARK, source_of
 from unslow.fleet.queries import PACKS, Part, parts
 from unslow.fleet.special_queries import SCOPE
 
@@ -73,11 +73,14 @@ def read_engines(asking: Asking, options: Options) -> tuple[list[Engine], list[P
 
 
 def _fold_starts(asking: Asking, known: dict[str, tuple[Engine, int] | None]) -> None:
-    source = "process_start_time_seconds"
-    marks = {"age": Part("started_ago_s", "", 0, source), "starts": Part("starts", "", 0, source)}
+    marks = {"starts": Part("starts", "", 0, "process_start_time_seconds")}
     for name, one in exporters_of("engine").items():
         marks[f"{name}.resets"] = Part("resets", name, 0, one.counter)
-    fold(asking.answer("starts"), marks, known)
+    answered = asking.answer("starts")
+    fold(answered, marks, known)
+    for place in known.values() if answered.failure else ():
+        if place:
+            place[0].sound = False
 
 
 def _fold_info(asking: Asking, known: Mapping[str, tuple[Engine, int] | None]) -> None:
@@ -102,9 +105,13 @@ def read_gpus(asking: Asking, options: Options) -> list[Gpu]:
         gpu = gpus.get(_gpu_key(labels, part.exporter, joined))
         return (gpu, 0) if gpu else None
 
-    for labels, _ in asking.answer("gpu_info").series:
+    for labels, value in asking.answer("gpu_info").series:
         name = labels.pop(MARK)
-        gpus.setdefault(_gpu_key(labels, name, joined), _gpu(labels, name, joined))
+        gpu = gpus.setdefault(_gpu_key(labels, name, joined), _gpu(labels, name, joined))
+        if quantity := exporters()[name].info_is:
+            told_before = gpu.raw[quantity][1] if quantity in gpu.raw else value
+            source = source_of(exporters()[name].info, options.window_s)
+            gpu.raw[quantity] = (0, max(told_before, value), source)
     told = parts("gpu", options.window_s)
     for name, of, *_ in PACKS:
         if of == "gpu":

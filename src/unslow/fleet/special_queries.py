@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from unslow.catalog.exporters import Exporter, Of, exporters, exporters_of
-from unslow.fleet.options import Options
+from unslow.fleet.options import Labels, Options
 from unslow.fleet.promql import any_of, filled, folded, marked
 
 SCOPE = (
@@ -35,7 +35,9 @@ def special_queries(options: Options, there: Collection[str]) -> Iterator[Query]
     """All of them; the text of one that nobody could answer is empty."""
     yield there_query(options)
     yield Query("targets", "engine", _targets(options, there), "every engine, and when it was last scraped")
-    yield Query("up", "engine", _of_engines("avg_over_time(up{}[W])", options, there), "whether it was always there")
+    yield Query(
+        "up", "engine", _of_engines("avg_over_time(up{}[W]) < 1", options, there), "whether it was always there"
+    )
     yield Query("starts", "engine", _starts(options, there), "whether it started anew within the window")
     for of, why in (("engine", "how engines say they are set up"), ("gpu", "the names of GPUs"), ("host", "of hosts")):
         yield Query(f"{of}_info", of, _info(of, options, there), why)  # type: ignore[arg-type]
@@ -96,22 +98,37 @@ def _of_engines(expression: str, options: Options, there: Collection[str]) -> st
 
 
 def _starts(options: Options, there: Collection[str]) -> str:
+    """Only of those that did: who is not among the answers did not, or does not tell."""
     terms = []
-    for mark, text in (("age", "time() - max_over_time(process_start_time_seconds{}[W])"),
-                       ("starts", "changes(process_start_time_seconds{}[W])")):  # fmt: skip
-        if found := _of_engines(text, options, there):
-            terms.append(marked(f"max without (pid) ({found})", mark))
+    if found := _of_engines("changes(process_start_time_seconds{}[W]) > 0", options, there):
+        terms.append(marked(f"max without (pid) ({found})", "starts"))
     for name, one in _engines(there).items():
         if one.counter:
-            falls = filled(f"resets({one.counter}{{}}[W])", options.matchers(engines=True), options.window_s)
+            falls = filled(f"resets({one.counter}{{}}[W]) > 0", options.matchers(engines=True), options.window_s)
             terms.append(marked(folded(falls, "max", [*one.own, *one.same]), f"{name}.resets"))
     return any_of(terms)
 
 
 def _info(of: Of, options: Options, there: Collection[str]) -> str:
-    found = {name: one for name, one in exporters_of(of).items() if name in there and one.info}
-    matchers = options.matchers(engines=of == "engine")
-    return " or ".join(marked(filled(one.info, matchers, options.window_s), name) for name, one in found.items())
+    matchers, terms = options.matchers(engines=of == "engine"), []
+    for name, one in exporters_of(of).items():
+        if name in there and one.info:
+            info = filled(one.info, matchers, options.window_s)
+            told = f"max by ({', '.join(info_labels(one, options.labels()))}) ({info})" if of == "gpu" else info
+            terms.append(marked(told, name))
+    return any_of(terms)
+
+
+def gpu_labels(exporter: Exporter, joined: Labels) -> list[str]:
+    """The labels that tell which GPU a series is of, and whose it was."""
+    told = (name for what in ("identity", "index", "part") for name in exporter.labels.get(what, ()))
+    return list(dict.fromkeys((*told, "instance", *joined.namespace, *joined.gpu, *SCOPE)))
+
+
+def info_labels(exporter: Exporter, joined: Labels) -> list[str]:
+    """Those, and what it is and where: asked for once."""
+    told = (name for names in exporter.labels.values() for name in names)
+    return list(dict.fromkeys((*gpu_labels(exporter, joined), *told, *joined.host)))
 
 
 def _before(options: Options, there: Collection[str]) -> str:

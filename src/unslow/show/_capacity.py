@@ -1,6 +1,7 @@
 """The answer of `unslow fleet capacity`, for a person or a program: how many users at the goal, and what is next."""
 
 from rich.console import Group, RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from unslow.facts.errors import UserError
@@ -21,9 +22,11 @@ from unslow.show._capacity_words import (
 )
 from unslow.show._clean import as_json, cleaned
 from unslow.show._console import TextConsole
+from unslow.show._fleet_words import concerned
 from unslow.show._tables import dim
 from unslow.show.markdown import escaped
 from unslow.think.fleet.capacity_report import CapacityReport, CapacityRow
+from unslow.think.fleet.report import Statement
 
 FORMATS = ("terminal", "json", "markdown")
 _COLUMNS = (
@@ -58,7 +61,7 @@ def render_capacity(report: CapacityReport, form: str, *, width: int, color: boo
 
 def _answer(report: CapacityReport, width: int) -> RenderableType:
     parts: list[RenderableType] = [head(*summary(report)), dim(asked(report)), dim(taken(report))]
-    parts += [Text(f"! {said.text}{_hint(said.hint)}", style="yellow") for said in report.statements]
+    parts += [_said(said) for said in report.statements]
     if not report.rows:
         return Group(*parts)
     parts += ["", table_of(_COLUMNS, map(_cells, report.rows[:_MOST_ROWS]), width)]
@@ -67,6 +70,15 @@ def _answer(report: CapacityReport, width: int) -> RenderableType:
     for row in report.rows[:_MOST_DETAILS]:
         parts += ["", Text(title(row), style="bold"), *(item(text) for text in details(row))]
     return Group(*parts, "", dim(_MARKS))
+
+
+def _said(said: Statement) -> RenderableType:
+    """A statement, its further lines below its first word."""
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    grid.add_row(Text("!", style="yellow"), Text(f"{said.text}{concerned(said)}{_hint(said.hint)}", style="yellow"))
+    return grid
 
 
 def _hint(hint: str) -> str:
@@ -83,7 +95,7 @@ def _cells(row: CapacityRow) -> tuple[str, ...]:
 def _markdown(report: CapacityReport) -> str:
     label, text = summary(report)
     lines = [f"### {escaped(label)} {escaped(text)}", "", f"{escaped(asked(report))}; {escaped(taken(report))}.", ""]
-    lines += [f"> {escaped(said.text)}{escaped(_hint(said.hint))}" for said in report.statements]
+    lines += [f"> {escaped(said.text + concerned(said) + _hint(said.hint))}" for said in report.statements]
     if report.rows:
         names = [column.name.capitalize() for column in _COLUMNS]
         lines += ["", f"| {' | '.join(names)} |", f"|{'|'.join('--:' if c.right else '---' for c in _COLUMNS)}|"]

@@ -26,8 +26,9 @@ def summary(report: CapacityReport) -> tuple[str, str]:
     mark = SIMULATED if any(row.basis == "simulated" for row in known) else ""
     instances, left = sum(row.instances for row in known), len(report.rows) - len(known)
     other = f"; {left} group{'' if left == 1 else 's'} can't be told" if left else ""
-    peak = _few(sum(row.users_peak for row in known))
-    return f"{mark}{mid:,.0f} USERS", f"at the goal on {_counted(instances, 'instance')}, {peak} at the peak{other}"
+    peaks = [row.users_peak for row in known if row.users_peak is not None]
+    peak = f", {_few(sum(peaks))} at the peak" if peaks else ""
+    return f"{mark}{mid:,.0f} USERS", f"at the goal on {_counted(instances, 'instance')}{peak}{other}"
 
 
 def asked(report: CapacityReport) -> str:
@@ -63,6 +64,8 @@ def device(row: CapacityRow) -> str:
 
 def now_and_peak(row: CapacityRow) -> str:
     """Requests at once, in the mean and at most."""
+    if row.users_now is None or row.users_peak is None:
+        return "?"
     return f"{_few(row.users_now)}/{_few(row.users_peak)}"
 
 
@@ -104,7 +107,9 @@ def details(row: CapacityRow) -> Iterator[str]:
     yield from row.notes
     for step in row.next[1:]:
         low, high = (step.users.low, step.users.high) if step.users else (0.0, 0.0)
-        yield f"{step.what}: {_gain(step)} users, {low:+,.0f} to {high:+,.0f} likely; {step.because}"
+        gain = f"{_gain(step)} users, {low:+,.0f} to {high:+,.0f} likely"
+        none = f"{_mark(step.basis)}no more users"
+        yield f"{step.what}: {gain if round(low) or round(high) else none}; {step.because}"
 
 
 def _curve(points: Sequence[CurvePoint]) -> str:

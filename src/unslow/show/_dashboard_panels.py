@@ -1,10 +1,12 @@
 """Panels as Grafana has them in its JSON."""
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
 from unslow.catalog.dashboard import Panel, Query, Row
 from unslow.think.causes import all_causes
+from unslow.think.fleet.alert_rules import filled
 
 SOURCE = {"type": "prometheus", "uid": "${datasource}"}
 COLUMNS = 24
@@ -14,7 +16,9 @@ _MATCHERS = {
     "$own": 'cluster=~"$cluster", instance=~"$instance"',
     "$where": 'cluster=~"$cluster"',
 }
-PAGE = "${pages}reference/causes/"
+PAGE = "${pages:raw}reference/causes/"
+"""Raw: an address that Grafana would encode leads nowhere."""
+_OWN = re.compile(r"\bunslow_\w")
 _VERDICTS = {"slow": "orange", "failed": "red", "normal": "green", "cannot_tell": "text"}
 
 
@@ -57,12 +61,18 @@ def _placed(panels: tuple[Panel, ...], top: int) -> tuple[list[dict[str, Any]], 
 
 
 def _panel(panel: Panel) -> dict[str, Any]:
-    named = {"title": panel.title, "description": panel.why}
+    named = {"title": panel.title, "description": f"{panel.why}{_needs(panel)}"}
     if panel.kind == "causes":
         return named | {"type": "text", "options": {"mode": "markdown", "content": _causes()}}
     targets = [_target(query, number, panel) for number, query in enumerate(panel.queries)]
     shown: dict[str, Any] = {"type": panel.kind, "datasource": SOURCE, "targets": targets}
     return named | shown | _looks(panel)
+
+
+def _needs(panel: Panel) -> str:
+    """What has to be scraped for it, where the usual exporters are not enough."""
+    own = [_OWN.search(query.expr) for query in panel.queries]
+    return " It needs `unslow exporter`." if own and all(own) else ""
 
 
 def _target(query: Query, number: int, panel: Panel) -> dict[str, Any]:
@@ -84,8 +94,17 @@ def _looks(panel: Panel) -> dict[str, Any]:
     if panel.kind == "stat":
         return {"fieldConfig": {"defaults": {"unit": panel.unit}, "overrides": _coloured()}, "options": _STAT}
     most = {} if panel.most is None else {"max": panel.most}
-    defaults = {"unit": panel.unit, "min": 0, **most, "custom": {"fillOpacity": 10, "showPoints": "never"}}
+    custom: dict[str, Any] = {"fillOpacity": 10, "showPoints": "never"}
+    defaults = {"unit": panel.unit, "min": 0, **most, "custom": custom}
+    if panel.alert_at:
+        custom["thresholdsStyle"] = {"mode": "dashed"}
+        defaults["thresholds"] = {"mode": "absolute", "steps": _steps(float(filled(panel.alert_at)))}
     return {"fieldConfig": {"defaults": defaults, "overrides": []}, "options": _SERIES}
+
+
+def _steps(alert_at: float) -> list[dict[str, Any]]:
+    """One line; the first step is everything below it."""
+    return [{"color": "transparent", "value": None}, {"color": "orange", "value": alert_at}]
 
 
 _SERIES = {
@@ -109,8 +128,8 @@ def _table() -> dict[str, Any]:
         _override("cause", "mappings", [{"type": "value", "options": titles}]),
         _override("cause", "links", [link]),
     ]
-    tidy = {"excludeByName": {"Time": True}, "renameByName": {"Value": "instances"}}
-    sort = [{"displayName": "instances", "desc": True}]
+    tidy = {"excludeByName": {"Time": True}, "renameByName": {"Value": "number"}}
+    sort = [{"displayName": "number", "desc": True}]
     return {
         "fieldConfig": {"defaults": {}, "overrides": overrides},
         "options": {"showHeader": True, "sortBy": sort},

@@ -70,8 +70,9 @@ def _parts(report: FleetReport, slow: int, width: int, *, everything: bool) -> I
         yield from ("", Text("Why", style="bold"), Padding(_causes(report, width, everything=everything), (0, 0, 0, 2)))
     if report.instances:
         yield from ("", Text(_title(report, slow), style="bold"))
+        beside = words.beside_peers(report)
         for number, one in enumerate(report.instances, 1):
-            yield _instance(number, one, report.window_s)
+            yield _instance(number, one, report.window_s, beside.get(one.key, ""))
     yield from _odd(report, everything=everything)
     yield from _untold(report)
     yield from _others(report)
@@ -99,8 +100,9 @@ def _hung(mark: Text, *lines: RenderableType) -> RenderableType:
 
 
 def _head(report: FleetReport, slow: int) -> RenderableType:
-    sure, asked = report.verdicts.get("normal", 0) > 0, report.verdicts.get("cannot_tell", 0) > report.idle
-    untold = " IDLE " if report.idle and not asked else " CAN'T TELL "
+    normal, open_ones = report.verdicts.get("normal", 0), report.verdicts.get("cannot_tell", 0) - report.idle
+    untold = " IDLE " if report.idle and open_ones <= 0 else " CAN'T TELL "
+    sure = normal > max(0, open_ones)  # a fleet of which most can't be told is not called normal
     word, style = (f" {slow:,} SLOW ", _RED) if slow else (" NORMAL ", _GREEN) if sure else (untold, _YELLOW)
     return _hung(Text(word, style=style), Text(words.headline(report), style="bold"))
 
@@ -126,7 +128,7 @@ def _title(report: FleetReport, slow: int) -> str:
     return "What loses most" if shown >= slow else f"What loses most ({shown} of {slow:,}; --top N or --all shows more)"
 
 
-def _instance(number: int, one: Instance, window_s: float) -> RenderableType:
+def _instance(number: int, one: Instance, window_s: float, beside: str) -> RenderableType:
     name = Text(one.key, style="bold")
     if one.verdict == "failed":
         name.append("  FAILED", style="bold red")
@@ -135,18 +137,21 @@ def _instance(number: int, one: Instance, window_s: float) -> RenderableType:
         Text(words.names(one), style="dim"),
     ]
     lines.append(Text(words.cause_words(one)))
+    if beside:
+        lines.append(Text(beside, style="dim"))
     if fix := words.fix_words(one):
         lines.append(Text("First: ", style="green").append(fix, style="default"))
     return _hung(Text(f"{number:>3}.", style="dim"), *lines)
 
 
 def _odd(report: FleetReport, *, everything: bool) -> Iterator[RenderableType]:
-    odd = [(group, one) for group in report.peers for one in group.odd]
+    odd = words.other_odd(report)
     if not odd:
         return
     shown = odd if everything else odd[: words.MOST_ODD]
     more = f" ({len(shown)} of {len(odd):,})" if len(odd) > len(shown) else ""
-    yield from ("", Text(f"Slower than their peers: same runtime, model and devices{more}", style="bold"))
+    also = "Also slower" if report.instances else "Slower"
+    yield from ("", Text(f"{also} than their peers: same runtime, model and devices{more}", style="bold"))
     last = None
     for group, one in shown:
         if group is not last:

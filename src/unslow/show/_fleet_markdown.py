@@ -17,7 +17,7 @@ def markdown_of(report: FleetReport, *, slow: int, everything: bool) -> str:
 def _head(report: FleetReport) -> Iterator[str]:
     for one in words.statements(report, urgent=True):
         hint = f" {prose(one.hint)}" if one.hint else ""
-        yield f"> **{prose(one.text)}**{words.concerned(one)}{hint}"
+        yield f"> **{prose(one.text)}**{escaped(words.concerned(one))}{hint}"
         yield ""
     headline = words.headline(report)
     yield f"### {escaped(headline[0].upper() + headline[1:])}"
@@ -45,26 +45,29 @@ def _instances(report: FleetReport, slow: int) -> Iterator[str]:
         return
     shown = len(report.instances)
     yield from (f"**What loses most**{f' ({shown} of {slow:,})' if shown < slow else ''}", "")
+    beside = words.beside_peers(report)
     for number, one in enumerate(report.instances, 1):
-        yield from _instance(number, one, report.window_s)
+        yield from _instance(number, one, report.window_s, beside.get(one.key, ""))
     yield ""
 
 
-def _instance(number: int, one: Instance, window_s: float) -> Iterator[str]:
+def _instance(number: int, one: Instance, window_s: float, beside: str) -> Iterator[str]:
     failed = ", **failed**" if one.verdict == "failed" else ""
     yield f"{number}. **{escaped(one.key)}**{failed} ({escaped(words.names(one))}): {words.speed_words(one, window_s)}"
     yield f"   - {prose(words.cause_words(one))}"
+    if beside:
+        yield f"   - {prose(beside)}"
     if fix := words.fix_words(one):
         yield f"   - First: {prose(fix)}"
 
 
 def _odd(report: FleetReport, *, everything: bool) -> Iterator[str]:
-    odd = [(group, one) for group in report.peers for one in group.odd]
+    odd = words.other_odd(report)
     if not odd:
         return
     shown = odd if everything else odd[: words.MOST_ODD]
     more = f" ({len(shown)} of {len(odd):,})" if len(odd) > len(shown) else ""
-    yield from (f"**Slower than their peers**{more}", "")
+    yield from (f"**{'Also slower' if report.instances else 'Slower'} than their peers**{more}", "")
     for group, one in shown:
         yield f"- **{escaped(one.key)}** ({escaped(group.model)} on {escaped(group.devices)}): {prose(one.summary)}"
     yield ""
@@ -76,7 +79,7 @@ def _rest(report: FleetReport) -> Iterator[str]:
         yield from (f"- {count:,}: {prose(why)}" for why, count in list(report.untold.items())[: words.MOST_UNTOLD])
         yield ""
     for one in words.statements(report, urgent=False):
-        yield f"- {prose(one.text)}{words.concerned(one)}{f'; {prose(one.hint)}' if one.hint else ''}"
+        yield f"- {prose(one.text)}{escaped(words.concerned(one))}{f'; {prose(one.hint)}' if one.hint else ''}"
 
 
 def _cell(text: str) -> str:

@@ -52,10 +52,11 @@ def _by_cause(report: FleetReport) -> list[Family]:
         ),
         Family(
             "unslow_fleet_cause_lost_tokens_per_second", "What a cause takes.",
-            tuple(Sample(one.tokens_per_s, labels) for labels, one in causes),
+            tuple(Sample(one.tokens_per_s, labels) for labels, one in causes if one.tokens_per_s is not None),
         ),
         Family(
             "unslow_fleet_cause_lost_gpu_seconds", "GPU time of the window that a cause takes.",
-            tuple(Sample(one.gpu_hours * _HOUR_S, labels) for labels, one in causes), unit="seconds",
+            tuple(Sample(one.gpu_hours * _HOUR_S, labels) for labels, one in causes if one.gpu_hours is not None),
+            unit="seconds",
         ),
     ]  # fmt: skip

@@ -8,7 +8,7 @@ from unslow.facts.placed import Place, line_of
 from unslow.show._clean import cleaned
 from unslow.show._units import rate, span
 from unslow.think.chains import chains_of
-from unslow.think.fleet.report import FleetReport, Instance, Kind, Loss, Statement
+from unslow.think.fleet.report import FleetReport, Instance, Kind, Loss, Odd, PeerGroup, Statement
 
 URGENT: tuple[Kind, ...] = ("partial", "limit", "down", "skew", "stale", "duplicates")
 """What makes everything after it doubtful: said before anything else."""
@@ -102,20 +102,38 @@ def given(report: FleetReport) -> str:
     if not count:
         return ""
     gpus = f" on {report.gpus:,} GPU{'s' if report.gpus > 1 else ''}" if report.gpus else ""
-    rate = tokens(report.tokens_per_s) if report.tokens_per_s else "no"
-    parts = [f"{'They give' if count > 1 else 'It gives'} {rate} tok/s{gpus}{_idle(report)}."]
+    parts = [f"{_rate(report, count, gpus)}{_idle(report)}."]
     if report.lost.because:
         parts.append(f"What {report.lost.because}.")
     return " ".join(parts)
 
 
+def _rate(report: FleetReport, count: int, gpus: str) -> str:
+    """What they give together; that nobody tells it is not that they give nothing."""
+    they, verb = ("They", "give") if count > 1 else ("It", "gives")
+    if report.tokens_per_s is None:
+        return f"How many tokens {they.lower()} {verb}{gpus} is not known"
+    return f"{they} {verb} {tokens(report.tokens_per_s) if report.tokens_per_s else 'no'} tok/s{gpus}"
+
+
 def _idle(report: FleetReport) -> str:
     """How much of the GPUs' time nobody asks anything of them, where that is worth a word."""
-    hours, whole = report.lost.idle_gpu_hours or 0.0, report.gpus * report.window_s / 3600
+    hours, whole = report.lost.idle_gpu_hours or 0.0, (report.gpus or 0) * report.window_s / 3600
     if not whole or hours < _HARDLY_IDLE * whole:
         return ""
     day = gpu_hours_a_day(hours, report.window_s)
     return f", idle for {min(1.0, hours / whole):.0%} of the time ({day} GPU-hours a day)"
+
+
+def beside_peers(report: FleetReport) -> dict[str, str]:
+    """What is said of those that are slower than their peers, by their keys."""
+    return {one.key: one.summary for group in report.peers for one in group.odd}
+
+
+def other_odd(report: FleetReport) -> list[tuple[PeerGroup, Odd]]:
+    """Those that are slower than their peers and not among the instances that are shown, where it is said already."""
+    shown = {one.key for one in report.instances}
+    return [(group, one) for group in report.peers for one in group.odd if one.key not in shown]
 
 
 def names(one: Instance) -> str:

@@ -46,7 +46,7 @@ def _variables(pages: str) -> list[dict[str, Any]]:
         source,
         _chosen("cluster", "Cluster", f"label_values({_ENGINES}}}, cluster)"),
         _chosen("model", "Model", f'label_values({_ENGINES}, cluster=~"$cluster"}}, model)'),
-        _chosen("instance", "Instance", f'label_values({_ENGINES}, cluster=~"$cluster"}}, instance)'),
+        _chosen("instance", "Instance", f'label_values({_ENGINES}, cluster=~"$cluster", model=~"$model"}}, instance)'),
         {"name": "pages", "label": "Documentation", "type": "textbox", "query": pages, "current": written},
     ]
 

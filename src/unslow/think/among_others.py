@@ -21,6 +21,11 @@ PROMPTS_SPREAD = 2.0
 """Of what prompts take of the steps that answers share with them: physics knows prompts less well than answers."""
 MOST_PROMPTS = 0.85
 """Of the time: a server that reads prompts for longer is said to, by what it does beside it."""
+OFF = 1.25
+"""How far off the share of prompts may well be, in times: near the whole that decides over many times as long a wait
+for a token, and of a server that has hardly a moment beside prompts nobody knows how fast its answers should come."""
+NEARLY_ALL = 0.99
+"""Of the time: more for prompts would leave no answers at all."""
 _SEVERAL = 1.5
 """Requests on average: fewer are one after the other."""
 
@@ -38,7 +43,17 @@ def _predicted_among_others(case: Case, cure: Cure | None) -> Prediction | Unkno
         return Unknown("several requests shared it, and the text does not tell how long they were", MEASURE)
     together = _with(alone, Part(OTHERS, (times_longer(case, cure) - 1) * alone.seconds.mid, SPREAD))
     share = prompts_share(case, cure)
-    return _with(together, Part(PROMPTS, together.seconds.mid * share / (1 - share), PROMPTS_SPREAD))
+    return _with(together, Part(PROMPTS, together.seconds.mid * _longer(share), _spread(share)))
+
+
+def _longer(share: float) -> float:
+    """How much longer steps take, as a share of them, where prompts take this share of the time."""
+    return share / (1 - share)
+
+
+def _spread(share: float) -> float:
+    most = NEARLY_ALL if share >= MOST_PROMPTS else min(NEARLY_ALL, OFF * share)
+    return max(PROMPTS_SPREAD, _longer(most) / _longer(share)) if share else PROMPTS_SPREAD
 
 
 def _with(prediction: Prediction, part: Part) -> Prediction:
@@ -51,11 +66,17 @@ def _with(prediction: Prediction, part: Part) -> Prediction:
 
 
 def prompts_share(case: Case, cure: Cure | None = None) -> float:
-    """The part of the time in which a server computes prompts while answers wait, by those that it read meanwhile."""
+    """The part of the time in which a server computes prompts while answers wait, by those that it read meanwhile.
+
+    A request does not wait for its own prompt once it is being answered: those of the others are what is left.
+    """
     traffic = case.run.traffic
     read = traffic.value.prompt_tokens_per_s.value_or(0.0) / copies_of(case) if isinstance(traffic, Known) else 0.0
     able = predict_prefill(case, cure) if read and isinstance(each_rate(case), Known) else None
-    return min(MOST_PROMPTS, read / able.tokens_per_s.mid) if isinstance(able, Prediction) else 0.0
+    if not isinstance(able, Prediction):
+        return 0.0
+    of_others = 1 - 1 / max(1.0, requests_at_once(case))
+    return min(MOST_PROMPTS, of_others * read / able.tokens_per_s.mid)
 
 
 def rate_among_others(case: Case) -> Known[float] | Unknown:

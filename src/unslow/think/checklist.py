@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import MissingFactError
+from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.demand import read_demand
 from unslow.think.adapt.overrides import sent_away
 from unslow.think.adapt.placement import computes_all_on_gpus, counted_layers, layers_left_on_host
@@ -68,10 +68,18 @@ def _on_gpu(case: Case) -> Answer:
 
 def _busy(case: Case, achievable: Prediction | None) -> Answer:
     loads = case.run.gpus.need()
+    if _nobody_asked(case):
+        return None, "no tokens were generated"
     busy = max((g.busy.need() for g in loads), default=0.0)
     fast = achievable is not None and rate_among_others(case).value_or(0) >= achievable.tokens_per_s.low
     good = None if fast and busy < _HARDLY else busy >= _BUSY_ENOUGH or fast
     return good, f"{busy:.0%} busy on average"
+
+
+def _nobody_asked(case: Case) -> bool:
+    """Whether a server was watched while it answered nobody."""
+    traffic = case.run.traffic
+    return isinstance(traffic, Known) and not traffic.value.running and traffic.value.tokens_per_s.value_or(None) == 0.0
 
 
 def _cool(case: Case) -> Answer:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from unslow.catalog.learned_speed import learned_speed, spread_of
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Fact, MissingFactError, Unknown
+from unslow.facts.values import Fact, Known, MissingFactError, Unknown
 from unslow.think.adapt.beside import (
     COPIES,
     CROSSINGS,
@@ -69,8 +69,16 @@ def predict_prefill(case: Case, cure: Cure | None = None) -> Prediction | Unknow
 
 
 def prompt_tokens(case: Case) -> float:
-    """How long a prompt is asked about: as long as the one that was measured."""
-    return measured_prompt_tokens(case) or float(USUAL_PROMPT)
+    """How long a prompt is asked about: as long as the one that was measured, or as those that were watched.
+
+    Short ones of several requests are computed together, so they take no longer than usual ones.
+    """
+    return measured_prompt_tokens(case) or max(float(USUAL_PROMPT), _watched_prompt_tokens(case))
+
+
+def _watched_prompt_tokens(case: Case) -> float:
+    """How long prompts of others are by how far into the context their answers come; 0 where nobody watched."""
+    return float(case.run.depth_tokens.value_or(0)) if isinstance(case.run.traffic, Known) else 0.0
 
 
 def micro_batch(case: Case) -> float:

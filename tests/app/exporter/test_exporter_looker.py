@@ -1,6 +1,7 @@
 """Looking again and again, with servers that answer from a script and a clock that is set by hand."""
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -14,9 +15,10 @@ from unslow.app.exporter.post import KEEP_S, Post
 from unslow.app.exporter.request import ExporterRequest
 from unslow.app.watching.request import Request
 from unslow.facts.errors import UserError
+from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import reported
+from unslow.facts.values import not_found, reported
 from unslow.look.system import Answer
 from unslow.look.system.door import ExchangeError
 
@@ -116,6 +118,45 @@ def test_a_speed_is_seen_and_kept_for_a_while(looker, world):
     assert looker.standing().report.subjects[0].measured == {}
 
 
+def test_an_average_since_the_start_is_no_speed_of_now(looker, world, found):
+    counted = reported(74.0, "/metrics: since its start")
+    facts = {"decode_tokens_per_s": counted, "prefill_tokens_per_s": counted}
+    one = subject()
+    found.append(snapshot(msgspec.structs.replace(one, runtime=msgspec.structs.replace(one.runtime, **facts))))
+    looker.attempt()
+    looker._posts[0].ask()
+    looker.attempt()
+    assert looker.standing().report.subjects[0].measured == {}, "nobody asks it anything"
+    assert looker.standing().report.subjects[0].verdict == "cannot_tell"
+    answers(looker, world)
+    looker.attempt()
+    assert looker.standing().report.subjects[0].measured["decode_tokens_per_s"] == pytest.approx(3.0)
+    assert "prefill_tokens_per_s" not in looker.standing().report.subjects[0].measured
+
+
+def test_a_server_too_busy_to_tell_what_it_is_stays_the_same(looker, world, found):
+    one = subject()
+    version = reported("b9999", "/props")
+    named = msgspec.structs.replace(one, runtime=msgspec.structs.replace(one.runtime, version=version))
+    mute = msgspec.structs.replace(one, model=Model())
+    shown = []
+    for seen in (named, mute, named):
+        found.append(snapshot(seen))
+        world.second += 60
+        looker.attempt()
+        report = looker.standing().report.subjects[0]
+        shown.append((report.version, report.model, report.quant, report.expected))
+    assert shown[0][0] == "b9999"
+    assert shown == [shown[0]] * 3
+    assert stopped == [], "and what was seen of its work is not lost"
+    other = msgspec.structs.replace(one.model, name=reported("another", "/v1/models"))
+    found.append(snapshot(msgspec.structs.replace(one, model=other)))
+    world.second += 60
+    looker.attempt()
+    assert len(stopped) == 1, "another model is another subject"
+    assert looker.standing().report.subjects[0].version == "", "of which only what it tells is known"
+
+
 @pytest.mark.usefixtures("found")
 def test_a_server_that_hangs_is_said_to(looker, world):
     looker.attempt()
@@ -145,6 +186,21 @@ def test_a_look_that_fails_keeps_what_was_known_for_a_while(looker, world, found
     found.append(snapshot(subject()))
     looker.attempt()
     assert looker.standing().state.success
+
+
+def test_a_server_that_is_gone_answers_no_more_though_it_is_still_told_of(looker, world, found):
+    looker.attempt()
+    looker._posts[0].ask()
+    looker.attempt()
+    assert looker.standing().state.answers == (("llama.cpp:8080", True),)
+    found.append(UserError("nothing listens there", "is it up?"))
+    for path in ("slots", "metrics"):
+        world.http[f"GET {URL}/{path}"] = ExchangeError("refused", "nothing listens there")
+    looker._posts[0].ask()
+    world.second += 60
+    looker.attempt()
+    report, state = looker.standing()
+    assert (len(report.subjects), state.success, state.answers) == (1, False, (("llama.cpp:8080", False),))
 
 
 def test_a_bug_is_a_look_that_failed_and_told_as_what_it_is(looker, found, capsys):
@@ -242,6 +298,27 @@ def test_what_was_measured_lies_below_what_is_seen(world, found, monkeypatch):
     looker.attempt()
     assert looker.standing().report.subjects[0].measured["decode_tokens_per_s"] == pytest.approx(3.0)
     assert found
+
+
+@pytest.mark.usefixtures("found")
+def test_why_a_server_was_not_measured_is_told(world, monkeypatch, capsys):
+    class Late:
+        def __init__(self, *_given: object, **_more: object) -> None:
+            pass
+
+        def measured(self, _seen: Snapshot, subjects: list[Subject]) -> Any:
+            run = Run(decode_tokens_per_s=not_found("no answer was whole within the 10 s that there were"))
+            return SimpleNamespace(subjects=[msgspec.structs.replace(one, run=run) for one in subjects])
+
+    monkeypatch.setattr("unslow.app.measure.Measuring", Late)
+    looker = Looker(world, ExporterRequest(measure_every_s=3600.0))
+    for _ in range(2):
+        looker.attempt()
+        assert looker.standing().state.success, "it is no look that failed"
+        world.second += 60
+    told = f"unslow exporter: not measured: {URL}: no answer was whole within the 10 s that there were\n"
+    assert capsys.readouterr().err == told
+    assert looker.standing().state.seen_s == ()
 
 
 def test_without_leave_nothing_is_measured(world):

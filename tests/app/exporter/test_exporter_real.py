@@ -82,6 +82,7 @@ def test_measuring_where_it_is_allowed():
             report, state = looker.standing()
         finally:
             looker.stop()
+    assert looker._measurements.missed == (), "a machine that others use may be too slow for it"
     assert report.subjects[0].measured["decode_tokens_per_s"] > 0
     assert report.subjects[0].measured["prefill_tokens_per_s"] > 0
     assert [key for key, _ in state.seen_s] == [f"llama.cpp:{target.url.rpartition(':')[2]}"]

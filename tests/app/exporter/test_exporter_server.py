@@ -2,6 +2,7 @@
 
 import http.client
 import socket
+import time
 from collections.abc import Iterator
 from threading import Thread
 
@@ -9,7 +10,7 @@ import pytest
 
 from unslow.app.exporter.accept import dialect_for
 from unslow.app.exporter.request import Address
-from unslow.app.exporter.server import MOST_CONNECTIONS, Answers, ExporterServer
+from unslow.app.exporter.server import MOST_CONNECTIONS, Answers, ExporterServer, Handler
 from unslow.facts.errors import UserError
 from unslow.show.openmetrics import LookState, exposition
 
@@ -116,3 +117,20 @@ def test_whoever_takes_all_places_is_hung_up_on(server):
 def test_a_port_that_is_taken(server):
     with pytest.raises(UserError, match="something listens there already"):
         ExporterServer(Address("127.0.0.1", server.server_port), server.answers)
+
+
+def drips(line: socket.socket, seconds: float) -> None:
+    until_s = time.monotonic() + seconds
+    while time.monotonic() < until_s:
+        line.sendall(b"x")
+        time.sleep(0.02)
+
+
+def test_whoever_drips_is_hung_up_on(server, monkeypatch):
+    """A byte now and then keeps any timeout of single reads from ever being over."""
+    monkeypatch.setattr(Handler, "timeout", 0.2)
+    with socket.create_connection(("127.0.0.1", server.server_port), 2.0) as line:
+        line.sendall(b"GET /metrics HTTP/1.1\r\nX-Slow: ")
+        with pytest.raises(ConnectionError):
+            drips(line, 3.0)
+    assert asked(server, "/metrics").status == 200

@@ -115,18 +115,35 @@ def test_a_mean_wait_of_the_past_is_no_queue_of_now():
     assert "queue_s" not in judge(past).measured
 
 
-def watched(prompts_per_s: float):
-    each = {"each_tokens_per_s": r(8.0), "each_among": 4.0, "prompt_tokens_per_s": r(prompts_per_s)}
-    return vllm(**{"run.traffic": traffic(4.0, 0.0, **each), "run.decode_tokens_per_s": not_found("busy")})
+def watched(prompts_per_s: float, among: float = 4.0):
+    each = {"each_tokens_per_s": r(8.0), "each_among": among, "prompt_tokens_per_s": r(prompts_per_s)}
+    return vllm(**{"run.traffic": traffic(among, 0.0, **each), "run.decode_tokens_per_s": not_found("busy")})
 
 
 def test_prompts_of_others_take_their_part_of_every_step():
     able = predict_prefill(watched(0.0)).tokens_per_s.mid
     assert prompts_share(watched(0.0)) == 0
-    assert prompts_share(watched(able / 2)) == 0.5
+    assert prompts_share(watched(able / 2)) == pytest.approx(0.375), "one of the four prompts is its own"
+    assert prompts_share(watched(able / 2, among=1.0)) == 0, "who is alone waits for nobody's prompt"
     assert prompts_share(watched(9 * able)) == MOST_PROMPTS
     quiet, half = (predict_among_others(watched(read)).seconds.mid for read in (0.0, able / 2))
-    assert half == pytest.approx(2 * quiet)
+    assert half == pytest.approx(quiet / (1 - 0.375))
+
+
+def test_long_prompts_of_others_take_longer_for_each_token():
+    usual, long = watched(1000.0), with_facts(watched(1000.0), {"run.depth_tokens": 32_000})
+    assert predict_prefill(long).tokens_per_s.mid < 0.9 * predict_prefill(usual).tokens_per_s.mid
+    assert prompts_share(long) > 1.1 * prompts_share(usual)
+    short = with_facts(usual, {"run.depth_tokens": 300})
+    assert prompts_share(short) == prompts_share(usual), "several short ones are computed together"
+
+
+def test_of_a_server_that_prompts_take_whole_nobody_knows_how_fast_its_answers_should_be():
+    able = predict_prefill(watched(0.0)).tokens_per_s.mid
+    half, whole = (predict_among_others(watched(share * able)).seconds for share in (0.5, 1.2))
+    quiet = predict_among_others(watched(0.0)).seconds.mid
+    assert whole.high > quiet / 0.03, "3 % of the time are left for answers, and that is no fault"
+    assert half.high < 5 * quiet
 
 
 def test_a_server_that_reads_prompts_most_of_the_time_says_so():

@@ -120,3 +120,19 @@ def test_a_long_time_with_pauses_hides_nobody_who_waits():
     assert isinstance(ask(NAME, with_facts(Case(), {**window, "run.queue_s": 0.3})), Absent)
     history = with_facts(Case(), {**window, "run.queue_s": estimated(3.0, "/metrics")})
     assert isinstance(ask(NAME, history), Absent), "a mean of weeks says nothing of the time that was watched"
+
+
+def test_places_and_not_memory_where_the_cache_had_room():
+    waiting = with_facts(vllm(), {"run.traffic": traffic(8.0, 24.0, cache_used=measured(0.2, "made up"))})
+    assert first_knob(waiting) == ("parallel", None), "how many places it has is not told"
+    full = with_facts(vllm(), {"run.traffic": traffic(8.0, 24.0, cache_used=measured(0.85, "made up"))})
+    assert first_knob(full) == ("capacity", None)
+    bursts = with_facts(vllm(), {"run.traffic": traffic(2.0, 6.0, cache_used=measured(0.2, "made up"), each_among=8.0)})
+    assert first_knob(bursts) == ("capacity", None), "a mean with pauses in it: the cache was four times as full"
+
+
+def first_knob(case):
+    answer = ask(NAME, case)
+    assert isinstance(answer, Found)
+    change = answer.remedies[0].change
+    return str(change.knob), change.value

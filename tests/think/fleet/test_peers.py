@@ -141,6 +141,14 @@ def test_loads_that_are_all_different_can_not_be_compared():
     assert "loads are too different" in only_group(fleet).because
 
 
+def test_an_instance_is_no_peer_of_its_own():
+    fleet = [without_prediction(one) for one in alike(10)]
+    placed = [at_load(one, 10.0 if n < 6 else 100.0) for n, one in enumerate(fleet)]
+    placed[9] = slowed(placed[9], 0.5)
+    group = only_group(placed)
+    assert (group.judged, group.odd) == (6, ()), "of the four at the higher load, each has three to be held against"
+
+
 def test_what_is_better_than_with_the_peers_is_no_reason():
     fleet = alike(10)
     cool = {"machine.gpus.0.temperature_c": 30.0, "machine.gpus.0.power_limit_w": 900.0}

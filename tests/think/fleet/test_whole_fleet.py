@@ -54,9 +54,9 @@ def test_the_order_is_a_permutation_by_what_is_lost(fleet):
 @given(generated())
 def test_causes_cost_together_what_the_fleet_loses(fleet):
     report = fleet_of(fleet, HEAD)
-    assert sum(cause.tokens_per_s for cause in report.causes) == pytest.approx(report.lost.tokens_per_s or 0.0)
-    assert sum(cause.gpu_hours for cause in report.causes) <= (report.lost.gpu_hours or 0.0) * (1 + 1e-9)
-    costs = [cause.tokens_per_s for cause in report.causes]
+    assert sum(cause.tokens_per_s or 0.0 for cause in report.causes) == pytest.approx(report.lost.tokens_per_s or 0.0)
+    assert sum(cause.gpu_hours or 0.0 for cause in report.causes) <= (report.lost.gpu_hours or 0.0) * (1 + 1e-9)
+    costs = [cause.tokens_per_s or 0.0 for cause in report.causes]
     assert costs == sorted(costs, reverse=True)
 
 
@@ -79,6 +79,18 @@ def test_of_real_machines_the_one_that_loses_most_is_first_and_the_healthy_one_l
     assert report.causes[0].worst[0] == "built_vllm_eight_copies_of_sixteen_places"
     assert report.gpus == 12
     assert "1 of 5" in report.lost.because
+
+
+def test_what_nobody_tells_is_not_nought():
+    """A query without an answer must not make a fleet one that gives nothing, or a cause one that costs nothing."""
+    slow = Instance(key="a", runtime="vLLM", model="m", verdict="slow", summary="s", by_itself=("swapping",))
+    report = fleet_of([Judged(slow, {})], HEAD)
+    assert (report.tokens_per_s, report.gpus) == (None, None)
+    assert [(cause.tokens_per_s, cause.gpu_hours) for cause in report.causes] == [(None, None)]
+    idle = msgspec.structs.replace(slow, tokens_per_s=0.0, gpus=0, lost=Loss(tokens_per_s=0.0, gpu_hours=0.0))
+    report = fleet_of([Judged(slow, {}), Judged(idle, {})], HEAD)
+    assert (report.tokens_per_s, report.gpus) == (0.0, 0)
+    assert [(cause.tokens_per_s, cause.gpu_hours) for cause in report.causes] == [(0.0, 0.0)]
 
 
 def test_what_fails_costs_its_hours_to_its_first_cause():

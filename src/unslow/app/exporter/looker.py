@@ -14,6 +14,7 @@ from unslow import __version__
 from unslow.app.exporter.measuring import Measurements, place_of
 from unslow.app.exporter.post import Post
 from unslow.app.exporter.request import ExporterRequest
+from unslow.app.exporter.steady import is_same_place, steady
 from unslow.app.watching.eyes import JOIN_S
 from unslow.app.watching.found import find
 from unslow.facts.errors import UserError
@@ -47,6 +48,8 @@ class Looker:
     def __init__(self, system: System, request: ExporterRequest) -> None:
         self._system, self._request = system, request
         self._posts: list[Post] = []
+        self._judged: dict[str, Post] = {}
+        """Those of the last report, by their keys there."""
         self._seen: Snapshot | None = None
         self._measurements = Measurements(request)
         self._find_at = 0.0
@@ -100,6 +103,8 @@ class Looker:
 
     def _measure(self, seen: Snapshot) -> None:
         measured = self._measurements.measure(seen, seen.subjects, self._system.clock())
+        for words in self._measurements.missed:
+            _tell(f"not measured: {words}")
         self._refresh(seen)
         for post in self._posts:
             if place_of(post.watched.subject) in measured:
@@ -120,12 +125,12 @@ class Looker:
         """Watch what is there, and no more what is gone."""
         before, kept = self._posts, []
         for found in seen.subjects:
-            subject = self._measurements.laid_over(found)
-            post = next((p for p in before if p not in kept and _is_same(p, subject)), None)
+            post = next((p for p in before if p not in kept and _is_same(p, found)), None)
             if post is not None:
+                subject = self._measurements.laid_over(steady(post.watched.subject, found))
                 post.watched.refresh(seen, subject)
             else:
-                post = Post(self._system, seen, subject, self._request.watch)
+                post = Post(self._system, seen, self._measurements.laid_over(found), self._request.watch)
                 post.start()
             kept.append(post)
         self._seen, self._posts = seen, kept
@@ -140,17 +145,22 @@ class Looker:
         report = Report(unslow_version=__version__, machine=machine, subjects=tuple(judged))
         now_s, now = self._system.clock(), datetime.fromisoformat(self._system.now()).timestamp()
         self._good_at = now_s
-        posts = {key: self._posts[one.number] for key, one in keyed(report.subjects).items()}
+        self._judged = posts = {key: self._posts[one.number] for key, one in keyed(report.subjects).items()}
         self._standing = Standing(report, LookState(
             success=True, at_s=now, duration_s=now_s - start_s, failures=self._standing.state.failures,
             seen_s=tuple((key, now - (now_s - p.seen_at_s)) for key, p in posts.items() if p.seen_at_s is not None),
-            answers=tuple((key, post.answers) for key, post in posts.items()), left_out=self._left_out,
+            answers=self._answering(), left_out=self._left_out,
         ))  # fmt: skip
+
+    def _answering(self) -> tuple[tuple[str, bool], ...]:
+        """Whether each answers now: also of a server that is not found any more."""
+        return tuple((key, post.answers) for key, post in self._judged.items())
 
     def _failed(self, error: Exception, seconds: float) -> None:
         report, state = self._standing
         is_stale = self._good_at is None or self._system.clock() - self._good_at > self.stale_s
-        state = state._replace(success=False, duration_s=seconds, failures=state.failures + 1)
+        answers, failures = self._answering(), state.failures + 1
+        state = state._replace(success=False, duration_s=seconds, failures=failures, answers=answers)
         self._standing = Standing(None if is_stale else report, state)
         self._say(error)
 
@@ -158,10 +168,9 @@ class Looker:
         """Once for each reason, on standard error."""
         told = isinstance(error, UserError | LookError)
         words = str(error) if told else "".join(traceback.format_exception(error))
-        if words != self._said and sys.stderr is not None:
+        if words != self._said:
             self._said = words
-            sys.stderr.write(f"unslow exporter: a look failed: {words.rstrip()}\n")
-            sys.stderr.flush()
+            _tell(f"a look failed: {words.rstrip()}")
 
     @property
     def stale_s(self) -> float:
@@ -190,6 +199,13 @@ class Looker:
         return self._standing
 
 
+def _tell(words: str) -> None:
+    """On standard error, where there is one."""
+    if sys.stderr is not None:
+        sys.stderr.write(f"unslow exporter: {words}\n")
+        sys.stderr.flush()
+
+
 def _in_order(subjects: tuple[Subject, ...]) -> tuple[Subject, ...]:
     """Always the same ones where there are too many: by their addresses."""
     return tuple(sorted(subjects, key=place_of)[:MOST_SUBJECTS])
@@ -197,6 +213,4 @@ def _in_order(subjects: tuple[Subject, ...]) -> tuple[Subject, ...]:
 
 def _is_same(post: Post, subject: Subject) -> bool:
     """A post whose thread broke is no use: another takes its place."""
-    return (
-        post.failure is None and post.watched.is_same(subject) and place_of(post.watched.subject) == place_of(subject)
-    )
+    return post.failure is None and is_same_place(post.watched.subject, subject)

@@ -11,7 +11,7 @@ from unslow.app.manners import Manners
 from unslow.app.progress import Silent
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import Known
+from unslow.facts.values import Unknown
 from unslow.look.system.closing import ClosingSystem
 
 Place = tuple[str, int, str]
@@ -31,6 +31,8 @@ class Measurements:
         self._due_at = 0.0
         self._runs: dict[Place, Run] = {}
         self._door: ClosingSystem | None = None
+        self.missed: tuple[str, ...] = ()
+        """Which servers were not measured the last time, and why."""
 
     def is_due(self, now_s: float) -> bool:
         """Whether it is allowed, and time."""
@@ -43,15 +45,19 @@ class Measurements:
         self._due_at = now_s + (self._every_s or 0.0)
         runs = {place: run for place, run in self._runs.items() if place in map(place_of, subjects)}
         done_now: set[Place] = set()
+        missed = []
         manners = Manners(api_key=self._watch.api_key or None)
         for subject in subjects:
             host = urlsplit(subject.runtime.url.value_or("")).hostname
             self._door = door = ClosingSystem([host] if host else [])
             (done,) = Measuring(door, manners, Silent(), QUICK, door=door).measured(seen, [subject]).subjects
-            if isinstance(done.run.decode_tokens_per_s, Known):
-                runs[place_of(subject)] = self._watch.discretion.facts(done.run)
-                done_now.add(place_of(subject))
-        self._runs, self._door = runs, None
+            place, run = place_of(subject), self._watch.discretion.facts(done.run)
+            if isinstance(run.decode_tokens_per_s, Unknown):
+                missed.append(f"{place[0]}: {run.decode_tokens_per_s.why}")
+            else:
+                runs[place] = run
+                done_now.add(place)
+        self._runs, self._door, self.missed = runs, None, tuple(missed)
         return done_now
 
     def laid_over(self, subject: Subject) -> Subject:

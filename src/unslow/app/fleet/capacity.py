@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from unslow import __version__
 from unslow.app.fleet.durations import seconds_of
-from unslow.app.fleet.reading import WHOLE
+from unslow.app.fleet.reading import IN_PART
 from unslow.app.fleet.request import FleetRequest
 from unslow.app.progress import Progress
 from unslow.facts.errors import UserError
@@ -68,7 +68,7 @@ def _report(
         span_s=span_s,
         queries=prometheus.asked,
         seconds=time.monotonic() - began,
-        complete=all(one.kind in WHOLE for one in statements),
+        complete=not any(one.kind in IN_PART for one in statements),
         goal=goal,
         statements=statements,
         rows=rows,

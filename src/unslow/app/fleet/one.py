@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from unslow.app.fleet.reading import read_fleet
+from unslow.app.fleet.reading import Fleet, read_fleet
 from unslow.app.fleet.request import FleetRequest
 from unslow.app.progress import Progress
 from unslow.app.save import save as save_snapshot
@@ -28,9 +28,15 @@ def instance_report(request: FleetRequest, key: str, save: str, progress: Progre
     if save:
         save_snapshot(snapshot, save, progress)
     report = spelled(diagnose(snapshot), snapshot)
-    notes = about_of(member).notes
+    notes = (_whose(member, fleet), *about_of(member).notes)
     subjects = tuple(msgspec.structs.replace(s, notes=(*notes, *s.notes)) for s in report.subjects)
     return msgspec.structs.replace(report, subjects=subjects)
+
+
+def _whose(member: Member, fleet: Fleet) -> str:
+    """Which instance this is: a part of its key may be all that was given."""
+    host = f" on {member.host_name}" if member.host_name and member.host_name not in member.key else ""
+    return f"This is {member.key}{host}: the last {member.window_s / 60:g} min of {fleet.shown_url}."
 
 
 def member_named(members: Sequence[Member], key: str) -> Member:

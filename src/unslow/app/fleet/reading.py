@@ -14,8 +14,8 @@ from unslow.fleet.members import read_members
 from unslow.think.fleet.judged import Head
 from unslow.think.fleet.report import Statement
 
-WHOLE = ("note", "missing", "duplicates", "labels", "skew")
-"""Kinds of statements that leave the answers of the server whole."""
+IN_PART = ("partial", "limit")
+"""Kinds of statements that say of an answer of the server that it was not whole; an engine that is down is none."""
 USUAL = 32
 """Queries: for a bar that moves before anybody knows how many there are."""
 
@@ -43,7 +43,7 @@ class Fleet(NamedTuple):
             window_s=window_s,
             queries=self.queries,
             seconds=time.monotonic() - started_s,
-            complete=all(statement.kind in WHOLE for statement in self.statements),
+            complete=not any(statement.kind in IN_PART for statement in self.statements),
             statements=self.statements,
         )
 

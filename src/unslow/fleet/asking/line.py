@@ -59,6 +59,7 @@ class Line:
         self._headers = {"Accept": "application/json", "Accept-Encoding": encoding, **access.sent_headers}
         self._connection: http.client.HTTPConnection | None = None
         self._socket: socket.socket | None = None
+        self._ended = False
 
     def exchange(self, method: str, path: str, form: bytes | None, deadline_s: float) -> Reply:
         """One question and its answer; a connection that was closed while nobody spoke is opened again."""
@@ -77,6 +78,12 @@ class Line:
         if self._socket is not None:
             self._socket.close()
         self._connection = self._socket = None
+
+    def end(self) -> None:
+        """Hang up for good: whoever still waits for an answer, in whichever thread, is told so now."""
+        self._ended = True
+        self._hang_up()
+        self.close()
 
     def _exchange(self, method: str, path: str, form: bytes | None, deadline_s: float) -> Reply:
         # A timeout of its own for each byte is none.
@@ -102,6 +109,8 @@ class Line:
         return reply
 
     def _opened(self, deadline_s: float) -> http.client.HTTPConnection:
+        if self._ended:
+            raise LookError(f"{self._shown} is not asked any more")
         if self._connection is None:
             left = self._left(deadline_s)
             self._socket = socket.create_connection((self._host, self._port), left)

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Mapping
 from itertools import chain, repeat
+from threading import Event
 from urllib.parse import urlencode, urlsplit
 
 from unslow.facts.errors import UserError
@@ -43,6 +44,7 @@ class Sending:
         self._path, self._more = parts.path, parts.query
         self._method, self._answers, self._tired = "POST", 0, False
         self._end_s: float | None = None
+        self._ended = Event()
         self.sent = 0
 
     def ask(self, endpoint: str, form: Mapping[str, str]) -> Reply:
@@ -66,8 +68,9 @@ class Sending:
         raise RefusedError(refusal)
 
     def close(self) -> None:
-        """Hang up."""
-        self._line.close()
+        """Hang up, and ask nothing more, whatever another thread is waiting for."""
+        self._ended.set()
+        self._line.end()
 
     def _waits(self, since_s: float, pause_s: float, refusal: Refusal, *, first: bool) -> bool:
         """A pause before the next try; False where there is no time left for one."""
@@ -77,8 +80,7 @@ class Sending:
             return False
         if first:
             self._say(f"{self._access.shown_url}: {refusal.why}; trying again for {span(left_s)} at most")
-        time.sleep(pause_s)
-        return True
+        return not self._ended.wait(pause_s)
 
     def _tried(self, endpoint: str, form: Mapping[str, str]) -> Reply | Refusal:
         now_s, end_s = time.monotonic(), self._end_s or 0.0

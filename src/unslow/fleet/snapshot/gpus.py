@@ -4,12 +4,14 @@ Exporters tell means over a window with pauses in it. A GPU that rested for a pa
 being held down, and its link sleeps; such readings are kept back unless it worked nearly all the time.
 """
 
+from functools import lru_cache
 from typing import Any
 
+from unslow.catalog.devices import find_device
 from unslow.facts.machine import Gpu
 from unslow.facts.run import GpuUnderLoad
 from unslow.facts.units import GIB
-from unslow.facts.values import Fact, Known, Unknown, not_found, reported
+from unslow.facts.values import Fact, Unknown, not_found, reported
 from unslow.fleet.member import Member, MemberGpu
 from unslow.fleet.snapshot.readings import SOURCE, Readings
 
@@ -23,6 +25,8 @@ THROTTLED = 0.1
 """Of the window: a reason that holds for less of it explains no mean."""
 HOLDS_NOTHING = 2 * GIB
 """Of its memory in use at most: what a driver and a display take; an engine with a model takes more."""
+A_PART = 0.6
+"""Of the memory of a device: one with less is a slice of it; MIG's next smaller than a whole one has half."""
 _REASONS = {"thermal_throttled": "sw_thermal_slowdown", "power_throttled": "sw_power_cap"}
 
 
@@ -33,7 +37,7 @@ def gpus_of(member: Member) -> tuple[MemberGpu, ...]:
 
 
 def _used(gpu: MemberGpu) -> float | None:
-    found = gpu.readings.get("vram_used_max_bytes") or gpu.readings.get("vram_used_bytes")
+    found = gpu.readings.get("vram_used_max_bytes")
     return found.value if found else None
 
 
@@ -49,19 +53,33 @@ def _gpu(gpu: MemberGpu) -> Gpu:
     told = Readings(gpu.readings, "")
     facts: dict[str, Any] = {
         name: told.whole(name)
-        for name in ("vram_total_bytes", "vram_used_bytes", "vram_free_bytes", "gtt_used_bytes", "pcie_generation_max",
-                     "pcie_width_max")
+        for name in ("vram_total_bytes", "vram_free_bytes", "gtt_used_bytes", "pcie_generation_max", "pcie_width_max")
     }  # fmt: skip
-    facts |= {name: told.fact(name) for name in ("clock_max_hz", "temperature_c", "power_w", "power_limit_w",
-                                                 "power_limit_default_w")}  # fmt: skip
+    facts |= {name: told.fact(name) for name in ("clock_max_hz", "power_limit_w", "power_limit_default_w")}
     facts |= {
+        "vram_used_bytes": told.whole("vram_used_max_bytes"),
+        "temperature_c": told.fact("temperature_max_c"),
+        "power_w": told.fact("power_max_w"),
         "memory_clock_hz": _rested(told) or told.fact("memory_clock_hz"),
         "memory_temperature_c": told.fact("memory_temperature_max_c"),
     }
     facts |= {name: told.share(name) for name in ("busy", "memory_busy")}
     names = {"name": gpu.name, "vendor": gpu.vendor, "driver": gpu.driver}
     facts |= {key: reported(text, f"{SOURCE}: its GPU exporter") for key, text in names.items() if text}
+    facts |= {"name": part} if (part := _part_of_one(gpu.name, told.value("vram_total_bytes"))) else {}
     return Gpu(index=gpu.index, **facts)
+
+
+def _part_of_one(name: str, memory_bytes: float) -> Unknown | None:
+    """Why its name does not tell what it is: with so little of its memory it is a part, as MIG and others divide it."""
+    device = _device(name, round(memory_bytes)) if name and memory_bytes else None
+    if device is None or memory_bytes >= A_PART * device.memory_bytes:
+        return None
+    sizes = f"{memory_bytes / GIB:.0f} GiB of the {device.memory_bytes / GIB:.0f} GiB of {name}"
+    return not_found(f"its GPU is a part of one ({sizes}), and how fast the part is nothing tells")
+
+
+_device = lru_cache(maxsize=1024)(find_device)  # a fleet of thousands has few kinds of GPUs
 
 
 def gpus_under_load(member: Member) -> Fact[tuple[GpuUnderLoad, ...]]:
@@ -81,17 +99,13 @@ def _under_load(gpu: MemberGpu, samples: int) -> GpuUnderLoad:
         busy=told.share("busy"),
         memory_busy=told.share("memory_busy"),
         clock_hz=told.fact("clock_hz") if not rested or WHILE_BUSY in told.source("clock_hz") else rested,
-        temperature_max_c=_first(told.fact("temperature_max_c"), told.fact("temperature_c")),
-        power_max_w=_first(told.fact("power_max_w"), told.fact("power_w")),
-        vram_used_max_bytes=_first(told.whole("vram_used_max_bytes"), told.whole("vram_used_bytes")),
+        temperature_max_c=told.fact("temperature_max_c"),
+        power_max_w=told.fact("power_max_w"),
+        vram_used_max_bytes=told.whole("vram_used_max_bytes"),
         event_reasons=_reasons(told),
         pcie_generation_max_seen=_asleep(told) or told.whole("pcie_generation"),
         pcie_width_max_seen=_asleep(told) or told.whole("pcie_width"),
     )
-
-
-def _first(fact: Fact[Any], other: Fact[Any]) -> Fact[Any]:
-    return fact if isinstance(fact, Known) else other
 
 
 def _rested(told: Readings) -> Unknown | None:

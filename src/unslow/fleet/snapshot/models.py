@@ -32,9 +32,7 @@ _USUAL_MIX = {"Ollama": "Q4_K_M"}
 def model_named(name: str, runtime: str, told_quant: str = "") -> Model:
     """What the catalogue has of it; the name alone where nobody knows it. A quant that was told goes first."""
     if not name:
-        unnamed = not_found(
-            "nothing says which model it serves", "label its target: `model: NAME` in the scrape settings"
-        )
+        unnamed = not_found("nothing says which model it serves", LABEL_IT)
         return Model(name=unnamed, weights_bytes=unnamed, parameters=unnamed)
     told = Model(name=reported(name[:_LONGEST_NAME].rstrip("/").rpartition("/")[2] or name, f"{SOURCE}: model_name"))
     try:

@@ -72,9 +72,9 @@ def requests_at_once(engine: Readings) -> float | None:
 
 
 def share_at_work(engine: Readings) -> float | None:
-    """The part of the window in which it generated; None where nothing tells."""
-    among, answering = requests_at_once(engine), _answering(engine)
-    return min(1.0, answering / among) if among and answering else None
+    """The part of the window in which it worked; None where nothing tells. Who reads a prompt is at work as well."""
+    among = requests_at_once(engine)
+    return min(1.0, _running(engine) / among) if among and _answering(engine) else None
 
 
 def _answering(engine: Readings) -> float:

@@ -81,9 +81,8 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     if used >= FULL and seen.waiting >= SOMEBODY:
         words = f"{used:.0%} of the KV cache was in use while {seen.waiting:.1f} requests waited on average"
         return _found(case, words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
-    if used >= FULL and not seen.counts_waiting:
-        return None  # others may wait before it
-    if isinstance(seen.preemptions, Known) and seen.running > 0:
+    room = used < FULL or seen.counts_waiting  # else others may wait before it
+    if room and isinstance(seen.preemptions, Known) and seen.running > 0:
         return Absent(f"no request was thrown out in {seen.seconds:.0f} s")
     return None
 
@@ -124,11 +123,10 @@ def _by_counters(case: Case) -> Found | Absent | Suspected:
     if running > 1 and blames(case, "decode"):
         growing = f"{words} while {running} requests grow in it"
         return _found(case, growing, (full, cite(case, "runtime.running_requests")))
-    if isinstance(case.run.traffic, Known) and not counts_waiting(case):
-        return Suspected(words, "how many requests waited", SHOW)
-    if isinstance(case.runtime.preemptions, Known):
+    uncounted = isinstance(case.run.traffic, Known) and not counts_waiting(case)
+    if isinstance(case.runtime.preemptions, Known) and not uncounted:
         return Absent(f"{words}, and no request was thrown out")
-    return Suspected(words, "runtime.preemptions", SHOW)
+    return Suspected(words, "how many requests waited" if uncounted else "runtime.preemptions", SHOW)
 
 
 def _by_count(case: Case, preempted: int) -> Found | Suspected:

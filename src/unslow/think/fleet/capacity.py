@@ -17,7 +17,9 @@ UNEVEN = 1.5
 
 def rows_of(likes: Iterable[Like], goal: Goal) -> Iterator[CapacityRow]:
     """One row for each group, those with most users first."""
-    for place, like in enumerate(sorted(likes, key=lambda like: (-like.load.mean, -like.instances, like.model))):
+    for place, like in enumerate(
+        sorted(likes, key=lambda like: (-(like.load.mean or 0.0), -like.instances, like.model))
+    ):
         yield row_of(like, goal, by_physics=place < MOST_BY_PHYSICS)
 
 
@@ -46,7 +48,7 @@ def row_of(like: Like, goal: Goal, *, by_physics: bool = True) -> CapacityRow:
 def _notes(like: Like, found: Served) -> Iterator[str]:
     yield from found.notes
     each = found.users(1)
-    if each and each.mid and like.load.peak > each.mid * like.instances:
+    if each and each.mid and like.load.peak and like.load.peak > each.mid * like.instances:
         more = math.ceil(like.load.peak / each.mid) - like.instances
         needed = "1 instance more" if more == 1 else f"{more} instances more"
         yield f"at the peak there were more than the goal allows: that needs {needed}"

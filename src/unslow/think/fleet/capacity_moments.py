@@ -22,8 +22,9 @@ class Moment(NamedTuple):
 class Load(NamedTuple):
     """Requests at once of a whole group over the time that was looked at."""
 
-    mean: float = 0.0
-    peak: float = 0.0
+    mean: float | None = None
+    peak: float | None = None
+    """None where nobody tells how many requests there were, which is not that there were none."""
     uneven: float | None = None
     """How many times the mean of all instances the fullest tenth of them had, in the busiest moments."""
 

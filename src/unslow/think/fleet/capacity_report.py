@@ -46,9 +46,9 @@ class CapacityRow(Shown, frozen=True, kw_only=True):
     devices: str
     instances: int
     gpus: int | None
-    users_now: float
+    users_now: float | None
     """Requests at once over the group, mean."""
-    users_peak: float
+    users_peak: float | None
     users_at_goal: Range | None
     """Of the whole group; None where it can't be told."""
     basis: Basis

@@ -1,13 +1,10 @@
 """One engine of a fleet, judged: what its report says, and what it loses."""
 
-from collections.abc import Mapping
-
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
-from unslow.think.causes import all_causes
 from unslow.think.fleet.flat_facts import flat_facts
 from unslow.think.fleet.gpu_time import gpus_held
-from unslow.think.fleet.judged import About, Judged
+from unslow.think.fleet.judged import About, Judged, weightiest_first
 from unslow.think.fleet.losses import loss_of
 from unslow.think.fleet.report import Instance
 from unslow.think.report import SubjectReport
@@ -39,17 +36,10 @@ def judged_instance(about: About, case: Case, report: SubjectReport) -> Judged:
         measured=report.measured,
         expected=report.expected,
         findings=report.findings,
-        by_itself=_roots_first(about.by_itself),
+        by_itself=weightiest_first(about),
         cannot_tell=len(report.cannot_tell),
         lost=lost.loss,
         lost_by=lost.by_cause,
         notes=(*about.notes, *report.notes),
     )
     return Judged(instance, flat_facts(case))
-
-
-def _roots_first(named: Mapping[str, float]) -> tuple[str, ...]:
-    """Causes by the share of the window, but what another of them explains comes after it."""
-    known = all_causes()
-    follows = {effect for cause in named if cause in known for effect in known[cause].explains}
-    return tuple(sorted(named, key=lambda cause: (cause in follows, -named[cause], cause)))

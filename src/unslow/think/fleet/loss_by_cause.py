@@ -1,6 +1,6 @@
 """Whose the missing tokens are: each cause has its part by the price of its finding, and none is counted twice."""
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.think.predict import DECODE
@@ -26,8 +26,8 @@ class Missing(NamedTuple):
         return (self.answers or 0.0) + sum(self.requests.values()) + self.waiting
 
 
-def by_cause(report: SubjectReport, missing: Missing, by_itself: Mapping[str, float]) -> dict[str, float]:
-    """The missing tokens by cause; what no price explains is of what the exporter names, else of `UNEXPLAINED`."""
+def by_cause(report: SubjectReport, missing: Missing, by_itself: Sequence[str]) -> dict[str, float]:
+    """The missing tokens by cause; what no price explains is of what the exporter names first, else unexplained."""
     taken = dict(missing.requests)
     for amount, phase, whole_s in (
         (missing.answers or 0.0, "decode", _missing_token_s(report)),
@@ -36,7 +36,7 @@ def by_cause(report: SubjectReport, missing: Missing, by_itself: Mapping[str, fl
         for cause, share in _shares(report, phase, whole_s).items():
             taken[cause] = taken.get(cause, 0.0) + amount * share
     rest = taken.pop(UNEXPLAINED, 0.0)
-    named = max(by_itself, key=lambda cause: by_itself[cause], default=UNEXPLAINED)
+    named = by_itself[0] if by_itself else UNEXPLAINED
     taken[named] = taken.get(named, 0.0) + rest
     return {cause: amount for cause, amount in taken.items() if amount > 0}
 

@@ -25,7 +25,7 @@ from unslow.facts.values import Known
 from unslow.think.adapt.work import depth_of
 from unslow.think.bench.users_expected import times_as_long
 from unslow.think.fleet.gpu_time import gpus_held, worked_share
-from unslow.think.fleet.judged import About
+from unslow.think.fleet.judged import About, weightiest_first
 from unslow.think.fleet.loss_by_cause import Missing, by_cause
 from unslow.think.fleet.report import Loss
 from unslow.think.predict import DECODE
@@ -70,7 +70,7 @@ def loss_of(case: Case, report: SubjectReport, about: About) -> Lost:
         return Lost(Loss(idle_gpu_hours=idle, because=why_untold(case, report)), {})
     busy = gpus * hours * worked if gpus is not None and worked is not None else None
     loss, missing = _of_a_slow_one(case, report, busy)
-    taken = by_cause(report, missing, about.by_itself) if missing else {}
+    taken = by_cause(report, missing, weightiest_first(about)) if missing else {}
     return Lost(msgspec.structs.replace(loss, idle_gpu_hours=idle), taken)
 
 

@@ -28,6 +28,9 @@ SAME_LOAD = 1.4
 """Times as many requests at once: within it a step takes about as long where nothing predicts how long."""
 SAME_LOAD_PREDICTED = 2.0
 """The same where the load is in the prediction already, and only its error is to be the same."""
+OPEN = 2.2
+"""Times as fast in the middle of a prediction as at its low end: parts that are known reach two, and of more the middle
+is no norm."""
 MOST_NEIGHBOURS = 101
 """By load: a median of a hundred is sharp, and thousands would take long."""
 
@@ -83,9 +86,12 @@ def paces(group: list[Instance], window_s: float) -> Paces | None:
 
 
 def _expected(one: Instance) -> float | None:
-    """What it could give to one request at its load, cured: what is wrong with an instance must not excuse it."""
+    """What it could give to one request at its load, cured: what is wrong with an instance must not excuse it.
+
+    None where that is left open by a factor: prompts take nearly all its time, say.
+    """
     best = one.expected.achievable.get(DECODE) or one.expected.as_configured.get(DECODE)
-    return best.mid if best and best.mid > 0 else None
+    return best.mid if best and best.mid > 0 and best.mid <= OPEN * best.low else None
 
 
 def _usual(values: Floats, loads: Floats, healthy: NDArray[np.bool_], *, by_physics: bool) -> Floats:

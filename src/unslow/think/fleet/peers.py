@@ -16,6 +16,8 @@ from unslow.think.report import Range
 MOST_ODD = 50
 """Of one group that are told of; where more are slow, it is the group that is slow."""
 
+UNKNOWN_DEVICES = "on which devices they run is not known, so that they may not be alike"
+
 
 def peer_groups(judged: Sequence[Judged], window_s: float) -> tuple[PeerGroup, ...]:
     """Every group, those with odd ones first, then the largest."""
@@ -44,7 +46,7 @@ def counted_names(names: Iterable[str]) -> str:
 def _group(kind: tuple[str, str, str], members: list[Judged], window_s: float) -> PeerGroup:
     runtime, model, devices = kind
     instances = [one.instance for one in members]
-    seen = paces(instances, window_s)
+    seen = paces(instances, window_s) if devices else None
     enough = sum(1 for one in instances if is_comparable(one, window_s))
     return PeerGroup(
         runtime=runtime,
@@ -54,7 +56,7 @@ def _group(kind: tuple[str, str, str], members: list[Judged], window_s: float) -
         judged=len(seen.places) if seen else enough,
         speed=_speeds(seen) if seen else None,
         odd=_odd_ones(members, seen) if seen else (),
-        because="" if seen else _why_not(enough),
+        because="" if seen else _why_not(enough) if devices else UNKNOWN_DEVICES,
     )
 
 

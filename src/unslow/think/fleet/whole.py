@@ -21,7 +21,7 @@ def fleet_of(judged: Sequence[Judged], head: Head) -> FleetReport:
         complete=head.complete,
         statements=head.statements,
         verdicts=verdict_counts(instances),
-        tokens_per_s=sum_of_known(one.tokens_per_s for one in instances),
+        tokens_per_s=sum_of_known(0.0 if is_idle(one) else one.tokens_per_s for one in instances),
         lost=sums(instances),
         gpus=sum_of_known(one.gpus for one in instances),
         causes=cause_counts(instances),
