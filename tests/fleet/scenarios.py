@@ -79,7 +79,7 @@ def own_words(target, cluster):
     verdict, ago = ("slow", 60.0) if cluster == "east" else ("normal", 6000.0)
     yield Told("unslow_subject_info", {**own, "runtime": "vLLM", "port": "8000"}, level(1))
     yield Told("unslow_verdict", {**own, "verdict": verdict}, level(1))
-    yield Told("unslow_look_timestamp_seconds", target, level(time.time() - ago))
+    yield Told("unslow_look_timestamp_seconds", target, lambda _: time.time() - ago)
 
 
 def with_replaced(told, replaced):

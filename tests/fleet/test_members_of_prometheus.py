@@ -96,7 +96,7 @@ def test_engines_that_share_a_host_get_no_gpu_by_guessing(read):
 def test_a_pod_on_a_node_whose_gpus_are_given_to_others_has_none_of_them(read):
     (member,) = read("given_to_others").members
     assert member.gpus == ()
-    assert f"no GPU of gpu-01 to the pod {NAME}" in member.missing["gpus"]
+    assert f"gives none of gpu-01 to the pod {NAME}" in member.missing["gpus"]
 
 
 def test_a_label_says_whose_a_gpu_is(read):
