@@ -44,7 +44,7 @@ def member(
     """vLLM with eight requests at a time on an H100; `engine`, `host` and `about` change what is told of it."""
     gap, running = engine.get("token_gap_s", 0.0095) or 1.0, engine.get("running", 8.0) or 0.0
     told = {
-        "up": 1.0, "samples": 60.0, "running": running, "running_max": running + 4, "running_spread": 2.0,
+        "up": 1.0, "samples": 60.0, "running": running, "running_spread": 2.0,
         "waiting": 0.02, "generated_tokens_per_s": 0.97 * running / gap,
         "prompt_tokens_per_s": 500.0, "preemptions": 0.0, "cache_used": 0.2,
         "tokens_counted": 873 * running / gap, "token_gap_s": gap, "first_token_s": 0.08,
@@ -70,7 +70,7 @@ def llama_cpp(*gpus: MemberGpu, model: str = "", **engine: Any) -> Member:
     """A llama-server with four slots, of which half of one is in use."""
     unlike = {"token_gap_s": None, "queue_s": None, "cache_used": None, "preemptions": None}
     told = {
-        "running": 0.5, "running_max": 2.0, "running_spread": 0.6, "waiting": 0.0, "generated_tokens_per_s": 20.0,
+        "running": 0.5, "running_spread": 0.6, "waiting": 0.0, "generated_tokens_per_s": 20.0,
         "decode_tokens_per_busy_s": 40.0, "places": 4.0,
     }  # fmt: skip
     about = {"runtime": "llama.cpp", "model": model, "version": "b9000", "info": {}}

@@ -18,7 +18,7 @@ CAPPED = {"clock_hz": 0.75e9, "power_throttled": 0.9, "power_w": 298.0, "power_m
 SWAP = {
     "swap_used_bytes": 20e9, "swap_total_bytes": 64e9, "memory_pressure": 0.4, "memory_available_bytes": 4e9,
 }  # fmt: skip
-CROWDED = {"running": 60.0, "running_max": 80.0, "running_spread": 5.0, "token_gap_s": 0.02}
+CROWDED = {"running": 60.0, "running_spread": 5.0, "token_gap_s": 0.02}
 QUEUED = {"queue_s": 4.0, "first_token_s": 4.3, "waiting": 6.0}
 
 
@@ -53,7 +53,7 @@ FAULTS = {
     "pcie_link_degraded": tensor_parallel({"pcie_width": 4.0}, token_gap_s=0.02),
     "speculative_decoding_hurts": member(draft_acceptance=0.15, **SLOW),
     "runtime_version_regressed": updated(running_before=8.0, **SLOW),
-    "gpu_underused_by_one_stream": llama_cpp(places=1.0, waiting=3.0, running=0.98, running_max=1.0),
+    "gpu_underused_by_one_stream": llama_cpp(places=1.0, waiting=3.0, running=0.98),
     "weights_spill_to_ram": on_a_4090("Qwen2.5-32B-Instruct-Q6_K", 24.0e9, 6.0),
 }
 NEAR_MISSES = {
@@ -89,7 +89,7 @@ def test_what_only_looks_like_it_is_not(cause):
     "one",
     [
         member(),
-        member(running=0.4, running_max=1.0, running_spread=0.5, token_gap_s=0.0075, generated_tokens_per_s=50.0),
+        member(running=0.4, running_spread=0.5, token_gap_s=0.0075, generated_tokens_per_s=50.0),
         tensor_parallel({}, token_gap_s=0.006),
         member(gpu(0), gpu(1), token_gap_s=0.0085),
         member(about={"runtime": "SGLang", "info": {}}, kv_tokens=440_000.0),
@@ -108,7 +108,7 @@ def test_one_that_is_well_has_no_findings(one):
 def test_an_idle_engine_with_a_gpu_at_rest():
     idle = member(
         gpu(busy=0.0, clock_hz=345e6, power_w=70.0, power_max_w=71.0, pcie_generation=1.0), running=0.0,
-        running_max=0.0, running_spread=0.0, token_gap_s=None, generated_tokens_per_s=0.0, tokens_counted=0.0,
+        running_spread=0.0, token_gap_s=None, generated_tokens_per_s=0.0, tokens_counted=0.0,
         prompt_tokens_per_s=0.0, first_token_s=None, queue_s=None, request_s=None, prompt_tokens=None,
         answer_tokens=None,
     )  # fmt: skip
@@ -137,7 +137,7 @@ def test_one_of_two_gpus_is_hot():
 
 
 def test_a_wait_in_bursts_is_a_wait():
-    found = report(member(waiting=0.3, queue_s=3.0, first_token_s=3.2, running=2.0, running_max=16.0))
+    found = report(member(waiting=0.3, queue_s=3.0, first_token_s=3.2, running=2.0))
     assert [f.cause for f in found.findings] == ["queueing"]
     assert found.findings[0].cost.seconds == 3.0
 

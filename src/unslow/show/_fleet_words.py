@@ -7,6 +7,7 @@ import msgspec
 from unslow.facts.placed import Place, line_of
 from unslow.show._clean import cleaned
 from unslow.show._units import rate, span
+from unslow.think.causes import all_causes
 from unslow.think.chains import chains_of
 from unslow.think.fleet.report import FleetReport, Instance, Kind, Loss, Odd, PeerGroup, Statement
 
@@ -158,7 +159,9 @@ def cause_words(one: Instance) -> str:
         others = f", and {len(chains) - 1} more" if len(chains) > 1 else ""
         return f"{chains[0].root.title}{others}: {chains[0].root.because}"
     if one.by_itself:
-        return f"its own exporter names {', '.join(one.by_itself[:3])}"
+        known = all_causes().get(one.by_itself[0])
+        others = f", and {len(one.by_itself) - 1} more" if len(one.by_itself) > 1 else ""
+        return f"{known.title if known else one.by_itself[0]}{others}: says `unslow exporter` on its machine"
     return ". ".join(one.summary.split(". ")[:2]).rstrip(".") + "."
 
 
@@ -166,7 +169,8 @@ def fix_words(one: Instance) -> str:
     """The first thing to do, and the line to copy where it is short; empty where a cause has no fix."""
     fixes = [fix for chain in chains_of(one.findings) for link in (chain.root, *chain.after) for fix in link.fixes]
     if not fixes:
-        return "" if one.findings or one.by_itself else _LOOK_THERE
+        told = f"see `unslow explain {one.by_itself[0]}`" if one.by_itself else _LOOK_THERE
+        return "" if one.findings else told
     fix = fixes[0]
     lines = [line.text for command in fix.commands if (line := line_of(command)).place is not Place.HAND]
     short = next((f"`{line}`" for line in lines if len(line) <= LONGEST_COMMAND and "\n" not in line), "")

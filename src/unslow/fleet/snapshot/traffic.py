@@ -17,8 +17,7 @@ ENOUGH_TOKENS = 50
 """Fewer say more of first tokens than of speed."""
 USUAL_INTERVAL_S = 30.0
 """Between two scrapes, where nobody counted them."""
-FEW, FAR_APART = 4.0, 2.0
-"""Requests at once that hardly slow each other down; and the most by the mean, beyond which a guess errs."""
+_HOW_MANY = "how many requests shared its steps while it worked is not told"
 
 
 def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
@@ -26,7 +25,7 @@ def traffic_of(member: Member, engine: Readings) -> Fact[Traffic]:
     if "running" not in engine and "generated_tokens_per_s" not in engine:
         return engine.missing("running")
     speed, among = speed_of_each(engine), requests_at_once(engine)
-    each = speed if among is not None else not_found(_how_many(engine))
+    each = speed if among is not None else not_found(_HOW_MANY)
     known = Traffic(
         seconds=member.window_s,
         looks=max(1, round(engine.value("samples", member.window_s / USUAL_INTERVAL_S))),
@@ -60,15 +59,11 @@ def speed_of_each(engine: Readings) -> Fact[float]:
 
 def requests_at_once(engine: Readings) -> float | None:
     """How many a request shares its steps with, itself counted; None where the readings leave that open."""
-    mean, most = engine.value("running"), engine.value("running_max", engine.value("running"))
-    answering = _answering(engine)
-    if "running_spread" in engine and mean > 0:
-        met = (engine.value("running_spread") ** 2 + mean**2) / mean
-        return max(1.0, answering, met)
-    low, high = max(1.0, mean, answering), max(1.0, mean, most, answering)
-    if high > FEW and high > FAR_APART * low:
-        return None
-    return math.sqrt(low * high)
+    if "running_spread" not in engine:
+        return None  # a mean alone may be of any number at once, and of pauses
+    mean = engine.value("running")
+    met = (engine.value("running_spread") ** 2 + mean**2) / mean if mean > 0 else 0.0
+    return max(1.0, _answering(engine), met)
 
 
 def share_at_work(engine: Readings) -> float | None:
@@ -94,11 +89,3 @@ def _prompts_while_at_work(engine: Readings, among: float | None) -> Fact[float]
     if share is None or "prompt_tokens_per_s" not in engine:
         return engine.fact("prompt_tokens_per_s")
     return engine.worked_out(engine.value("prompt_tokens_per_s") / share, "prompt_tokens_per_s", "token_gap_s")
-
-
-def _how_many(engine: Readings) -> str:
-    mean, most = engine.value("running"), engine.value("running_max")
-    return (
-        f"between {mean:.2g} requests on average and {most:.0f} at most shared it, and nothing tells how many while it "
-        "worked"
-    )
