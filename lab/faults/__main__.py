@@ -41,6 +41,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--budget-s", type=int, metavar="N", help="diagnose with --seconds N")
     made.add_argument("--port", type=int, default=8640)
     made.add_argument("--verbosity", help="-lv of every server")
+    made.add_argument("--no-log", action="store_true", help="no server writes a log: what is known without one?")
     made.add_argument("--table", type=Path, metavar="ROWS", help="print the table of a rows.jsonl")
     made.add_argument(
         "--again", type=Path, nargs="+", metavar="OUT", help="judge earlier runs once more, the last counts"
@@ -94,7 +95,7 @@ def play(args: argparse.Namespace) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     usual = ("-lv", args.verbosity) if args.verbosity else ()
     with tempfile.TemporaryDirectory(prefix="faults-") as scratch:
-        place = Place(args.server, args.models, args.port, Path(scratch), usual)
+        place = Place(args.server, args.models, args.port, Path(scratch), usual, not args.no_log)
         rows = [one(fault, args, place) for fault in chosen(args, known)]
     print(table(rows))
     return int(any(not row.right for row in rows if not row.skipped))

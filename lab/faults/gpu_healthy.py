@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from lab.faults.fault import Fault, Playing, Stage
-from lab.faults.large_models import LLAMA_1B, LLAMA_1B_BF16, LLAMA_8B, LLAMA_70B, MOE_30B, SMOL_135M
-from lab.faults.neighbours import busy_loops, clients
+from lab.faults.large_models import LLAMA_1B, LLAMA_1B_BF16, LLAMA_8B, LLAMA_70B, MOE_30B, QWEN_06B, QWEN_14B, SMOL_135M
+from lab.faults.neighbours import busy_loops, clients, deep_talk
 from lab.faults.strangers import holds
 
 CONTEXT = ("-c", "8192")
@@ -33,6 +33,13 @@ def at_default_verbosity(playing: Playing) -> Iterator[None]:
 FAULTS = (
     healthy("8b", "nothing: 8B at Q4_K_M"),
     healthy("135m", "nothing: 135M at Q4_0, where a token takes about a millisecond", SMOL_135M),
+    healthy("600m", "nothing: 0.6B at Q4_K_M", QWEN_06B),
+    healthy("14b", "nothing: 14B at Q4_K_M", QWEN_14B),
+    healthy(
+        "deep_talk",
+        "a user whose conversation is 32,000 tokens long, with flash attention",
+        stage=Stage(("-c", "40960", "-np", "1", "--metrics"), beside=(clients(1, deep_talk(32_000)),)),
+    ),
     healthy("1b", "nothing: 1B at Q4_K_M", LLAMA_1B),
     healthy("1b_bf16", "nothing: 1B in BF16, which this GPU computes as it is", LLAMA_1B_BF16),
     healthy("moe", "nothing: a 30B mixture of experts, 3B of them active", MOE_30B),

@@ -2,10 +2,12 @@
 
 from lab.faults.fault import Fault, Stage
 from lab.faults.gpu_healthy import ALONE, CONTEXT
-from lab.faults.large_models import LLAMA_8B, SMOL_135M
+from lab.faults.large_models import LLAMA_8B, QWEN_06B, SMOL_135M
+from lab.faults.neighbours import clients, deep_talk
 from lab.faults.strangers import leaves
 
 NO_KERNEL = "type_without_gpu_kernel"
+DEEP = ("-c", "40960", "-np", "1", "--metrics")
 LONG = ("-c", "32768", "-np", "1", "-b", "2048", "-ub", "2048")
 
 
@@ -29,6 +31,25 @@ FAULTS = (
         "flash_attention_off",
         ("other_process_holds_vram", "weights_spill_to_ram", "context_larger_than_needed", "prefill_pcie_bound"),
         cure=Stage((*LONG, "-fa", "on"), around=(leaves(14),)),
+    ),
+    Fault(
+        "flash_attention_off_deep",
+        "-fa off and a user whose conversation is 32,000 tokens long: attention reads the whole cache the slow way",
+        ("gpu",),
+        LLAMA_8B,
+        Stage((*DEEP, "-fa", "off"), beside=(clients(1, deep_talk(32_000)),)),
+        "flash_attention_off",
+        cure=Stage((*DEEP, "-fa", "on"), beside=(clients(1, deep_talk(32_000)),)),
+    ),
+    Fault(
+        "graphs_off_600m",
+        "GGML_CUDA_DISABLE_GRAPHS=1 and a 0.6B model of 28 layers",
+        ("gpu",),
+        QWEN_06B,
+        Stage(("-c", "4096"), {"GGML_CUDA_DISABLE_GRAPHS": "1"}),
+        "eager_mode",
+        ("kernel_launch_bound",),
+        cure=Stage(("-c", "4096")),
     ),
     Fault(
         "graphs_off",

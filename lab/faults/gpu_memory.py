@@ -2,7 +2,7 @@
 
 from lab.faults.fault import Fault, Stage
 from lab.faults.gpu_healthy import ALONE, CONTEXT
-from lab.faults.large_models import LLAMA_8B, MOE_30B
+from lab.faults.large_models import LLAMA_8B, MOE_30B, QWEN_14B
 from lab.faults.strangers import leaves
 
 HELD = "other_process_holds_vram"
@@ -78,6 +78,16 @@ FAULTS = (
         "parallel_slots_inflate_kv",
         ("context_larger_than_needed", SPILL),
         cure=Stage(("-np", "1", "-c", "131072")),
+    ),
+    Fault(
+        "sixteen_slots_beside_stranger",
+        "--parallel 16 -c 131072 with 24 GiB left: the cache of sixteen slots pushes layers out",
+        ("gpu",),
+        QWEN_14B,
+        Stage(("--parallel", "16", "-c", "131072"), around=(leaves(24),)),
+        "parallel_slots_inflate_kv",
+        ("context_larger_than_needed", SPILL, HELD),
+        cure=Stage(("--parallel", "1", "-c", "8192"), around=(leaves(24),)),
     ),
     Fault(
         "driver_spills_weights",

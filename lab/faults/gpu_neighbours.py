@@ -2,8 +2,8 @@
 
 from lab.faults.fault import Fault, Stage
 from lab.faults.gpu_healthy import ALONE, CONTEXT, CPUS
-from lab.faults.large_models import LLAMA_8B
-from lab.faults.neighbours import busy_loops
+from lab.faults.large_models import LLAMA_1B, LLAMA_8B
+from lab.faults.neighbours import another_server, busy_loops
 from lab.faults.strangers import holds, leaves
 
 FAULTS = (
@@ -13,6 +13,15 @@ FAULTS = (
         ("gpu",),
         LLAMA_8B,
         Stage(CONTEXT, around=(holds(0, works=True),)),
+        "gpu_shared_with_other_work",
+        cure=ALONE,
+    ),
+    Fault(
+        "second_server",
+        "a second llama-server on the same GPU answers a user of its own all the while",
+        ("gpu",),
+        LLAMA_8B,
+        Stage(CONTEXT, around=(another_server(LLAMA_1B),)),
         "gpu_shared_with_other_work",
         cure=ALONE,
     ),

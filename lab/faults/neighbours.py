@@ -9,8 +9,8 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, suppre
 from typing import Any
 
 from lab.faults.asking import ask, tokens
-from lab.faults.fault import Playing
-from lab.faults.playing import started
+from lab.faults.fault import Playing, SkippedError
+from lab.faults.playing import loaded, started
 
 Beside = Callable[[Playing], AbstractContextManager[object]]
 _SPIN = "while True: pass"
@@ -56,6 +56,11 @@ def alternating(_client: int, turn: int) -> tuple[list[int], int]:
     return steady(turn % 3, turn // 3)
 
 
+def deep_talk(depth: int) -> Question:
+    """The same long conversation, asked to go on again and again: its cache is kept, so that only decoding is left."""
+    return lambda client, _turn: (tokens(depth, seed=client), 96)
+
+
 def clients(count: int, question: Question = short_questions, pause_s: float = 0.0, **settings: Any) -> Beside:
     """So many users, each of whom asks again once answered; what they hear is kept."""
 
@@ -74,6 +79,25 @@ def clients(count: int, question: Question = short_questions, pause_s: float = 0
             yield
         finally:
             end.set()
+
+    return beside
+
+
+def another_server(model: str) -> Beside:
+    """A second server of the same program on the next port, with a user of its own."""
+
+    @contextmanager
+    def beside(playing: Playing) -> Iterator[None]:
+        port = playing.port + 1
+        program = playing.command[playing.command.index("-m") - 1]
+        address = ["--host", "127.0.0.1", "--port", str(port)]
+        words = [program, "-m", f"{playing.models}/{model}.gguf", *address, "-c", "4096"]
+        other = Playing(f"http://127.0.0.1:{port}", port, playing.scratch, words, playing.environment)
+        with started(words, playing.environment) as server:
+            if not loaded(server, other.url):
+                raise SkippedError("the second server did not load")
+            with clients(1)(other):
+                yield
 
     return beside
 

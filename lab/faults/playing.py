@@ -28,6 +28,8 @@ class Place(NamedTuple):
     scratch: Path
     usual: tuple[str, ...] = ()
     """Arguments of every server: a verbosity, ..."""
+    logs: bool = True
+    """Whether the servers write a log that a diagnosis may find."""
 
     def program(self, name: str) -> Path:
         """A program of that name; SkippedError where there is none."""
@@ -57,7 +59,9 @@ def played(fault: Fault, stage: Stage, place: Place) -> Iterator[Playing]:
         for surround in stage.around:
             stack.enter_context(surround(playing))
         start = time.monotonic()
-        server = stack.enter_context(started(playing.command, playing.environment, Path(playing.log)))
+        server = stack.enter_context(
+            started(playing.command, playing.environment, Path(playing.log) if place.logs else None)
+        )
         playing.pid = server.pid
         if loaded(server, playing.url):
             playing.load_s = time.monotonic() - start
