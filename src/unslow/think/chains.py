@@ -11,6 +11,7 @@ from unslow.think.predict import predict
 from unslow.think.prediction import Prediction, host_share
 from unslow.think.pricing import UNSEEN
 from unslow.think.report import Finding
+from unslow.think.slowness import WORTH_NAMING
 
 Answers = dict[str, Found | Absent | CannotTell]
 
@@ -28,8 +29,6 @@ OF_MEMORY = (
 """What makes a model ask for more memory than there is, or for a device that can't run it."""
 LEAVE_THE_GPU_OUT = ("gpu_architecture_unsupported", "gpu_backend_not_loaded", "gpu_layers_set_too_low")
 """Why the CPU computes what a GPU could: what slows that CPU comes after, also where the GPU's speed is not known."""
-WORTH_NAMING = 1.15
-"""A gain below this is no reason to call a system slow, nor to touch it."""
 STARVED = 0.5
 """Of a token's time in the host's memory and layers: beyond it, the GPU waits longer than it works."""
 

@@ -8,11 +8,12 @@ from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.account import WORTH_COMPARING, compared_by, ratio, remarks_on
 from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, names_phase
 from unslow.think.adapt.hardware import has_no_gpu
-from unslow.think.chains import LEAVE_THE_GPU_OUT, WORTH_NAMING
+from unslow.think.chains import LEAVE_THE_GPU_OUT
 from unslow.think.phases import PER, Outlook, Pace
 from unslow.think.prediction import Prediction, host_share
 from unslow.think.pricing import least_s
 from unslow.think.report import Finding, Verdict
+from unslow.think.slowness import WORTH_NAMING
 from unslow.think.verdicts.normal_for_this_hardware import reached
 from unslow.think.waits import NOTICED_S
 

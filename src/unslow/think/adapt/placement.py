@@ -5,6 +5,8 @@ from typing import NamedTuple
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Absence, Known, MissingFactError, Unknown
+from unslow.think.adapt.demand import fitting_placement
+from unslow.think.adapt.exact import exact_needs
 from unslow.think.adapt.experiments import is_report
 from unslow.think.adapt.overrides import sent_away
 from unslow.think.adapt.remembered import once
@@ -282,10 +284,30 @@ def _from_held_memory(case: Case, shape: Shape) -> Placement | None:
     weights = shape.layers * shape.layer_bytes + shape.output_bytes
     if held < weights:
         return _holding(shape, max(0.0, held - RUNTIME_CONTEXT_BYTES - compute_bytes(case)))
-    forced = case.runtime.gpu_layers_set.value_or(None) is not None or any(sent_away(case))
+    if any(sent_away(case)):
+        return None
+    partly = _part_that_is_held(case, shape, held)
+    if partly is not None:
+        return partly
+    forced = case.runtime.gpu_layers_set.value_or(None) is not None
     roomy = free_vram_bytes(case) > margin_bytes(case) + shape.layer_bytes
     whole = held >= weights + _least_kv_bytes(case, shape)
     return Placement(shape.layers, output_on_gpu=True) if roomy and whole and not forced else None
+
+
+def _part_that_is_held(case: Case, shape: Shape, held: float) -> Placement | None:
+    """More than the weights, and still clearly less than they take together with cache and compute buffers.
+
+    Each layer brings its part of the cache along, so layers are on the host as well; None where nothing is missing.
+    """
+    context = case.runtime.context_length.value_or(0)
+    needs = exact_needs(case, context) if context and not cache_on_host(case) else None
+    if needs is None:
+        return None
+    asked, used = sum(need.total for need in needs[:-1]), held - RUNTIME_CONTEXT_BYTES
+    if asked - used < max(RUNTIME_CONTEXT_BYTES, asked / (shape.layers + 1)):
+        return None
+    return fitting_placement(case, shape, used + margin_bytes(case), context)
 
 
 def _least_kv_bytes(case: Case, shape: Shape) -> float:

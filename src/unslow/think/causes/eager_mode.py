@@ -41,7 +41,7 @@ from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, 
 from unslow.think.causes._routes import cite_comparison, first_to_decide
 from unslow.think.predict import Prediction, predict
 from unslow.think.report import Evidence
-from unslow.think.slowness import lost_against
+from unslow.think.slowness import behaves_as_set_up, lost_against
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 ON = Cure(graphs=True)
@@ -76,7 +76,7 @@ def _by_setting(case: Case) -> Found | Absent | Suspected | None:
     if hidden := _hidden(case):
         return Absent(hidden)
     lost = lost_against(case, ON)
-    if lost == 1:
+    if lost == 1 and not behaves_as_set_up(case, ON):
         return Absent("graphs are off, and it is as fast as with them")
     if lost is None and not blames(case, "decode"):
         return Suspected("graphs are switched off", "run.decode_tokens_per_s", CAUSE.ask)

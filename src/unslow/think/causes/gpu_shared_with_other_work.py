@@ -44,7 +44,7 @@ from unslow.think.causes._routes import cite_comparison, cite_remarks, first_to_
 from unslow.think.causes._watched import ENOUGH_SAMPLES, cite_watched, gpu_figure, in_phase
 from unslow.think.predict import DECODE
 from unslow.think.report import Evidence
-from unslow.think.slowness import lost_against
+from unslow.think.slowness import WORTH_NAMING, lost_against, times_slower
 
 AT_WORK = 0.3
 """The least that a GPU is busy in any look between requests: what a runtime leaves behind is over sooner."""
@@ -53,6 +53,8 @@ FAR_BELOW = 1.5
 """Times slower than expected: less may be the prediction's own error."""
 _ALONE = {Topic.GPU_COUNT, Topic.CONCURRENCY}
 """What words such as "alone" and "both" are taken for."""
+AT_WORK_COUNTED = 0.05
+"""Of the time, in kernels of others by the driver's count: that is a reason for any loss that is felt."""
 IDLE = 0.02
 """Of the time that kernels of others ran: a desktop that draws itself, no more."""
 _HOT = {"hw_slowdown", "hw_thermal_slowdown", "sw_thermal_slowdown"}
@@ -128,11 +130,13 @@ def _by_processes(case: Case) -> Found | Absent | Suspected:
     need(case, f"run.{DECODE}")
     if layers_left_on_host(case):
         return Absent("part of the model is on the CPU")
-    lost = lost_against(case, ALONE)
+    counted = theirs is not None and theirs[1] >= AT_WORK_COUNTED
+    lost = times_slower(case, ALONE) if counted else lost_against(case, ALONE)
     if lost is None:
         raise missing("how fast it should be", CAUSE.ask)
-    if lost < FAR_BELOW or _is_hot(case):
-        return Absent("the speed is what this GPU gives" if lost < FAR_BELOW else "the GPU is slowed down by heat")
+    least = WORTH_NAMING if counted else FAR_BELOW
+    if lost < least or _is_hot(case):
+        return Absent("the speed is what this GPU gives" if lost < least else "the GPU is slowed down by heat")
     if theirs is None and _clocks_explain(case, lost):
         return Suspected("another process is on the GPU, but its low clocks explain the speed", WORK, CAUSE.ask)
     named = f"{others[0].name.value_or('another process')} (pid {others[0].pid})"

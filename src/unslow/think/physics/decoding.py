@@ -20,6 +20,7 @@ from unslow.think.physics.batching import batched_product_terms, share_of_few
 from unslow.think.physics.cache import reading_bytes_per_s
 from unslow.think.physics.chip import Chip, Setting, progress
 from unslow.think.physics.kinds import class_of_kind
+from unslow.think.physics.numbers import larger, smaller
 from unslow.think.physics.terms import KEPT, Factor, Factors, Term
 
 if TYPE_CHECKING:
@@ -27,6 +28,15 @@ if TYPE_CHECKING:
     from unslow.think.physics.numbers import Number
 
 REFERENCE_WIDTH = 4096
+REREADING = ("cuda", "rocm")
+"""Backends whose attention without flash attention reads keys and values once for every query head that shares them."""
+REREAD = 0.5
+"""Of what it reads again, the part that its last cache does not serve: without flash attention an 8B model with four
+query heads a key took 0.62 ms more for 16,384 tokens on an H200, where reading three times again would take 1.3
+(lab/data/h200_speed_learning.jsonl), and 1.5 of 2.7 ms more for 32,000."""
+MOST_SHARING = 8.0
+"""Query heads a key that this is believed of: the one latent that all heads of DeepSeek's models share was not measured
+without flash attention."""
 READS, COMPUTE, LAUNCHES, ROUND_TRIP = "device memory reads", "compute", "kernel launches", "round trip"
 
 
@@ -52,6 +62,9 @@ def read_terms(amounts: Amounts, chip: Chip, setting: Setting) -> Iterator[Term]
     cache = amounts.cache_bytes / chip.bytes_per_s
     yield Term(READS, cache)
     yield Term(READS, cache, (Factor(f"cache waste/{setting.backend}"), *unfused, *own("cache waste", setting)))
+    if not setting.fused and setting.backend in REREADING:
+        heads_per_key = amounts.attention_products / larger(amounts.cache_elements, 1.0)
+        yield Term(READS, cache * REREAD * larger(smaller(heads_per_key, MOST_SHARING) - 1, 0.0))
     if setting.packed_cache:
         unpacked = amounts.cache_elements / chip.flops_per_s
         yield Term(COMPUTE, unpacked, (Factor(f"packed cache/{setting.backend}"),))

@@ -1,7 +1,9 @@
 """Choosing the next token on the CPU, after each step and while nothing else is computed."""
 
-LOGITS_S_PER_ENTRY = 5.5e-9
-"""Sampling in llama-server: 0.7 ms for 128,256 entries between llama-bench and the server on one H200 host."""
+LOGITS_S_PER_ENTRY = 3.3e-9
+"""Sampling in llama-server, the middle of what lies between llama-bench (lab/data/h200_speed_learning.jsonl) and the
+server (tests/machines/lab_gpu_healthy_*) on hosts of one H200: 0.20 ms for 49,152 entries, 0.39 to 0.44 for 128,256 and
+0.45 to 0.47 for 151,936; an older build on another such host took 0.7 ms for 128,256."""
 SORT_S_PER_ENTRY = 6e-8
 """Sorting a whole vocabulary, the middle of what hosts take: 36 ns on a desktop (53.5 against 75.5 tok/s with 151,936
 entries, llama.cpp issue 13171), 49 on two cores of a server, 147 on a host of an H200 (43 against 243 with 128,256)."""

@@ -1,5 +1,6 @@
 """What a busy server does for others: looks at its work four times a second, and sends it nothing to do."""
 
+import statistics
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
 from itertools import pairwise
@@ -34,7 +35,8 @@ def perform(system: System, target: Target, plan: Plan, progress: Progress) -> R
     except LookError as error:
         return Run(traffic=unknown(error))
     source = f"{len(looks)} looks at {looks[-1].work.source}"
-    return bounded(Run(traffic=measured(traffic_of(looks), source), decode_tokens_per_s=speed_alone(looks, source)))
+    traffic, alone = measured(traffic_of(looks), source), speed_alone(looks, source)
+    return bounded(Run(traffic=traffic, decode_tokens_per_s=alone, depth_tokens=depth_of_answers(looks, source)))
 
 
 def _looks(system: System, target: Target, plan: Plan, progress: Progress) -> list[Look]:
@@ -84,6 +86,19 @@ def traffic_of(looks: Sequence[Look]) -> Traffic:
         each_tokens_per_s=each.speed,
         each_among=each.among,
     )
+
+
+def depth_of_answers(looks: Sequence[Look], source: str) -> Fact[int]:
+    """How far into their contexts the requests were while they were answered: prompt and answer so far, the median."""
+    depths = [
+        prompt.tokens + answered.tokens
+        for look in looks
+        for prompt in look.work.prompts or ()
+        if (answered := (look.work.decoding or {}).get(prompt.slot)) and answered.tokens
+    ]
+    if not depths:
+        return not_found(f"{looks[-1].work.source} does not show how long the prompts are")
+    return measured(int(statistics.median(depths)), source)
 
 
 def _prompts(works: Sequence[Work]) -> Fact[tuple[SeenPrompt, ...]]:
