@@ -1,13 +1,13 @@
 """Whether a model fits under llama.cpp, and what would: fewer layers, a shorter context, a smaller quant."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, Self
 
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.units import GIB, MIB
 from unslow.think.adapt.remembered import remembered
-from unslow.think.fit.report import KvShown, MemoryShown, QuantShown
+from unslow.think.fit.report import KvShown, MemoryShown
 from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts, shown_memory
 from unslow.think.memory.llama_cpp.cache import LayerCache, layer_caches
@@ -114,13 +114,16 @@ def _shown_device(need: Need, room: Room, question: Question) -> MemoryShown:
 
 
 def most_layers(question: Question) -> int | None:
-    """The most layers that the GPUs hold at this context, the output counted as one."""
+    """The most layers that the GPUs hold at this context, the output counted as one; None where the rest has no room.
+
+    The GPUs limit the number from above and the host from below, so what fits need not begin at 0.
+    """
     everything = question.blueprint.count("block_count") + 1
 
-    def left(layers: int) -> float:
-        return question.left(question.settings._replace(gpu_layers=layers))
+    def placed(layers: int) -> Settings:
+        return question.settings._replace(gpu_layers=layers)
 
-    return largest(0, everything, left) if question.rooms else 0
+    return _most_on_gpus(question, everything, placed) if question.rooms else 0
 
 
 def most_context(question: Question) -> int | None:
@@ -142,24 +145,60 @@ def fewest_experts_on_host(question: Question) -> int | None:
     if not hyper.experts or not question.rooms:
         return None
 
-    def left(kept: int) -> float:
-        return question.left(question.settings._replace(gpu_layers=-1, experts_on_cpu=hyper.layers - kept))
+    def placed(kept: int) -> Settings:
+        return question.settings._replace(gpu_layers=-1, experts_on_cpu=hyper.layers - kept)
 
-    kept = largest(0, hyper.layers, left)
+    kept = _most_on_gpus(question, hyper.layers, placed)
     return None if kept is None else hyper.layers - kept
 
 
-def smaller_quant(
-    question: Question, quants: Sequence[str], requantised: Callable[[str], Blueprint]
-) -> QuantShown | None:
-    """The first of the quants, from large to small, with which everything fits."""
-    for quant in quants:
-        other = question._replace(blueprint=requantised(quant))
-        if other.left() >= 0:
-            *devices, _ = other.memory().needs
-            weights = sum(t.bytes for t in other.blueprint.tensors)
-            return QuantShown(name=quant, weights_bytes=weights, gpu_bytes=sum(n.total for n in devices))
+def _most_on_gpus(question: Question, most: int, placed: Callable[[int], Settings]) -> int | None:
+    """The largest number that the GPUs hold; None where the host, which then has the least to hold, lacks room."""
+    gpus_alone = question._replace(host=None)
+    found = largest(0, most, lambda number: gpus_alone.left(placed(number)))
+    return found if found is not None and question.left(placed(found)) >= 0 else None
+
+
+def fitting_settings(question: Question, *, experts_may_move: bool = True) -> Settings | None:
+    """The settings with as much on the GPUs as fits, the rest on the host; None where both together lack room.
+
+    Experts stay on the host before whole layers do. Only where nothing leaves the margin is less left free.
+    """
+    if question.left() < 0 and not _may_hold_all(question):
+        return None
+    for margin in dict.fromkeys((question.margin_bytes, 0)):
+        asked = question._replace(margin_bytes=margin)
+        found = next((s for s in _placements(asked, experts_may_move=experts_may_move) if asked.left(s) >= 0), None)
+        if found:
+            return found
     return None
+
+
+def _may_hold_all(question: Question) -> bool:
+    """Whether all memories together are as large as weights and cache, which no placement makes smaller."""
+    if question.host is None and not any(room.unified for room in question.rooms):
+        return True
+    there = sum(room.usable_bytes for room in (*question.rooms, *((question.host,) if question.host else ())))
+    shared = max((room.capacity_bytes - room.others_bytes for room in question.rooms if room.unified), default=0)
+    return sum(need.weights + need.cache for need in question.memory().needs) <= max(there, shared)
+
+
+def _placements(question: Question, *, experts_may_move: bool) -> Iterator[Settings]:
+    """All on the GPUs; then some experts on the host, or all of them and some layers; then whole layers."""
+    yield question.settings
+    if not question.rooms:
+        return
+    layered, hyper = [question.settings], Hyper(question.blueprint)
+    if experts_may_move and hyper.experts:
+        experts = fewest_experts_on_host(question)
+        if experts is not None:
+            yield question.settings._replace(gpu_layers=-1, experts_on_cpu=experts)
+        else:
+            layered.insert(0, question.settings._replace(experts_on_cpu=hyper.layers))
+    for settings in layered:
+        if layers := most_layers(question._replace(settings=settings)):
+            yield settings._replace(gpu_layers=layers)
+    yield question.settings._replace(gpu_layers=0, experts_on_cpu=0)
 
 
 def shown_cache(question: Question) -> tuple[KvShown, ...]:
