@@ -189,9 +189,10 @@ class _Gguf:
                 yield WayShown(what=f"{what}, with {self._placement_words(placed)}", command=self._command(placed))
                 break
         there = sum(room.usable_bytes for room in (*asked.rooms, *((asked.host,) if asked.host else ())))
-        for quant, settings in product(self._quants_below(there), self._caches):
+        room = there - len(asked.rooms) * asked.margin_bytes  # with less, most trials would be in vain
+        for quant, settings in product(self._quants_below(room), self._caches):
             other = asked._replace(blueprint=self._as_quant(quant.name), settings=settings)
-            if placed := self._placed(other):
+            if other.weights_and_cache_bytes <= room and (placed := self._placed(other)):
                 what = f"{self._quant_words(quant, placed)}, with {self._placement_words(placed)}"
                 yield WayShown(what=what, command=self._command(placed, other_file=True))
                 break
@@ -238,7 +239,7 @@ class _Gguf:
         return settings if is_equal_quality(*costs) else None
 
     def _smaller_quants(self) -> Iterator[_Smaller]:
-        """The usual quants below this one that fit in a q8_0 cache, down to the first that fits in the cache as asked."""
+        """The usual quants below this one that fit whole in a q8_0 cache, down to the first that fits as asked."""
         most = max(self._question.left(settings) for settings in self._caches)
         for quant in self._quants_below(self._weights_bytes + most):
             other = self._question._replace(blueprint=self._as_quant(quant.name))

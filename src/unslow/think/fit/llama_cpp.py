@@ -18,6 +18,8 @@ from unslow.think.physics.search import largest
 
 DEFAULT_MARGIN_BYTES = GIB
 """What llama.cpp's own fit leaves free on each device."""
+_LOADED = 0.97
+"""Of a file, what is loaded at least: layers that guess further tokens may be left out."""
 _PAIR = 2
 """Of more GPUs a share is no number that halves exactly."""
 _SMALL_WORKSPACE, _LARGE_WORKSPACE = 84 * MIB, 202 * MIB
@@ -46,6 +48,12 @@ class Question(NamedTuple):
     def least_free_bytes(self) -> int:
         """The margin, or what the first prompt takes, where that is more."""
         return max(self.margin_bytes, self.workspace_bytes)
+
+    @property
+    def weights_and_cache_bytes(self) -> float:
+        """What it asks of all memories together at least, wherever it lies."""
+        weights = sum(tensor.bytes for tensor in self.blueprint.tensors)
+        return _LOADED * weights + sum(cache.bytes for cache in layer_caches(Hyper(self.blueprint), self.settings))
 
     def memory(self, settings: Settings | None = None) -> Memory:
         """What it asks of each device and, at the end, of the host."""
@@ -164,7 +172,7 @@ def fitting_settings(question: Question, *, experts_may_move: bool = True) -> Se
 
     Experts stay on the host before whole layers do. Only where nothing leaves the margin is less left free.
     """
-    if question.left() < 0 and not _may_hold_all(question):
+    if not _may_hold_all(question):
         return None
     for margin in dict.fromkeys((question.margin_bytes, 0)):
         asked = question._replace(margin_bytes=margin)
@@ -179,26 +187,25 @@ def _may_hold_all(question: Question) -> bool:
     if question.host is None and not any(room.unified for room in question.rooms):
         return True
     there = sum(room.usable_bytes for room in (*question.rooms, *((question.host,) if question.host else ())))
-    shared = max((room.capacity_bytes - room.others_bytes for room in question.rooms if room.unified), default=0)
-    return sum(need.weights + need.cache for need in question.memory().needs) <= max(there, shared)
+    shared = sum(room.capacity_bytes - room.others_bytes for room in question.rooms if room.unified)
+    return question.weights_and_cache_bytes <= max(there, shared)
 
 
 def _placements(question: Question, *, experts_may_move: bool) -> Iterator[Settings]:
     """All on the GPUs; then some experts on the host, or all of them and some layers; then whole layers."""
-    yield question.settings
+    asked, hyper = question.settings, Hyper(question.blueprint)
+    yield asked
     if not question.rooms:
         return
-    layered, hyper = [question.settings], Hyper(question.blueprint)
     if experts_may_move and hyper.experts:
-        experts = fewest_experts_on_host(question)
-        if experts is not None:
-            yield question.settings._replace(gpu_layers=-1, experts_on_cpu=experts)
-        else:
-            layered.insert(0, question.settings._replace(experts_on_cpu=hyper.layers))
-    for settings in layered:
-        if layers := most_layers(question._replace(settings=settings)):
-            yield settings._replace(gpu_layers=layers)
-    yield question.settings._replace(gpu_layers=0, experts_on_cpu=0)
+        if (experts := fewest_experts_on_host(question._replace(host=None))) is not None:
+            yield asked._replace(gpu_layers=-1, experts_on_cpu=experts)
+            return  # whole layers are coarser: they leave the host no less
+        bare = asked._replace(experts_on_cpu=hyper.layers)
+        if layers := most_layers(question._replace(settings=bare)):
+            yield bare._replace(gpu_layers=layers)
+    if (layers := most_layers(question)) is not None:
+        yield asked._replace(gpu_layers=layers)
 
 
 def shown_cache(question: Question) -> tuple[KvShown, ...]:

@@ -108,7 +108,7 @@ class FitReport(Shown, frozen=True, kw_only=True):
     least_cpu_moe: int | None = None
     """The fewest layers whose experts must stay on the host for the rest to fit the GPUs."""
     command: str = ""
-    """How to run it like this."""
+    """How to run it: as asked, or partly on the host where it fits so; empty where it does not fit."""
     ways: tuple[WayShown, ...] = ()
     """What would fit, where this does not."""
     rule_of_thumb: RuleShown | None = None
