@@ -24,7 +24,7 @@ _FITS = ("fits", "tight", "partly")
     ram=st.sampled_from(_RAM),
     context=st.sampled_from((4096, 8192, 32_768)),
 )
-@settings(max_examples=5, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=3, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @example("Command-A", "Q4_K_M", "RTX 4090", "64GB", 8192)
 @example("DeepSeek-MoE-16B", "Q8_0", "RTX 5080", "8GB", 8192)
 @example("Llama-3.1-8B", "Q8_0", "RTX 3060", "1GB", 8192)

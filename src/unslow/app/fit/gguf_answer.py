@@ -272,6 +272,8 @@ def _model_shown(found: Found) -> ModelShown:
         name=found.name, architecture=plan.architecture, quant=found.quant, source=found.source,
         parameters=found.parameters, weights_bytes=sum(t.bytes for t in plan.tensors), file_bytes=plan.file_bytes,
         layers=plan.count("block_count"), context_trained=plan.count("context_length"),
+        stands_for=found.stands_for, estimated_as=found.estimate.mix.name if found.estimate else "",
+        size_off=found.estimate.off if found.estimate else 0.0,
     )  # fmt: skip
 
 
