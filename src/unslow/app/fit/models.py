@@ -147,7 +147,8 @@ def _requantised(found: Found, quant: str | None) -> Found:
     mix = mix_named(quant).name if quant else found.quant
     if found.quant in (mix, (quant or "").upper()):
         return found
-    note = f"the file is {found.quant}; this is what it would be as {quant or mix}"
+    estimate = estimated_mix(quant or "")
+    note = f"the file is {found.quant}; this is what it would be as {estimate.word if estimate else mix}"
     other = found._replace(
         blueprint=as_quant(found.blueprint, mix), quant=mix, notes=(*found.notes, note), requantised=True
     )
