@@ -188,7 +188,7 @@ def _may_hold_all(question: Question) -> bool:
         return True
     there = sum(room.usable_bytes for room in (*question.rooms, *((question.host,) if question.host else ())))
     shared = sum(room.capacity_bytes - room.others_bytes for room in question.rooms if room.unified)
-    return question.weights_and_cache_bytes <= max(there, shared)
+    return bool(question.weights_and_cache_bytes <= max(there, shared))
 
 
 def _placements(question: Question, *, experts_may_move: bool) -> Iterator[Settings]:
