@@ -31,3 +31,17 @@ def test_what_is_no_text() -> None:
     with pytest.raises(UserError, match="is no text"):
         decoded(b"\0\1\2", "it")
     assert decoded(b"caf\xe9", "it") == "caf\ufffd"
+
+
+def test_what_no_memory_of_the_device_holds_is_unlikely_and_says_so() -> None:
+    (claim,) = answer("qwen3-30b-a3b on a raspberry pi 5 at 8 tok/s", several=False).claims
+    assert claim.verdict == "unlikely"
+    assert "does not fit in 16 GiB" in claim.because
+    (small,) = answer("llama 3.2 3b on a raspberry pi 5 at 5 tok/s", several=False).claims
+    assert small.verdict == "possible"
+
+
+def test_a_name_and_a_quant_that_others_stand_for_are_said() -> None:
+    (claim,) = answer("glm-4.7 UD-Q4_K_XL on 2x H200 at 40 tok/s", several=False).claims
+    assert any("GLM-4.7 has the shape of GLM-4.6" in note for note in claim.notes)
+    assert any("estimate" in note for note in claim.notes)

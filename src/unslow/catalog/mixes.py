@@ -3,7 +3,7 @@
 import re
 from difflib import SequenceMatcher
 from functools import cache, cached_property
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -114,6 +114,56 @@ def find_mix(word: str) -> Mix:
     if wanted in {_plain(f.name) for f, _ in file_types().values()}:
         raise UserError(f"{word}: which tensors are of this type is the publisher's choice", "Give the file itself")
     raise UserError(f"there is no quant {word!r}", f"Did you mean {' or '.join(near)}?")
+
+
+class EstimatedMix(NamedTuple):
+    """A quant whose tensors' types do not follow from its name, by the nearest mix."""
+
+    word: str
+    mix: Mix
+    factor: float
+    """Its weights against those of the mix, about."""
+    off: float
+    """How far that may be off, as a share."""
+
+    @property
+    def note(self) -> str:
+        """What to say of it."""
+        scaled = "" if self.factor == 1 else f" x {self.factor:g}"
+        own = "which tensors have which type does not follow from its name"
+        return f"{self.word} is an estimate, {self.mix.name}{scaled}: {own}; sizes are within about {self.off:.0%}"
+
+
+_ESTIMATES = {
+    "q2kxl": ("Q2_K", 0.95, 0.1), "q3kxl": ("Q3_K_M", 1.01, 0.05), "q4kxl": ("Q4_K_M", 1.03, 0.05),
+    "q5kxl": ("Q5_K_M", 1.1, 0.05), "q6kxl": ("Q6_K", 1.13, 0.05), "q8kxl": ("Q8_0", 1.1, 0.1),
+    "nvfp4": ("Q4_0", 1.0, 0.1),
+}  # fmt: skip
+"""Sizes of unsloth's files against those mixes: Qwen3.6-35B-A3B UD-Q2_K_XL 11.4, UD-Q3_K_XL 15.7, UD-Q5_K_XL 24.8,
+UD-Q6_K_XL 29.7, UD-Q8_K_XL 35.8 GiB; Qwen3.6-27B UD-Q6_K_XL 23.88 GiB; gemma-4-12b UD-Q6_K_XL 9.94 GiB;
+gemma-4-26B-A4B UD-Q4_K_XL 17.0 GB (huggingface.co/unsloth, as people list them, 2026). Of models below 3B the tables
+weigh more: Qwen3.5-2B UD-Q8_K_XL is 1.45 times Q8_0. NVFP4 has 4.5 bits, as Q4_0 has."""
+_SAME_NAME = (1.04, 0.05)
+"""UD-Q4_K_M of Qwen3.6-35B-A3B is 1.05 times Q4_K_M (20.6 GiB), UD-Q6_K 1.03 times Q6_K (27.3 GiB)."""
+_BITS_ALONE = {"2": "Q2_K", "3": "Q3_K_M", "4": "Q4_K_M", "5": "Q5_K_M", "6": "Q6_K", "8": "Q8_0"}
+_OF_BITS = 0.1
+
+
+def estimated_mix(word: str) -> EstimatedMix | None:
+    """The estimate for a publisher's own mix (UD-Q4_K_XL), and for bits without a mix (int4, 4bit); None for others."""
+    word = word[:64].strip()
+    plain = _plain(word)
+    if plain in _by_word():
+        return None
+    bare = plain.removeprefix("ud")
+    if bare in _ESTIMATES:
+        name, factor, off = _ESTIMATES[bare]
+        return EstimatedMix(word.upper(), mixes()[name], factor, off)
+    if bare in _by_word():
+        return EstimatedMix(word.upper(), _by_word()[bare], *_SAME_NAME)
+    bits = re.fullmatch(r"int([2-8])|([2-8])bits?", plain)
+    name = _BITS_ALONE.get(bits[1] or bits[2], "") if bits else ""
+    return EstimatedMix(word, mixes()[name], 1.0, _OF_BITS) if name else None
 
 
 @cache

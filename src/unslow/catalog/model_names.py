@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import cache, cached_property
 from itertools import accumulate
+from typing import NamedTuple
 
 from unslow.catalog.models import WellKnown, all_names, model_at
 from unslow.catalog.quant_in_name import split_quant
@@ -17,6 +18,8 @@ from unslow.facts.errors import UserError
 _TRAINING = {"instruct", "it", "chat", "base", "pt", "sft", "dpo", "qat"}
 _PACKING = {"hf", "gguf", "mlx", "latest", "meta", "nvidia", "ai21", "i1", "imatrix", "quantized", "unsloth"}
 _NOISE = frozenset(_TRAINING | _PACKING)
+_DETAILS = frozenset({"ai", "inst", "thinking", "reasoning", "plus", "exp", "moe", "dense", "world", "terminus"})
+_SIZE_OR_DATE = re.compile(r"\b(?:\d+x|a)?\d+(?:\.\d+)?[bmtek]\b|\b\d{2,4}(?= \d{4})|\b\d{3,}\b|c4ai")
 _VERSION = re.compile(r"(?<![\d.])(\d{1,2}(?:\.\d)?)(?![\d.bmx])")  # of a family; a size ends in b, m or x
 _MOST_SHOWN = 12
 _LONGEST = 100  # letters of a name that near ones are looked for; finding them takes the square of it
@@ -32,6 +35,28 @@ def find_model(word: str) -> WellKnown:
     if kind := _kind_unlisted(readings):
         raise UserError(f"{word}: {kind.why}", kind.hint)
     raise _NoSuchModelError(word)
+
+
+def same_shape_as(word: str, model: WellKnown) -> str:
+    """The name by which a word means another model than the entry's own, of the same shape; empty for spellings."""
+    keys = {_key(text) for text in _readings(word)}
+    named = next((name for name in model.names if _key(name) in keys), "")
+    other, own = (_parted(name) for name in (named, model.name))
+    newer = bool(own.versions) and not other.versions <= own.versions
+    return named if newer or not other.words <= own.words else ""
+
+
+class _Parted(NamedTuple):
+    """What tells a model from others: its words, and its versions; not its size and the date of a release."""
+
+    words: set[str]
+    versions: set[float]
+
+
+def _parted(name: str) -> _Parted:
+    bare = _SIZE_OR_DATE.sub(" ", re.sub(r"[-_:/]", " ", name.lower()))
+    words = set(re.findall("[a-z]{2,}", bare)) - _NOISE - _DETAILS
+    return _Parted(words, {float(number) for number in re.findall(r"\d+(?:\.\d+)?", bare)})
 
 
 class _NoSuchModelError(UserError):

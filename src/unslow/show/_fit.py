@@ -204,7 +204,7 @@ def _legend(report: FitReport) -> Text:
 
 
 def _room(report: FitReport) -> Table:
-    """What there is room for, what the cache consists of, and what a rule of thumb would have said."""
+    """What there is room for, and what the cache consists of."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(no_wrap=True, style="dim")
     grid.add_column(overflow="fold")
@@ -215,8 +215,6 @@ def _room(report: FitReport) -> Table:
     for kv in report.kv if len(report.kv) > 1 else ():
         cells = f" of {kv.cells:,} tokens" if kv.cells else ""
         grid.add_row(f"  KV: {kv.what}", f"{kv.layers} layers{cells}, {size(kv.bytes)}")
-    if report.rule_of_thumb:
-        grid.add_row("  rule of thumb", _rule(report))
     if report.command and not report.ways:
         grid.add_row("  run it", report.command)
     return grid
@@ -230,14 +228,6 @@ def _context(report: FitReport) -> str:
     trained = report.model.context_trained
     end = ", all that the model was trained for" if trained and report.max_context >= trained else ""
     return f"{report.max_context:,} tokens{end}"
-
-
-def _rule(report: FitReport) -> str:
-    rule = report.rule_of_thumb
-    if rule is None:
-        return ""
-    says = {True: "would fit", False: "would not fit", None: "needs"}[rule.says_fits]
-    return f"{says}, {size(rule.says_bytes)} ({rule.text}); really {size(rule.needs_bytes)}"
 
 
 def _ways(report: FitReport) -> Iterator[RenderableType]:

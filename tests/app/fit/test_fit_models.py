@@ -69,9 +69,44 @@ def test_the_flag_wins_over_the_name_and_shows_its_canonical_name():
 
 
 @pytest.mark.parametrize(
+    ("quant", "mix"),
+    [("UD-Q4_K_XL", "Q4_K_M"), ("ud-q2_k_xl", "Q2_K"), ("UD-Q3_K_XL", "Q3_K_M"), ("Q5_K_XL", "Q5_K_M"),
+     ("UD-Q6_K_XL", "Q6_K"), ("UD-Q8_K_XL", "Q8_0"), ("UD-IQ2_M", "IQ2_M"), ("NVFP4", "Q4_0"), ("int4", "Q4_K_M"),
+     ("4bit", "Q4_K_M"), ("8-bit", "Q8_0")],
+)  # fmt: skip
+def test_a_quant_that_does_not_follow_from_its_name_is_estimated_and_said_to_be(quant, mix):
+    found = find_gguf_model(SYSTEM, "qwen3-8b", quant)
+    near = find_gguf_model(SYSTEM, "qwen3-8b", mix)
+    assert found.estimate is not None
+    assert found.estimate.mix.name == mix
+    assert quant.casefold() in found.notes[0].casefold()
+    assert "estimate" in found.notes[0]
+    sizes = [sum(t.bytes for t in one.blueprint.tensors) for one in (found, near)]
+    assert sizes[0] == pytest.approx(found.estimate.factor * sizes[1], rel=1e-3)
+
+
+def test_the_estimates_are_near_published_files():
+    """Sizes in GiB of unsloth's files of Qwen3.6-35B-A3B."""
+    for quant, size in {"UD-Q3_K_XL": 15.7, "UD-Q4_K_M": 20.6, "UD-Q5_K_XL": 24.8, "UD-Q6_K_XL": 29.7}.items():
+        found = find_gguf_model(SYSTEM, "qwen3.6-35b-a3b", quant)
+        assert sum(t.bytes for t in found.blueprint.tensors) / 2**30 == pytest.approx(size, rel=found.estimate.off)
+
+
+@pytest.mark.parametrize(
+    ("word", "other"),
+    [("glm-4.7", "GLM-4.7"), ("deepseek-v3.1", "DeepSeek-V3.1"), ("minimax-m2.5", "MiniMax-M2.5"),
+     ("qwen3-coder-next", "Qwen3-Coder-Next"), ("lfm2.5-8b-a1b", "LFM2.5-8B-A1B"), ("glm-4.6", ""),
+     ("deepseek-v3:671b", ""), ("DeepSeek-V3-0324", ""), ("mixtral-8x7b-instruct-v0.1", ""), ("llama3.3:70b", "")],
+)  # fmt: skip
+def test_a_model_computed_by_the_shape_of_another_says_so(word, other):
+    found = find_gguf_model(SYSTEM, word, "Q4_K_M")
+    assert found.stands_for == other
+    assert any("has the shape of" in note for note in found.notes) == bool(other)
+
+
+@pytest.mark.parametrize(
     ("word", "said"),
     [
-        ("unsloth/DeepSeek-R1-GGUF:UD-IQ1_S", "a publisher's own mix"),
         ("Qwen/Qwen2.5-7B-Instruct-AWQ", "llama.cpp does not load AWQ"),
         ("Qwen/Qwen3-8B-FP8", "--runtime vllm"),
         ("Qwen3-8B-Q8_0.gguf", "no such file or folder | without the file: `unslow fit Qwen3-8B --quant Q8_0`"),

@@ -59,7 +59,8 @@ def find_work(system: System, work: Work) -> tuple[Found, Request, AskedShown]:
 def shown_work(found: Found, request: Request) -> AskedShown:
     """What was asked, as the report has it."""
     return AskedShown(
-        model=found.name, quant=found.quant, parameters=found.parameters,
+        model=found.name, quant=found.quant, parameters=found.parameters, stands_for=found.stands_for,
+        estimated_as=found.estimate.mix.name if found.estimate else "",
         weights_bytes=sum(t.bytes for t in found.blueprint.tensors), context=request.depth, users=request.batch,
         prompt_tokens=request.prompt, kv_type=request.kv_type,
         context_trained=found.blueprint.count("context_length"),

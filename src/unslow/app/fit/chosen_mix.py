@@ -1,7 +1,7 @@
 """The mix of types in which llama.cpp would have a model that is known by name only."""
 
 from unslow.app.fit.names import Meant, overruled
-from unslow.catalog.mixes import Mix, find_mix
+from unslow.catalog.mixes import Mix, estimated_mix, find_mix
 from unslow.catalog.quants import file_types
 from unslow.catalog.scheme_words import find_scheme
 from unslow.facts.errors import UserError
@@ -30,7 +30,9 @@ def _mix_name(word: str) -> str:
 
 
 def mix_named(word: str) -> Mix:
-    """The mix; a format of other runtimes is refused with their names."""
+    """The mix, or the nearest one to a publisher's own; a format of other runtimes is refused with their names."""
+    if estimate := estimated_mix(word):
+        return estimate.mix
     try:
         return find_mix(word)
     except UserError as error:

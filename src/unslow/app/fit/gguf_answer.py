@@ -1,13 +1,18 @@
 """The answer for llama.cpp, and for Ollama, which runs it."""
 
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
 from unslow import __version__
 from unslow.app.fit.gguf_settings import command_of, setting_notes, settings_of
 from unslow.app.fit.models import Found, as_quant, find_gguf_model
 from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms, room_notes
-from unslow.catalog.mixes import mixes_from_large_to_small
+from unslow.catalog.mixes import Mix, mixes_from_large_to_small
+from unslow.facts.blueprint import Blueprint
 from unslow.facts.errors import UserError
 from unslow.facts.units import MIB
 from unslow.look.system import System
@@ -20,12 +25,14 @@ from unslow.think.memory.llama_cpp.fused import UNFUSED_UNTIL
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.refusals import refusal
 from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.plan.quality import cost_of, is_equal_quality
 
 _ROUGH = 0.05
 """How far the size of a quant may be from its usual bits for each weight."""
-_COARSE_BITS = 3.3
-"""Below so many bits for each weight answers suffer visibly."""
+_COARSE_BITS, _RUINOUS_BITS = 3.3, 3.0
+"""Below so many bits for each weight answers suffer visibly, or badly."""
 _SHORTEST_USEFUL = 2048
+_SAME_CONTEXT_PACKED = "the same context in a q8_0 cache"
 _WORTH_A_WORD = 32 * MIB
 """Less is lost in any margin."""
 _TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (-fit off keeps them)"
@@ -66,23 +73,36 @@ def _newer_note(question: llama_cpp.Question, hyper: Hyper) -> tuple[str, ...]:
     return (f"builds of llama.cpp after b{UNFUSED_UNTIL} keep {more / MIB:,.0f} MiB more for fused kernels on CUDA",)
 
 
+class _Smaller(NamedTuple):
+    """A smaller quant of the model, and the question about it."""
+
+    quant: Mix
+    question: llama_cpp.Question
+
+    def shown(self) -> QuantShown:
+        """What it asks for."""
+        *devices, _ = self.question.memory().needs
+        weights = sum(t.bytes for t in self.question.blueprint.tensors)
+        return QuantShown(name=self.quant.name, weights_bytes=weights, gpu_bytes=sum(need.total for need in devices))
+
+
 class _Gguf:
     """A question, and what follows from the answers to it."""
 
     def __init__(self, request: Request, found: Found, question: llama_cpp.Question) -> None:
         self._request, self._found, self._question = request, found, question
         self._everything = found.blueprint.count("block_count") + 1
+        self._made: dict[str, Blueprint] = {}
 
     def report(self, notes: tuple[str, ...]) -> FitReport:
         """The whole answer."""
         question, found = self._question, self._found
         devices, host = llama_cpp.shown_needs(question)
-        most_layers, most_context = llama_cpp.most_layers(question), self._most_context()
-        free_to_choose = self._request.gpu_layers is None and bool(most_layers)
-        verdict = verdict_of(devices, host, layers_fit=free_to_choose)
-        whole = FITS[verdict] is not False
-        quant = None if whole else self._smaller_quant()
-        experts = None if whole or self._request.gpu_layers is not None else llama_cpp.fewest_experts_on_host(question)
+        placed = self._placed(question)
+        is_open = self._request.gpu_layers is None
+        verdict = verdict_of(devices, host, layers_fit=is_open and placed is not None)
+        smaller = [] if FITS[verdict] is not False else list(self._smaller_quants())
+        runs_so = {"partly": placed, "does_not_fit": None}.get(verdict, question.settings)
         set_layers = question.settings.gpu_layers
         if verdict == "tight":
             notes = (*notes, _TIGHT)
@@ -97,78 +117,153 @@ class _Gguf:
             host=host,
             gpu_layers=0 if not devices else self._everything if set_layers < 0 else min(set_layers, self._everything),
             all_gpu_layers=self._everything,
-            max_gpu_layers=most_layers,
-            max_context=None if verdict == "cannot_tell" else most_context,
+            max_gpu_layers=llama_cpp.most_layers(question),
+            max_context=None if verdict == "cannot_tell" else self._most_context(question),
             kv=llama_cpp.shown_cache(question),
-            next_quant=quant,
-            least_cpu_moe=experts,
-            command=self._command(question.settings),
-            ways=() if whole else tuple(self._ways(most_layers, most_context, experts, quant)),
+            next_quant=next((s.shown() for s in smaller if s.question.settings == question.settings), None),
+            least_cpu_moe=placed.experts_on_cpu or None if placed and FITS[verdict] is False else None,
+            command=self._command(runs_so) if runs_so else "",
+            ways=tuple(self._ways(placed, smaller)) if FITS[verdict] is False else (),
             rule_of_thumb=self._rule(devices, host),
             notes=notes,
         )
 
-    def _most_context(self) -> int | None:
-        """In the count that the runtime's own setting has."""
-        most = llama_cpp.most_context(self._question)
-        return most // self._question.settings.slots if most and self._request.runtime == "ollama" else most
+    def _placed(self, question: llama_cpp.Question) -> Settings | None:
+        """As much on the GPUs as fits, whatever number of layers was asked for; Ollama moves whole layers only."""
+        free = question._replace(settings=question.settings._replace(gpu_layers=-1))
+        return llama_cpp.fitting_settings(free, experts_may_move=self._request.runtime != "ollama")
 
-    def _command(self, settings: Settings) -> str:
+    def _most_context(self, question: llama_cpp.Question) -> int | None:
+        """In the count that the runtime's own setting has."""
+        most = llama_cpp.most_context(question)
+        return most // question.settings.slots if most and self._request.runtime == "ollama" else most
+
+    def _with_context(self, settings: Settings, tokens: int) -> Settings:
+        return settings._replace(context=tokens * (settings.slots if self._request.runtime == "ollama" else 1))
+
+    def _command(self, settings: Settings, *, other_file: bool = False) -> str:
         source = self._found.source
-        model = source if Path(source).suffix == ".gguf" and "://" not in source else "MODEL.gguf"
+        is_file = Path(source).suffix == ".gguf" and "://" not in source and not other_file
         if settings.flash_attention is not None and self._request.flash_attention == "auto":
             settings = settings._replace(flash_attention=None)
-        return command_of(self._request, settings, model)
+        return command_of(self._request, settings, source if is_file else "MODEL.gguf")
 
-    def _ways(
-        self, layers: int | None, context: int | None, experts: int | None, quant: QuantShown | None
-    ) -> list[WayShown]:
-        """What would fit instead, the mildest first."""
-        settings, ways = self._question.settings, list[WayShown]()
-        if context and context >= _SHORTEST_USEFUL:
-            shorter = settings._replace(context=context * (settings.slots if self._request.runtime == "ollama" else 1))
-            ways.append(WayShown(what=f"a context of {context:,} tokens", command=self._command(shorter)))
-        if smaller := self._smaller_cache():
-            ways.append(WayShown(what="the same context in a q8_0 cache", command=self._command(smaller)))
-        if experts:
-            command = self._command(settings._replace(gpu_layers=-1, experts_on_cpu=experts))
-            ways.append(
-                WayShown(what=f"the experts of {experts} layers on the host, all else on the GPU", command=command)
-            )
-        if quant:
-            coarse = ", which costs quality" if _mix_bits(quant.name) < _COARSE_BITS else ""
-            ways.append(WayShown(what=f"{quant.name}, the largest usual quant that fits whole{coarse}"))
-        if layers and layers < self._everything:
-            what = f"{layers} of {self._everything} layers on the GPU, the others on the host: much slower"
-            ways.append(WayShown(what=what, command=self._command(settings._replace(gpu_layers=layers))))
-        return ways
+    def _ways(self, placed: Settings | None, smaller: Sequence[_Smaller]) -> Iterator[WayShown]:
+        """What would fit instead, by what is lost: context first, then a little quality, speed, and much quality."""
+        whole = [self._smaller_way(one) for one in smaller[:1]]
+        is_coarse = bool(smaller) and smaller[0].quant.bits_per_weight < _COARSE_BITS
+        yield from self._less_cache()
+        yield from () if is_coarse else whole
+        if placed:
+            yield WayShown(what=self._placement_words(placed), command=self._command(placed))
+        else:
+            yield from self._less_and_partly()
+        yield from whole if is_coarse else ()
 
-    def _smaller_cache(self) -> Settings | None:
-        """The same settings with a quantised cache, where that is enough."""
-        settings = self._question.settings._replace(key_type="Q8_0", value_type="Q8_0", flash_attention=True)
-        if self._question.settings.key_type != "F16" or refusal(Hyper(self._found.blueprint), settings):
+    def _less_cache(self) -> Iterator[WayShown]:
+        """A shorter context, a q8_0 cache, or both, with the weights where they were asked for."""
+        settings, packed = self._question.settings, self._packed_cache
+        shorter = self._most_context(self._question) or 0
+        if shorter >= _SHORTEST_USEFUL:
+            command = self._command(self._with_context(settings, shorter))
+            yield WayShown(what=f"a context of {shorter:,} tokens", command=command)
+        if packed and self._question.left(packed) >= 0:
+            yield WayShown(what=_SAME_CONTEXT_PACKED, command=self._command(packed))
+        elif packed:
+            longer = self._most_context(self._question._replace(settings=packed)) or 0
+            if longer > max(shorter, _SHORTEST_USEFUL):
+                command = self._command(self._with_context(packed, longer))
+                yield WayShown(what=f"a context of {longer:,} tokens in a q8_0 cache", command=command)
+
+    def _less_and_partly(self) -> Iterator[WayShown]:
+        """Where GPUs and host together do not hold what is asked for: less of it, as much as fits on the GPUs."""
+        asked, packed = self._question, self._packed_cache
+        if not asked.rooms:  # then all of it is on the host anyway
+            return
+        tokens = asked.settings.context // (asked.settings.slots if self._request.runtime == "ollama" else 1)
+        halves = [tokens >> n for n in range(1, tokens.bit_length()) if tokens >> n >= _SHORTEST_USEFUL]
+        less: list[tuple[str, Settings]] = [(_SAME_CONTEXT_PACKED, packed)] if packed else []
+        less += [(f"a context of {half:,} tokens", self._with_context(asked.settings, half)) for half in halves]
+        for what, settings in less:
+            if placed := self._placed(asked._replace(settings=settings)):
+                yield WayShown(what=f"{what}, with {self._placement_words(placed)}", command=self._command(placed))
+                break
+        there = sum(room.usable_bytes for room in (*asked.rooms, *((asked.host,) if asked.host else ())))
+        room = there - len(asked.rooms) * asked.margin_bytes  # with less, most trials would be in vain
+        for quant, settings in product(self._quants_below(room), self._caches):
+            other = asked._replace(blueprint=self._as_quant(quant.name), settings=settings)
+            if other.weights_and_cache_bytes <= room and (placed := self._placed(other)):
+                what = f"{self._quant_words(quant, placed)}, with {self._placement_words(placed)}"
+                yield WayShown(what=what, command=self._command(placed, other_file=True))
+                break
+
+    def _placement_words(self, settings: Settings) -> str:
+        """Where the model lies."""
+        layers, experts = settings.gpu_layers, settings.experts_on_cpu
+        if layers < 0 or layers >= self._everything:
+            return f"the experts of {experts} layers on the host, all else on the GPU" if experts else "all on the GPU"
+        bare = " without their experts" if experts else ""
+        return f"{layers} of {self._everything} layers{bare} on the GPU, the others on the host: much slower"
+
+    def _smaller_way(self, smaller: _Smaller) -> WayShown:
+        settings = smaller.question.settings
+        what = f"{self._quant_words(smaller.quant, settings)}, the largest usual quant that fits whole"
+        return WayShown(what=what, command=self._command(settings, other_file=True))
+
+    def _quant_words(self, quant: Mix, settings: Settings) -> str:
+        bits = quant.bits_per_weight
+        costs = "" if bits >= _COARSE_BITS else " (costs quality)" if bits >= _RUINOUS_BITS else " (costs much quality)"
+        return (
+            f"{quant.name}{costs}{'' if settings.key_type == self._question.settings.key_type else ' in a q8_0 cache'}"
+        )
+
+    @property
+    def _caches(self) -> list[Settings]:
+        """The settings as asked and, where that loses nothing, with a q8_0 cache."""
+        return [self._question.settings, *([self._packed_cache] if self._packed_cache else [])]
+
+    def _as_quant(self, name: str) -> Blueprint:
+        if name not in self._made:
+            self._made[name] = as_quant(self._found.blueprint, name)
+        return self._made[name]
+
+    @cached_property
+    def _packed_cache(self) -> Settings | None:
+        """The same settings with a q8_0 cache, where llama.cpp takes that and answers are as good."""
+        asked, plan = self._question.settings, self._found.blueprint
+        settings = asked._replace(key_type="Q8_0", value_type="Q8_0", flash_attention=True)
+        if asked.key_type != "F16" or refusal(Hyper(plan), settings):
             return None
-        return settings if self._question.left(settings) >= 0 else None
+        found = self._found
+        costs = (cost_of(found.quant, kind, kind, found.parameters, plan.architecture) for kind in ("Q8_0", "F16"))
+        return settings if is_equal_quality(*costs) else None
 
-    def _smaller_quant(self) -> QuantShown | None:
-        """The largest usual quant below this one with which everything fits on the devices."""
-        if not self._question.rooms:
-            return None
-        weights = sum(t.bytes for t in self._found.blueprint.tensors)
-        bits = 8 * weights / max(1, self._found.parameters)
-        enough = 1 + _ROUGH + self._question.left() / weights  # by the bits alone: only those near it are made up
-        smaller = [m for m in mixes_from_large_to_small() if m.bits_per_weight < bits * min(1, enough)]
-        names = [m.name for m in smaller if m.name != self._found.quant]
-        return llama_cpp.smaller_quant(self._question, names, lambda quant: as_quant(self._found.blueprint, quant))
+    def _smaller_quants(self) -> Iterator[_Smaller]:
+        """The usual quants below this one that fit whole in a q8_0 cache, down to the first that fits as asked."""
+        most = max(self._question.left(settings) for settings in self._caches)
+        for quant in self._quants_below(self._weights_bytes + most):
+            other = self._question._replace(blueprint=self._as_quant(quant.name))
+            fitting = (settings for settings in self._caches if other.left(settings) >= 0)
+            if settings := next(fitting, None):
+                yield _Smaller(quant, other._replace(settings=settings))
+                if settings == self._question.settings:
+                    return
+
+    def _quants_below(self, most_bytes: float) -> Iterator[Mix]:
+        """The usual quants that are smaller than this one and, by their bits, no larger than so much."""
+        bits = 8 * self._weights_bytes / max(1, self._found.parameters)
+        enough = bits * min(1, most_bytes / self._weights_bytes + _ROUGH)
+        smaller = (m for m in mixes_from_large_to_small() if m.bits_per_weight < enough)
+        yield from (m for m in smaller if m.name != self._found.quant)
+
+    @property
+    def _weights_bytes(self) -> int:
+        return sum(t.bytes for t in self._found.blueprint.tensors)
 
     def _rule(self, devices: tuple[MemoryShown, ...], host: MemoryShown) -> RuleShown | None:
         needed = sum(d.total_bytes for d in (*devices, host))
         room = sum(r.usable_bytes for r in self._question.rooms) if self._question.rooms else None
         return rule_of_thumb(self._found.parameters, self._found.quant, room, needed)
-
-
-def _mix_bits(name: str) -> float:
-    return next((m.bits_per_weight for m in mixes_from_large_to_small() if m.name == name), 16.0)
 
 
 def _model_shown(found: Found) -> ModelShown:
@@ -177,6 +272,8 @@ def _model_shown(found: Found) -> ModelShown:
         name=found.name, architecture=plan.architecture, quant=found.quant, source=found.source,
         parameters=found.parameters, weights_bytes=sum(t.bytes for t in plan.tensors), file_bytes=plan.file_bytes,
         layers=plan.count("block_count"), context_trained=plan.count("context_length"),
+        stands_for=found.stands_for, estimated_as=found.estimate.mix.name if found.estimate else "",
+        size_off=found.estimate.off if found.estimate else 0.0,
     )  # fmt: skip
 
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from unslow.app.fit.addresses import is_address, meant_by
 from unslow.app.fit.chosen_scheme import chosen_scheme
-from unslow.app.fit.names import Meant, find_well_known, projector_note
+from unslow.app.fit.names import Meant, find_well_known, projector_note, same_shape_note
 from unslow.app.fit.titles import one_line
 from unslow.app.models import find_model
 from unslow.catalog.model_names import find_model as find_known
@@ -102,5 +102,5 @@ def _from_catalogue(meant: Meant, asked: str | None) -> FoundShape:
         source="catalogue",
         parameters=model.parameters,
         dtype_bytes=chosen.plain_bytes,
-        notes=(*why, f"no file was read: numbers by {model.source}", *projector_note(model)),
+        notes=(*same_shape_note(meant), *why, f"no file was read: numbers by {model.source}", *projector_note(model)),
     )

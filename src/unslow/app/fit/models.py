@@ -6,11 +6,12 @@ from typing import NamedTuple
 
 from unslow.app.fit.addresses import is_address, meant_by
 from unslow.app.fit.chosen_mix import chosen_mix, mix_named
-from unslow.app.fit.names import Meant, find_well_known, projector_note
+from unslow.app.fit.names import Meant, find_well_known, projector_note, same_shape_note
 from unslow.app.fit.titles import one_line, title
 from unslow.app.models import find_model
 from unslow.app.obstacles import obstacle
 from unslow.app.resolve import exists, expanded
+from unslow.catalog.mixes import EstimatedMix, estimated_mix
 from unslow.catalog.quants import quants
 from unslow.facts.blueprint import Blueprint, Tensor
 from unslow.facts.errors import UserError
@@ -38,6 +39,10 @@ class Found(NamedTuple):
     """Why it would not load as it is; empty for a whole file, and for a header that is a header on purpose."""
     requantised: bool = False
     """Whether it is in another quant than the file that it was read from."""
+    estimate: EstimatedMix | None = None
+    """Where the sizes of its tensors are those of the nearest mix."""
+    stands_for: str = ""
+    """The model that was named, where this one was computed because it has the same shape."""
     tool: str = ""
     """Whose store it is in, which then has the name for it; empty of a file by its path."""
 
@@ -119,19 +124,35 @@ def _from_catalogue(meant: Meant, asked: str | None) -> Found:
     model = meant.model
     mix, why = chosen_mix(meant, asked)
     how = f"no file was read: tensors by {model.source}, types as llama-quantize picks them"
-    notes = (*why, how, *projector_note(model))
-    return Found(model.name, made_up(model, mix.name), mix.name, "catalogue", model.parameters, notes)
+    notes = (*same_shape_note(meant), *why, how, *projector_note(model))
+    found = Found(model.name, made_up(model, mix.name), mix.name, "catalogue", model.parameters, notes)
+    return _estimated(found._replace(stands_for=meant.stands_for), asked or meant.quant)
+
+
+def _estimated(found: Found, quant: str) -> Found:
+    """The model with sizes by the nearest mix, where the quant is none that follows from its name."""
+    estimate = estimated_mix(quant)
+    if estimate is None:
+        return found
+    plan = found.blueprint
+    tensors = [t._replace(bytes=int(t.bytes * estimate.factor)) for t in plan.tensors]
+    scaled = Blueprint(
+        architecture=plan.architecture, metadata=plan.metadata, tensors=tensors, vocabulary=plan.vocabulary
+    )
+    return found._replace(blueprint=scaled, quant=estimate.word, estimate=estimate, notes=(estimate.note, *found.notes))
 
 
 def _requantised(found: Found, quant: str | None) -> Found:
     """The same model in another quant, where one is asked for."""
     mix = mix_named(quant).name if quant else found.quant
-    if mix == found.quant:
+    if found.quant in (mix, (quant or "").upper()):
         return found
-    note = f"the file is {found.quant}; this is what it would be as {mix}"
-    return found._replace(
+    estimate = estimated_mix(quant or "")
+    note = f"the file is {found.quant}; this is what it would be as {estimate.word if estimate else mix}"
+    other = found._replace(
         blueprint=as_quant(found.blueprint, mix), quant=mix, notes=(*found.notes, note), requantised=True
     )
+    return _estimated(other, quant or "")
 
 
 def as_quant(plan: Blueprint, quant: str) -> Blueprint:

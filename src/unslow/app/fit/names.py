@@ -16,6 +16,8 @@ class Meant(NamedTuple):
     model: WellKnown
     quant: str
     """As the name has it; empty where it has none."""
+    stands_for: str = ""
+    """The name of another model of the same shape, where that one was named."""
 
 
 def find_well_known(system: System, word: str) -> Meant:
@@ -28,7 +30,7 @@ def find_well_known(system: System, word: str) -> Meant:
             raise UserError(f"{word}: no model is in that folder", hint) from error
         raise
     _, quant = split_quant(word.rsplit("/", 1)[-1])
-    return Meant(model, quant)
+    return Meant(model, quant, model_names.same_shape_as(word, model))
 
 
 def overruled(meant: Meant, asked: str | None, used: str, carried: str) -> tuple[str, ...]:
@@ -36,6 +38,13 @@ def overruled(meant: Meant, asked: str | None, used: str, carried: str) -> tuple
     if not asked or not meant.quant or used == carried:
         return ()
     return (f"the name tells of {meant.quant}; --quant {used} is what counts",)
+
+
+def same_shape_note(meant: Meant) -> tuple[str, ...]:
+    """That another model of the same shape was computed."""
+    if not meant.stands_for:
+        return ()
+    return (f"{meant.stands_for} has the shape of {meant.model.name}: computed with that",)
 
 
 def projector_note(model: WellKnown) -> tuple[str, ...]:

@@ -96,7 +96,7 @@ def plan_for_model(system: System, request: PlanRequest, lacking: Collection[Kno
     notes = (*found.notes, *place.notes, *taken, *planned.notes)
     names = [device.name for device in place.devices or (place.device,) * place.gpus]
     report = report_of(request, found, goal, planned, machine_words(names, place.host_room))
-    return msgspec.structs.replace(report, current=current, notes=notes), found
+    return msgspec.structs.replace(report, current=current, notes=notes, stands_for=found.stands_for), found
 
 
 def _incomparable(question: Question, planned: Planned, current: OptionShown | None) -> tuple[str, ...]:

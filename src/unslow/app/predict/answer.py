@@ -6,7 +6,7 @@ from typing import NamedTuple
 from unslow import __version__
 from unslow.app.fit.chosen_scheme import Chosen, chosen_scheme
 from unslow.app.fit.models import Found, find_gguf_model
-from unslow.app.fit.names import find_well_known
+from unslow.app.fit.names import find_well_known, same_shape_note
 from unslow.app.predict.basis import basis_of
 from unslow.app.predict.calibrated import Measured, can_calibrate, find_match, measured_case
 from unslow.app.predict.cases import Case, case_of
@@ -85,7 +85,9 @@ def _find_model(system: System, request: Request) -> Found:
     meant = find_well_known(system, request.model)
     chosen, notes = chosen_scheme(meant, request.quant)
     plan = made_up(meant.model, _nearest_mix(chosen, is_sparse=bool(meant.model.shape.experts)))
-    return Found(meant.model.name, plan, chosen.name, "catalogue", meant.model.parameters, notes)
+    notes = (*same_shape_note(meant), *notes)
+    found = Found(meant.model.name, plan, chosen.name, "catalogue", meant.model.parameters, notes)
+    return found._replace(stands_for=meant.stands_for)
 
 
 def _nearest_mix(chosen: Chosen, *, is_sparse: bool) -> str:
@@ -106,6 +108,8 @@ def _model(found: Found) -> ModelShown:
     return ModelShown(
         name=found.name, quant=found.quant, source=found.source, parameters=found.parameters,
         weights_bytes=sum(t.bytes for t in found.blueprint.tensors), layers=found.blueprint.count("block_count"),
+        stands_for=found.stands_for, estimated_as=found.estimate.mix.name if found.estimate else "",
+        size_off=found.estimate.off if found.estimate else 0.0,
     )  # fmt: skip
 
 

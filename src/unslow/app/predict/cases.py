@@ -117,7 +117,7 @@ def _placement(plan: Blueprint, fit: llama_cpp.Question | None, request: Request
     """As asked; else everything on the GPUs, or as much as fits."""
     everything = plan.count("block_count") + 1
     if backend == "cpu":
-        return _fitting(fit, Placement(0, everything))
+        return Placement(0, everything) if fit is None or fit.left() >= 0 else _does_not_fit(fit)
     layers = everything if request.gpu_layers is None else min(request.gpu_layers, everything)
     asked = Placement(layers, everything, (request.cpu_moe or 0) if Hyper(plan).experts else 0)
     if fit is None or request.gpu_layers is not None or fit.left() >= 0:
@@ -127,28 +127,22 @@ def _placement(plan: Blueprint, fit: llama_cpp.Question | None, request: Request
             f"it does not fit: {request.runtime} needs {-fit.left() / GIB:.1f} GiB more",
             "take more GPUs or a smaller quant; llama.cpp would keep a part of it on the host",
         )
-    return _fitting(fit, _as_much_as_fits(fit, asked, request))
+    found = llama_cpp.fitting_settings(fit, experts_may_move=request.cpu_moe is None and request.runtime != "ollama")
+    if found is None:
+        return _does_not_fit(fit)
+    layers = everything if found.gpu_layers < 0 else found.gpu_layers
+    return Placement(layers, everything, found.experts_on_cpu, chosen=found != fit.settings)
 
 
-def _as_much_as_fits(fit: llama_cpp.Question, asked: Placement, request: Request) -> Placement:
-    """Experts of the first layers on the host, where there are any; else whole layers."""
-    gpus_alone = fit._replace(host=None)  # the fewer layers on the GPUs, the less the host may hold the rest
-    experts = llama_cpp.fewest_experts_on_host(gpus_alone) if request.cpu_moe is None else None
-    if experts is not None:
-        return Placement(asked.all_layers, asked.all_layers, experts, chosen=True)
-    return asked._replace(gpu_layers=llama_cpp.most_layers(gpus_alone) or 0, chosen=True)
-
-
-def _fitting(fit: llama_cpp.Question | None, placement: Placement) -> Placement | Unknown:
-    """The placement; Unknown where the host lacks room too: nothing is known of speeds from a disk."""
-    if fit is None:
-        return placement
-    lacking = -fit.left(_placed(fit.settings, placement))
-    if lacking <= 0:
-        return placement
+def _does_not_fit(fit: llama_cpp.Question) -> Unknown:
+    """What all memories together lack, as far as it is known: nothing is known of speeds from a disk."""
+    *devices, host = fit.memory().needs
+    there = sum(room.usable_bytes for room in (*fit.rooms, *((fit.host,) if fit.host else ())))
+    lacking = max(0, sum(need.total for need in (*devices, host)) - there)
     where = "the GPUs and the host together lack" if fit.rooms else "the memory lacks"
+    much = f"{lacking / GIB:.1f} GiB" if lacking > GIB / 10 else "a little"
     return Unknown(
-        f"it does not fit: {where} {lacking / GIB:.1f} GiB, and what is read from the disk at every token crawls",
+        f"it does not fit: {where} {much}, and what is read from the disk at every token crawls",
         "take a smaller quant or model; `unslow fit` says which one fits",
     )
 

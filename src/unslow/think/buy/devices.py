@@ -42,6 +42,10 @@ def _notes(rigs: Sequence[RigShown], purse: Purse, *, has_model: bool) -> Iterat
 
 def work_notes(asked: AskedShown | None) -> Iterator[str]:
     """What has to be said of the work itself."""
+    if asked and asked.stands_for:
+        yield f"{asked.stands_for} has the shape of {asked.model}: computed with that"
+    if asked and asked.estimated_as:
+        yield f"{asked.quant} is an estimate by {asked.estimated_as}"
     if asked and 0 < asked.context_trained < asked.context:
         yield (
             f"{asked.model} was trained for {asked.context_trained:,} tokens: beyond them it answers badly, unless its "

@@ -81,6 +81,10 @@ class AskedShown(Shown, frozen=True, kw_only=True):
     kv_type: str = "f16"
     context_trained: int = 0
     """What the model was trained for; 0 where that is not known."""
+    stands_for: str = ""
+    """The model that was named, where this one of the same shape was computed."""
+    estimated_as: str = ""
+    """The mix that stands for a quant whose tensors do not follow from its name."""
 
 
 class DevicesReport(Shown, frozen=True, kw_only=True):

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from unslow.think.claims.hosts import Host, host_for
+from unslow.think.claims.hosts import Host, disk, host_for
 from unslow.think.claims.places import Place
 from unslow.think.claims.readings import Reading
 
@@ -37,6 +37,8 @@ class Ceiling(NamedTuple):
     """If all of it lay in the device's memory."""
     host: Host
     cache_bytes: float
+    disk_bytes: float = 0.0
+    """Of the weights, what no memory holds."""
 
     @property
     def read_bytes(self) -> float:
@@ -51,13 +53,16 @@ def one_stream(question: Question) -> Ceiling:
     cache = reading.cache_bytes(question.depth) or 0.0 if question.depth else 0.0
     total = reading.read_bytes + cache
     away = _bytes_away(question._replace(place=place))
-    host = host_for(away, place.number, question.host)
+    spills_to_disk = away > 0 and place.is_all_memory
+    host = disk() if spills_to_disk else host_for(away, place.number, question.host)
     from_host = _read_of(reading, away)
     rate = place.read_bytes_per_s(reading.weights_bytes) / (place.number if question.by_layer else 1)
     if not place.bytes_per_s:
         return Ceiling(float("inf"), total, 0.0, float("inf"), host, cache)
     seconds = max((total - from_host) / rate, from_host / host.bytes_per_s)
-    return Ceiling(1 / seconds, total - from_host, from_host, rate / total, host, cache)
+    return Ceiling(
+        1 / seconds, total - from_host, from_host, rate / total, host, cache, away if spills_to_disk else 0.0
+    )
 
 
 def _bytes_away(question: Question) -> float:

@@ -20,6 +20,8 @@ DESKTOP_BYTES_PER_S = 128 * GB
 DESKTOP_MOST_BYTES = 256 * GIB
 """Four modules of 64 GiB; a model that asks for more runs on a server."""
 DESKTOP_MOST_DEVICES = 3
+DISK_BYTES_PER_S = 15.8 * GB
+"""Four lanes of PCIe 5.0: 4 x 32 GT/s with 128 of 130 bits."""
 
 
 class Host(NamedTuple):
@@ -28,6 +30,8 @@ class Host(NamedTuple):
     label: str
     bytes_per_s: float
     named: bool = False
+    device: Device | None = None
+    """The processors of the catalogue, where a text names them."""
 
 
 def host_said(text: str) -> Host | None:
@@ -39,7 +43,7 @@ def host_said(text: str) -> Host | None:
         return Host(f"{number} channels of {ddr[0].upper().replace(' ', '-')}", rate, named=True)
     found = [d for d in _cpus() if re.search(rf"\b{re.escape(_processor(d))}\b", text)]
     best = max(found, key=lambda d: d.memory_bytes_per_s, default=None)
-    return Host(best.name.removeprefix("CPU "), best.memory_bytes_per_s, named=True) if best else None
+    return Host(best.name.removeprefix("CPU "), best.memory_bytes_per_s, named=True, device=best) if best else None
 
 
 def is_on_cpu(text: str) -> bool:
@@ -56,6 +60,11 @@ def server() -> Host:
     """The quickest host of the catalogue."""
     best = max(_cpus(), key=lambda d: d.memory_bytes_per_s, default=None)
     return Host(best.name.removeprefix("CPU "), best.memory_bytes_per_s) if best else desktop()
+
+
+def disk() -> Host:
+    """The quickest drive: what a memory that is the host's too can't hold comes from there at every token."""
+    return Host("a disk", DISK_BYTES_PER_S)
 
 
 def host_for(spilled_bytes: float, devices: int, said: Host | None) -> Host:

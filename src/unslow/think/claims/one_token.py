@@ -41,6 +41,8 @@ def judge_stream(question: Question, claim: Amount, settings: Settings, expected
 def _doubt(place: Place, claim: Amount, ceiling: Ceiling, steps: int, known: Range | None) -> str:
     """Why a speed that is not impossible is not likely; empty where it is."""
     part = claim.low / ceiling.tokens_per_s
+    if ceiling.disk_bytes:
+        return f"does not fit in {w.gib(place.capacity_bytes)}: {w.gb(ceiling.disk_bytes)} of it would stay on a disk"
     if steps > 1:
         return (
             f"needs {w.digits(part)} tokens a step; {USUALLY_GUESSED} are a good average"

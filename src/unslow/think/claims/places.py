@@ -27,6 +27,11 @@ class Place(NamedTuple):
     device: Device | None = None
     number: int = 1
 
+    @property
+    def is_all_memory(self) -> bool:
+        """Whether there is no memory beside it: what it can't hold stays on a disk."""
+        return self.device is not None and self.device.kind in ("cpu", "unified")
+
     def for_model(self, weights_bytes: float) -> "Place":
         """The same; of chips with little memory each, as many as hold the model."""
         chip = self.device
@@ -50,7 +55,9 @@ def places(said: DeviceSaid) -> list[Place]:
 
 def on_host(host: Host) -> Place:
     """A host without a GPU."""
-    return Place(host.label, host.bytes_per_s)
+    device = host.device
+    most = max(device.memory_bytes, *device.memory_sizes_bytes, 0) if device else 0
+    return Place(host.label, host.bytes_per_s, most, device=device)
 
 
 def _several(device: Device, number: int, memory_bytes: int) -> Place:

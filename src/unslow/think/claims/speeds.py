@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 
+from unslow.catalog.mixes import estimated_mix
+from unslow.catalog.model_names import same_shape_as
 from unslow.think.claims import wording as w
 from unslow.think.claims.amounts import Amount
 from unslow.think.claims.ceilings import Question
@@ -30,7 +32,19 @@ def judge_speed(said: Said, claim: Amount, expected: Expected) -> Judged:
     found = _finding(kind, list(_questions(said, claim)), claim, said, expected)
     if found.verdict == "impossible" and model.stranger:
         found = _perhaps_with_experts(found, model.label)
-    return judged(said, what, kind, found)
+    return judged(said, what, kind, found._replace(notes=(*found.notes, *_taken_as(said, claim, found))))
+
+
+def _taken_as(said: Said, claim: Amount, found: Finding) -> Iterator[str]:
+    """Where another model of the same shape, or the nearest mix, stands for what was named."""
+    model, quant = said.model_at(claim.start), said.quant_at(claim.start)
+    subject = found.subject
+    for known in model.models if model and subject else ():
+        other = same_shape_as(model.label, known) if model and subject and known.name == subject.model else ""
+        if other:
+            yield f"{other} has the shape of {known.name}: computed with that"
+    if quant and subject and estimated_mix(quant.label):
+        yield f"{quant.label} is an estimate by {subject.quant}"
 
 
 def _finding(kind: Kind, questions: list[Question], claim: Amount, said: Said, expected: Expected) -> Finding:

@@ -1,13 +1,13 @@
 """Whether a model fits under llama.cpp, and what would: fewer layers, a shorter context, a smaller quant."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple, Self
 
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.units import GIB, MIB
 from unslow.think.adapt.remembered import remembered
-from unslow.think.fit.report import KvShown, MemoryShown, QuantShown
+from unslow.think.fit.report import KvShown, MemoryShown
 from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts, shown_memory
 from unslow.think.memory.llama_cpp.cache import LayerCache, layer_caches
@@ -18,6 +18,8 @@ from unslow.think.physics.search import largest
 
 DEFAULT_MARGIN_BYTES = GIB
 """What llama.cpp's own fit leaves free on each device."""
+_LOADED = 0.97
+"""Of a file, what is loaded at least: layers that guess further tokens may be left out."""
 _PAIR = 2
 """Of more GPUs a share is no number that halves exactly."""
 _SMALL_WORKSPACE, _LARGE_WORKSPACE = 84 * MIB, 202 * MIB
@@ -46,6 +48,12 @@ class Question(NamedTuple):
     def least_free_bytes(self) -> int:
         """The margin, or what the first prompt takes, where that is more."""
         return max(self.margin_bytes, self.workspace_bytes)
+
+    @property
+    def weights_and_cache_bytes(self) -> float:
+        """What it asks of all memories together at least, wherever it lies."""
+        weights = sum(tensor.bytes for tensor in self.blueprint.tensors)
+        return _LOADED * weights + sum(cache.bytes for cache in layer_caches(Hyper(self.blueprint), self.settings))
 
     def memory(self, settings: Settings | None = None) -> Memory:
         """What it asks of each device and, at the end, of the host."""
@@ -114,13 +122,16 @@ def _shown_device(need: Need, room: Room, question: Question) -> MemoryShown:
 
 
 def most_layers(question: Question) -> int | None:
-    """The most layers that the GPUs hold at this context, the output counted as one."""
+    """The most layers that the GPUs hold at this context, the output counted as one; None where the rest has no room.
+
+    The GPUs limit the number from above and the host from below, so what fits need not begin at 0.
+    """
     everything = question.blueprint.count("block_count") + 1
 
-    def left(layers: int) -> float:
-        return question.left(question.settings._replace(gpu_layers=layers))
+    def placed(layers: int) -> Settings:
+        return question.settings._replace(gpu_layers=layers)
 
-    return largest(0, everything, left) if question.rooms else 0
+    return _most_on_gpus(question, everything, placed) if question.rooms else 0
 
 
 def most_context(question: Question) -> int | None:
@@ -142,24 +153,59 @@ def fewest_experts_on_host(question: Question) -> int | None:
     if not hyper.experts or not question.rooms:
         return None
 
-    def left(kept: int) -> float:
-        return question.left(question.settings._replace(gpu_layers=-1, experts_on_cpu=hyper.layers - kept))
+    def placed(kept: int) -> Settings:
+        return question.settings._replace(gpu_layers=-1, experts_on_cpu=hyper.layers - kept)
 
-    kept = largest(0, hyper.layers, left)
+    kept = _most_on_gpus(question, hyper.layers, placed)
     return None if kept is None else hyper.layers - kept
 
 
-def smaller_quant(
-    question: Question, quants: Sequence[str], requantised: Callable[[str], Blueprint]
-) -> QuantShown | None:
-    """The first of the quants, from large to small, with which everything fits."""
-    for quant in quants:
-        other = question._replace(blueprint=requantised(quant))
-        if other.left() >= 0:
-            *devices, _ = other.memory().needs
-            weights = sum(t.bytes for t in other.blueprint.tensors)
-            return QuantShown(name=quant, weights_bytes=weights, gpu_bytes=sum(n.total for n in devices))
+def _most_on_gpus(question: Question, most: int, placed: Callable[[int], Settings]) -> int | None:
+    """The largest number that the GPUs hold; None where the host, which then has the least to hold, lacks room."""
+    gpus_alone = question._replace(host=None)
+    found = largest(0, most, lambda number: gpus_alone.left(placed(number)))
+    return found if found is not None and question.left(placed(found)) >= 0 else None
+
+
+def fitting_settings(question: Question, *, experts_may_move: bool = True) -> Settings | None:
+    """The settings with as much on the GPUs as fits, the rest on the host; None where both together lack room.
+
+    Experts stay on the host before whole layers do. Only where nothing leaves the margin is less left free.
+    """
+    if not _may_hold_all(question):
+        return None
+    for margin in dict.fromkeys((question.margin_bytes, 0)):
+        asked = question._replace(margin_bytes=margin)
+        found = next((s for s in _placements(asked, experts_may_move=experts_may_move) if asked.left(s) >= 0), None)
+        if found:
+            return found
     return None
+
+
+def _may_hold_all(question: Question) -> bool:
+    """Whether all memories together are as large as weights and cache, which no placement makes smaller."""
+    if question.host is None and not any(room.unified for room in question.rooms):
+        return True
+    there = sum(room.usable_bytes for room in (*question.rooms, *((question.host,) if question.host else ())))
+    shared = sum(room.capacity_bytes - room.others_bytes for room in question.rooms if room.unified)
+    return bool(question.weights_and_cache_bytes <= max(there, shared))
+
+
+def _placements(question: Question, *, experts_may_move: bool) -> Iterator[Settings]:
+    """All on the GPUs; then some experts on the host, or all of them and some layers; then whole layers."""
+    asked, hyper = question.settings, Hyper(question.blueprint)
+    yield asked
+    if not question.rooms:
+        return
+    if experts_may_move and hyper.experts:
+        if (experts := fewest_experts_on_host(question._replace(host=None))) is not None:
+            yield asked._replace(gpu_layers=-1, experts_on_cpu=experts)
+            return  # whole layers are coarser: they leave the host no less
+        bare = asked._replace(experts_on_cpu=hyper.layers)
+        if layers := most_layers(question._replace(settings=bare)):
+            yield bare._replace(gpu_layers=layers)
+    if (layers := most_layers(question)) is not None:
+        yield asked._replace(gpu_layers=layers)
 
 
 def shown_cache(question: Question) -> tuple[KvShown, ...]:

@@ -25,6 +25,12 @@ class ModelShown(Shown, frozen=True, kw_only=True):
     file_bytes: int
     layers: int
     context_trained: int
+    stands_for: str = ""
+    """The model that was named, where this one of the same shape was computed."""
+    estimated_as: str = ""
+    """The mix that stands for a quant whose tensors do not follow from its name."""
+    size_off: float = 0.0
+    """How far the weights may then be off, as a share."""
 
 
 class MemoryShown(Shown, frozen=True, kw_only=True):
@@ -108,7 +114,7 @@ class FitReport(Shown, frozen=True, kw_only=True):
     least_cpu_moe: int | None = None
     """The fewest layers whose experts must stay on the host for the rest to fit the GPUs."""
     command: str = ""
-    """How to run it like this."""
+    """How to run it: as asked, or partly on the host where it fits so; empty where it does not fit."""
     ways: tuple[WayShown, ...] = ()
     """What would fit, where this does not."""
     rule_of_thumb: RuleShown | None = None

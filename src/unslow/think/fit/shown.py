@@ -36,11 +36,9 @@ def shown_memory(
 
 
 def verdict_of(devices: Sequence[MemoryShown], host: MemoryShown, *, layers_fit: bool) -> Verdict:
-    """The verdict; `layers_fit` is whether some layers would fit the GPUs where all of them do not."""
-    if any(d.fits is False for d in devices):
+    """The verdict; `layers_fit` is whether GPUs and host together would hold it, placed in another way."""
+    if any(memory.fits is False for memory in (*devices, host)):
         return "partly" if layers_fit else "does_not_fit"
-    if host.fits is False:
-        return "does_not_fit"
     if host.fits is None and host.total_bytes > _MUCH:
         return "cannot_tell"
     tight = any((d.free_bytes or 0) < d.margin_bytes for d in devices if d.total_bytes)

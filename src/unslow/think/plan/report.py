@@ -128,6 +128,8 @@ class PlanReport(Shown, frozen=True, kw_only=True):
     """Where the server answers that it is for; empty where none runs, or where it has no address."""
     goal: GoalShown
     verdict: Verdict
+    stands_for: str = ""
+    """The model that was named, where this one of the same shape was computed."""
     reason: str = ""
     """Where there is no recommendation: why."""
     hint: str = ""

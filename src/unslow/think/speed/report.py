@@ -28,6 +28,12 @@ class ModelShown(Shown, frozen=True, kw_only=True):
     parameters: int
     weights_bytes: int
     layers: int
+    stands_for: str = ""
+    """The model that was named, where this one of the same shape was computed."""
+    estimated_as: str = ""
+    """The mix that stands for a quant whose tensors do not follow from its name."""
+    size_off: float = 0.0
+    """How far the weights may then be off, as a share."""
 
 
 class PlaceShown(Shown, frozen=True, kw_only=True):
