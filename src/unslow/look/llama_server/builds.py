@@ -1,8 +1,8 @@
 """In which build of llama.cpp what changed, and so what a setting is where nobody set it.
 
 Builds are numbered `b7407-abc`, by counting commits. One made from an archive has no number (`b0-unknown`), one made
-from a shallow clone counts only the commits that it has (`b1-abc`, `b50-abc`); then what its answers hold says how old it
-can be at most.
+from a shallow clone counts only the commits that it has (`b1-abc`, `b50-abc`); then what its answers hold says how old
+it can be at most.
 """
 
 import re
