@@ -11,7 +11,9 @@ from recorded_machines import FOLDERS as MACHINES
 from recorded_machines import recorded
 
 from unslow.app.read_target import read_stored
+from unslow.facts.knob import Knob
 from unslow.think.causes import all_causes
+from unslow.think.findings import changes_nothing
 from unslow.think.judge import diagnose
 
 HEALTHY_8B_TOKENS_PER_S = 219  # the same shape, all of it on the same GPU
@@ -46,6 +48,16 @@ def test_the_verdict_and_the_first_cause(folder):
 @pytest.mark.parametrize("folder", [m for m in MACHINES if expected(m)["verdict"] == "normal"], ids=lambda p: p.name)
 def test_a_healthy_machine_has_no_findings(folder):
     assert judged(folder).findings == ()
+
+
+@pytest.mark.parametrize("folder", MACHINES, ids=lambda p: p.name)
+def test_no_fix_sets_what_is_set_already(folder):
+    snapshot = recorded(folder)
+    cases = list(snapshot.cases())
+    for subject in diagnose(snapshot).subjects:
+        fixes = [fix for finding in subject.findings for fix in finding.fixes]
+        changes = [Knob(fix.knob).to(fix.value) for fix in fixes]
+        assert not [change for change in changes if changes_nothing(cases[subject.number], change)]
 
 
 SLOW_8B = [

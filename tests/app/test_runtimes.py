@@ -12,6 +12,8 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Unknown, reported
+from unslow.look.engine.cache import ModelCache
+from unslow.look.engine.server import start_engine
 from unslow.look.runtimes import Loaded, llama_cpp
 from unslow.look.system import Answer, Finished, LookError
 from unslow.look.system.live import LiveSystem
@@ -228,3 +230,12 @@ def test_what_went_wrong_is_told_of_the_server_and_not_of_one_question(machine):
     lost = LookError("http://h:1/api/extra/version: No route to host")
     with pytest.raises(LookError, match=r"^http://h:1: No route to host$"):
         read_at(machine(looker("A", at=lost)), "http://h:1", "")
+
+
+def test_a_real_server_of_another_name_is_known_by_the_port_that_it_listens_on(tmp_path):
+    """The engine is llama.cpp's server inside Python."""
+    with start_engine(LiveSystem(), str(ModelCache(tmp_path).model("tiny"))) as engine:
+        (found,) = read_at(LiveSystem(), engine.url, "")
+    assert found.runtime.pid.need() == engine.pid
+    assert found.runtime.threads.need() > 0  # from its log
+    assert isinstance(found.runtime.command, Unknown)  # these flags are not llama-server's

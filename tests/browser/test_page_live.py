@@ -4,6 +4,9 @@ import pytest
 from real_browser import sideways, violations, watched
 
 from browser.served import served
+from unslow.look.engine.cache import ModelCache
+from unslow.look.engine.server import start_engine
+from unslow.look.system.live import LiveSystem
 
 PATIENCE_MS = 90_000
 PHONE = {"width": 360, "height": 740}
@@ -75,6 +78,25 @@ def test_the_timeline_grows_and_a_second_window_follows_and_stops_the_run(browse
             one.wait_for_selector(ENDED, timeout=PATIENCE_MS)
             assert one.locator("#run.failed").count() == 0
         assert live.get("runs")[-1]["state"] == "stopped"
+
+
+def test_a_conversation_in_the_only_slot_is_pushed_out_only_by_a_second_button(browser, tmp_path):
+    model = str(ModelCache(tmp_path).model("tiny"))
+    with start_engine(LiveSystem(), model, settings={"slots": 1}) as engine:
+        LiveSystem().request("POST", f"{engine.url}/completion", {"prompt": "Hello", "n_predict": 4}, timeout_s=30)
+        with served(engine.url, "--seconds", "5", data=tmp_path) as page, watched(browser, page.url) as tab:
+            tab.wait_for_selector("#verdict-0")  # the first look is over
+            run_to_its_end(tab, "diagnose")
+            assert "only observed" in tab.inner_text("#run-remarks")
+            assert "--evict" not in tab.inner_text("#run")  # nobody gave a command here
+            assert "decode_tokens_per_s" not in page.get("report")["subjects"][0]["measured"]
+            assert "prompt cache is evicted" in tab.inner_text("#run-anyway-words")
+            tab.locator("#run-anyway").press("Enter")
+            tab.wait_for_selector("#run-anyway", state="hidden")
+            tab.wait_for_selector(ENDED, timeout=PATIENCE_MS)
+            assert page.get("report")["subjects"][0]["measured"]["decode_tokens_per_s"] > 0
+            assert tab.locator("#run-anyway").is_hidden()
+            assert violations(tab) == []
 
 
 @pytest.mark.real

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from unslow import __version__
+from unslow.app.exporter.request import Address, ExporterRequest
 from unslow.cli import main
-from unslow.cli._dispatch import commands
+from unslow.cli._dispatch import commands, dispatch, parser
 from unslow.show import formats
 
 MACHINES = Path(__file__).parents[1] / "machines"
@@ -175,3 +176,25 @@ def test_a_password_in_a_url_is_named_as_unused_and_not_shown(capsys):
     assert status == 2
     assert "are not used" in err
     assert "canary-password" not in err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (
+            ["exporter", "--prt=9977"],
+            "unslow exporter: error: unrecognized arguments: --prt=9977 (did you mean --port?)",
+        ),
+        (["fit", "qwen3-8b", "--jsn"], "unslow fit: error: unrecognized arguments: --jsn (did you mean --json?)"),
+        (["fit", "qwen3-8b", "--devic", "24GB"], "unslow fit: error: unrecognized arguments: --devic 24GB"),
+    ],
+)
+def test_an_unknown_option_is_told_by_its_command_with_the_nearest_one(words, says, capsys):
+    with pytest.raises(SystemExit):
+        dispatch(words)
+    assert says in capsys.readouterr().err
+
+
+def test_the_exporter_takes_a_port_as_the_page_does():
+    args = parser().parse_args(["exporter", "--port", "9977"])
+    assert ExporterRequest.from_flags(vars(args)).listen == Address("127.0.0.1", 9977)

@@ -3,7 +3,7 @@
 import pytest
 from doubles import FakeSystem
 
-from unslow.look.listeners import Listener, parse_netstat, read_listeners
+from unslow.look.listeners import Listener, find_listening_pid, parse_netstat, read_listeners
 from unslow.look.system import Finished
 
 MAC = """Active Internet connections (including servers)
@@ -51,3 +51,42 @@ def test_a_linux_that_hides_its_tables_is_left_alone(asks: dict[str, str]):
 
 def test_what_is_no_table_has_no_rows():
     assert parse_netstat("tcp\n" * 50 + "x" * 10**5) == []
+
+
+LISTENS = "  sl  local_address\n   0: 0100007F:1F9C 00000000:0000 0A 0:0 0:0 0 0 0 777 1\n"  # 127.0.0.1:8092
+
+
+def serving(maps: dict[int, str], holders: dict[int, str], parents: dict[int, int]) -> FakeSystem:
+    """Processes by the files that they map, the sockets that they hold, and who started them."""
+    pids = sorted({1, *maps, *holders, *parents})
+    files = {"/proc/net/tcp": LISTENS}
+    for pid in pids:
+        files[f"/proc/{pid}/comm"] = "python3\n"
+        files[f"/proc/{pid}/status"] = f"PPid:\t{parents.get(pid, 1 if pid > 1 else 0)}\n"
+        files[f"/proc/{pid}/maps"] = f"7f00-7f01 r-xp 00000000 08:01 7 {maps.get(pid, '/usr/bin/nginx')}\n"
+    return FakeSystem(
+        files=files,
+        folders={"/proc": [str(pid) for pid in pids]} | {f"/proc/{pid}/fd": ["0", "5"] for pid in pids},
+        links={f"/proc/{pid}/fd/5": f"socket:[{inode}]" for pid, inode in holders.items()},
+    )
+
+
+@pytest.mark.parametrize(
+    ("maps", "holders", "parents", "found"),
+    [
+        ({20: "/venv/xllamacpp/xllamacpp.so"}, {20: "777", 21: "778"}, {}, 20),
+        ({20: "/venv/torch/lib/libtorch_cpu.so"}, {20: "777", 30: "777"}, {30: 20}, 20),  # a worker inherits it
+        ({30: "/opt/lib/libggml-base.so"}, {20: "777"}, {30: 20}, 20),  # a launcher whose child computes
+        ({20: "/usr/bin/docker-proxy", 30: "/app/libllama.so"}, {20: "777"}, {}, None),  # in another container
+        ({20: "/home/me/llama/proxy/nginx"}, {20: "777"}, {}, None),  # a folder is not what is in it
+        ({20: "/app/libllama.so"}, {20: "778"}, {}, None),  # at another port
+    ],
+)
+def test_who_listens_is_found_by_its_socket_if_it_computes(maps, holders, parents, found):
+    assert find_listening_pid(serving(maps, holders, parents), 8092) == found
+
+
+def test_open_files_of_other_users_are_no_error():
+    system = serving({20: "/app/libllama.so"}, {20: "777"}, {})
+    del system.folders["/proc/20/fd"]
+    assert find_listening_pid(system, 8092) is None

@@ -1,8 +1,9 @@
 """Who started whom, and where the output of a process goes."""
 
+import pytest
 from doubles import FakeSystem
 
-from unslow.look.processes import not_started_by, outermost, read_process, read_processes, started_by
+from unslow.look.processes import is_file_path, not_started_by, outermost, read_process, read_processes, started_by
 
 PARENTS = {1: 0, 10: 1, 11: 10, 12: 11, 20: 1, 30: 31, 31: 30}
 
@@ -44,3 +45,10 @@ def test_output_goes_to_a_file_once_or_to_none():
 
 def test_a_process_that_is_gone_has_no_name():
     assert read_process(family(), 99).name == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "holds"), [("/dev/shm/server.log", True), ("/dev/null", False), ("/dev/pts/0", False)]
+)
+def test_logs_in_memory_are_files_and_devices_are_none(path, holds):
+    assert is_file_path(path) is holds

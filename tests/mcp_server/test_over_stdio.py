@@ -99,6 +99,8 @@ def test_every_tool_only_reads_and_is_described(session):
 def test_nobody_pays_for_more_words_than_are_worth_it(session):
     said = sum(len(tool.description) + len(json.dumps(tool.input_schema)) for tool in session.tools.values())
     assert said < 14_500
+    promised = sum(len(json.dumps(tool.output_schema)) for tool in session.tools.values())
+    assert promised < 4_000  # the names at the top of each report: an agent reads all of them before its first call
 
 
 # the client holds each answer against the schema that the tool promises, and raises where it differs

@@ -1,5 +1,6 @@
 import json
 
+import msgspec
 import pytest
 
 from unslow.facts.errors import UserError
@@ -112,3 +113,9 @@ def test_json_is_the_whole_report() -> None:
 def test_an_unknown_format() -> None:
     with pytest.raises(UserError):
         check_fit_format("xml")
+
+
+def test_slots_that_divide_the_context_say_what_each_has():
+    settings = {"context": 4096, "slots": 8, "context_per_slot": 512, "kv_unified": False, "kv_type": "f16"}
+    divided = msgspec.structs.replace(SPILLED, settings=settings)
+    assert "context 4,096 in 8 slots of 512 tokens" in render_fit(divided, "terminal", width=120, color=False)

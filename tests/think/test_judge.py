@@ -177,3 +177,21 @@ def test_the_worst_comes_first():
     assert [s.verdict for s in report.subjects][-1] == "normal"
     assert sorted(s.number for s in report.subjects) == [0, 1, 2]
     assert msgspec.json.encode(report)
+
+
+def test_slots_that_divide_a_short_context_are_said():
+    facts = {
+        "runtime.name": "llama.cpp",
+        "runtime.context_length": 4096,
+        "runtime.slots": 8,
+        "runtime.kv_unified": False,
+    }
+    (note,) = judge(with_facts(gpu_case(), facts)).notes
+    assert "divided among 8 slots: each user has 512" in note
+    for other in (
+        {"runtime.kv_unified": True},
+        {"runtime.slots": 1},
+        {"runtime.context_length": 65536},
+        {"runtime.name": "Ollama"},  # whose context is that of one slot
+    ):
+        assert judge(with_facts(gpu_case(), facts | other)).notes == ()

@@ -6,6 +6,9 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, Known, Unknown, first_known, not_found
 
+EVICT = "measure with --evict"
+"""How to measure where the prompt cache of a conversation is in the way."""
+EVICTED = "one conversation's prompt cache is evicted: its next turn reads the whole prompt again"
 MANY_CONVERSATIONS = ("vLLM", "SGLang", "TGI")
 """Runtimes whose cache has room for many prompts: a short one pushes out none that is still of use."""
 _OLLAMA_KEEPS_PUSHED_OUT = (0, 30)  # since then a llama-server, which keeps such caches in system memory
@@ -78,7 +81,7 @@ def pushes_out(runtime: Runtime) -> Unknown | None:
         return None
     if name == "Ollama" and version_of(runtime) >= _OLLAMA_KEEPS_PUSHED_OUT:
         return None
-    return not_found("a measurement might push out the cache of a conversation", "measure with --evict")
+    return not_found("a measurement might push out the cache of a conversation", EVICT)
 
 
 def is_llama_server(runtime: Runtime) -> bool:

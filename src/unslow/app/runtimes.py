@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import NamedTuple, TypeVar
 from urllib.parse import urlsplit
@@ -9,10 +10,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from unslow.facts.merge import overlaid
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import ProbeOutcome, Subject
-from unslow.facts.values import Absence, Known, Unknown
+from unslow.facts.values import Absence, Known, Unknown, reported
+from unslow.look.addresses import is_here
 from unslow.look.keys import hushed
-from unslow.look.listeners import read_listeners
+from unslow.look.listeners import read_listeners, read_listening_process
 from unslow.look.own_process import with_own_process
 from unslow.look.processes import Process, ancestors, read_processes, words_of
 from unslow.look.runtimes import Looker, loaded, lookers
@@ -28,6 +31,7 @@ NOBODY, LATE = "nothing listens there", "did not answer in time"  # the words of
 FRONTS = ("llama", "ollama", "lms", "LM Studio")
 """In the names of programs that start servers of their own and pass requests on."""
 _PORT = re.compile("[0-9]{1,5}")
+_HTTP_PORT = 80
 T = TypeVar("T")
 
 
@@ -143,8 +147,45 @@ def _first_answer(system: System, url: str, api_key: str, candidates: Sequence[L
                 return None  # nor would it answer the others
             continue  # whatever listens there, it is no server of this kind
         if subjects is not None:
-            return subjects
+            return _with_listening_process(system, looker, subjects, url, api_key)
     return None
+
+
+def _with_listening_process(
+    system: System, looker: Looker, subjects: tuple[Subject, ...], url: str, api_key: str
+) -> tuple[Subject, ...]:
+    """The subjects at a URL with the process that listens there: its CPU time and memory are theirs, nobody else's.
+
+    Where its command line is one of the runtime, it tells as much as that of a process that was found by its name.
+    """
+    known = all(isinstance(subject.runtime.pid, Known) for subject in subjects)
+    process = None if known or not is_here(url) else read_listening_process(system, _port(url) or _HTTP_PORT)
+    if process is None:
+        return subjects
+    takes = getattr(looker, "takes_command", None)
+    if takes and len(subjects) == 1 and takes(words_of(process.command()), subjects[0].model):
+        with suppress(LookError):
+            return looker.read(process, api_key) or subjects
+    shown = Runtime(
+        pid=reported(process.pid, "the socket that it listens on"),
+        environment=process.environment(),
+        container=process.container(),
+    )
+    joint = (msgspec.structs.replace(s, runtime=overlaid(s.runtime, shown)) for s in subjects)
+    return tuple(_with_output(system, looker, subject, process) for subject in joint)
+
+
+def _with_output(system: System, looker: Looker, subject: Subject, process: Process) -> Subject:
+    """The subject with what the output of its process tells, where that is a file and the runtime reads such logs."""
+    with_log = getattr(looker, "with_log", None)
+    if with_log is None:
+        return subject
+    for path in process.outputs():
+        for root in ("", *process.roots()[:1]):
+            with suppress(LookError):
+                told: Subject = with_log(system, subject, root + path)
+                return told
+    return subject
 
 
 def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
@@ -160,7 +201,8 @@ def read_at(system: System, url: str, api_key: str) -> tuple[Subject, ...]:
         else:
             answered = True
         if subjects is not None:
-            return tuple(with_own_process(system, subject) for subject in subjects)
+            found = _with_listening_process(system, looker, subjects, url, api_key)
+            return tuple(with_own_process(system, subject) for subject in found)
         now = system.clock()
         if now - before >= HTTP_TIMEOUT_S:  # this one waited in vain, and so would the next
             failures, answered = [LookError(f"{url} {LATE}")], False

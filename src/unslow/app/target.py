@@ -1,13 +1,13 @@
 """The server of a subject, as a measurement asks it: where, with which key, and on which slot."""
 
-from unslow.app.manners import Manners, is_llama_server, pushes_out
+from unslow.app.manners import EVICT, Manners, is_llama_server, pushes_out
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Unknown, not_found
 from unslow.look.bench.guest import Target
 from unslow.look.llama_server.measuring import read_key_of, read_unused_slot
 from unslow.look.system import System
 
-HELD = not_found("every slot holds a conversation that a measurement would push out", "measure with --evict")
+HELD = not_found("every slot holds a conversation that a measurement would push out", EVICT)
 
 
 def target_of(system: System, subject: Subject, manners: Manners) -> Target:

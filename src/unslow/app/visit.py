@@ -6,7 +6,7 @@ import msgspec
 
 from unslow.app.collect import with_subjects
 from unslow.app.course import Limits
-from unslow.app.manners import Manners, busy, caution, is_llama_server, refusal
+from unslow.app.manners import EVICT, EVICTED, Manners, busy, caution, is_llama_server, refusal
 from unslow.app.progress import Progress
 from unslow.app.target import HELD, slot_of, target_of
 from unslow.facts.run import Run
@@ -28,6 +28,7 @@ from unslow.think.report import SubjectReport
 WATCH_S = 6.0
 NONE_SENT = " (--passive sends none)"
 """Of what is sent: how to have it otherwise, for whoever gave the command."""
+ANYWAY = f" (--evict measures anyway: {EVICTED})"
 _MOMENTS, _MOMENT_S = 6, 0.5
 _MOST_ANSWERED = 5 * 512
 """Tokens that the usual measurement asks for at most."""
@@ -68,7 +69,8 @@ class Visit:
             slot = slot_of(self._system, self.subject, self._target(), self._manners)
             self._refused = slot if isinstance(slot, Unknown) else None
         if self._refused:
-            progress.say(f"{url}: {self._refused.why}; only observed")
+            anyway = ANYWAY if self._refused.how_to_get == EVICT else ""
+            progress.say(f"{url}: {self._refused.why}; only observed{anyway}")
             self._overlay(Run(decode_tokens_per_s=self._refused), ("run.decode_tokens_per_s",))
         elif not self.subject.runtime.embedded:
             progress.say(f"sending {self.announcement()}{NONE_SENT}")

@@ -8,6 +8,7 @@ import pkgutil
 import sys
 import traceback
 from types import ModuleType
+from typing import Any
 
 from unslow.facts.errors import UserError
 
@@ -51,12 +52,26 @@ def commands() -> dict[str, ModuleType]:
     return {name: importlib.import_module(f"unslow.cli.{name}") for name in names}
 
 
+class _Parser(argparse.ArgumentParser):
+    """One that complains of an option by the command that it was given to, and says which one may be meant."""
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:  # argparse has no narrower type for it
+        found, rest = super().parse_known_args(args, namespace)
+        if rest and not self._subparsers:
+            options = [word for action in self._actions for word in action.option_strings]
+            name = rest[0].partition("=")[0]
+            near = difflib.get_close_matches(name, options, 1) if name.startswith("-") else []
+            self.error(f"unrecognized arguments: {' '.join(rest)}" + (f" (did you mean {near[0]}?)" if near else ""))
+        return found, rest
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     from unslow import __version__  # noqa: PLC0415
 
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="unslow",
+        allow_abbrev=False,  # a later option would break scripts that shorten an earlier one
         description="Says why local LLM inference is slow, proves it, and says what this hardware should give.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -66,7 +81,11 @@ def parser() -> argparse.ArgumentParser:
     for name, module in commands().items():
         doc = (module.__doc__ or "").strip()
         sub = choices.add_parser(
-            name, help=doc.splitlines()[0], description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+            name,
+            help=doc.splitlines()[0],
+            description=doc,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
         )
         module.add_arguments(sub)
         sub.set_defaults(run=module.run)

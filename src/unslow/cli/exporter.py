@@ -27,7 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of this command."""
     add = parser.add_argument
     add("target", nargs="?", metavar="TARGET", help="URL or process id of a running server")
-    add("--listen", default="127.0.0.1:9877", metavar="HOST:PORT", help="default: 127.0.0.1:9877; port 0: any")
+    address = "default: 127.0.0.1:9877; a port alone is one of 127.0.0.1, 0 any"
+    add("--listen", "--port", default="127.0.0.1:9877", metavar="[HOST:]PORT", help=address)
     add("--every", default="60s", metavar="TIME", help="between two judgements (default: 60s)")
     add("--measure-every", metavar="TIME", help="also send short prompts that often, such as 6h; off by default")
     add("--once", action="store_true", help="look once, write the metrics and end")

@@ -45,6 +45,10 @@ class BusyProcess(Facts, frozen=True, kw_only=True):
     pid: Count
     name: str
     cpus: Amount
+    parents: tuple[int, ...] = ()
+    """The processes that started it, the nearest first."""
+    nice: int = 0
+    """How far it lets others go before it: 19 at most."""
 
 
 class Load(Facts, frozen=True, kw_only=True):

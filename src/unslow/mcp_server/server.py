@@ -63,8 +63,16 @@ def listed(tool: Tool) -> Listed:
     )
     return Listed(
         name=tool.name, title=tool.title, description=tool.description, input_schema=schema_of(tool.takes),
-        output_schema=tool.gives, annotations=hints,
+        output_schema=outline_of(tool.gives), annotations=hints,
     )  # fmt: skip
+
+
+def outline_of(schema: dict[str, Any]) -> dict[str, Any]:
+    """The fields at the top of a report: an agent reads the list of all tools before its first call."""
+    kept = ("type", "const")
+    fields = schema.get("properties", {})
+    shown = {name: {key: field[key] for key in kept if key in field} for name, field in fields.items()}
+    return {"type": "object", "properties": shown}
 
 
 def _unknown(name: str) -> str:

@@ -86,8 +86,10 @@ def _counted(names: Iterable[str]) -> Iterator[str]:
 def _subject(report: FitReport) -> str:
     model, settings = report.model, report.settings
     slots = int(settings.get("slots", 1))
-    shared = " shared by" if settings.get("kv_unified") else " in"
-    tokens = f"context {settings['context']:,}" + (f"{shared} {slots} slots" if slots > 1 else "")
+    each = settings.get("context_per_slot")
+    divided = f" in {slots} slots" + (f" of {each:,} tokens" if each else "")
+    shared = f" shared by {slots} slots" if settings.get("kv_unified") else divided
+    tokens = f"context {settings['context']:,}" + (shared if slots > 1 else "")
     kinds = dict.fromkeys(str(settings.get(k, "")) for k in ("kv_type", "kv_type_v"))
     return " · ".join(
         (

@@ -42,8 +42,19 @@ def strangers(case: Case) -> Strangers | None:
     processes = [p for p in seen if p.pid]
     if isinstance(case.runtime.pid, Known) or not processes:
         return Strangers(used.value, seen)
-    own = next((p for p in processes if is_named_after(case, p)), max(processes, key=lambda p: p.cpus))
+    own = _perhaps_server(case, processes)
     return Strangers(max(0.0, used.value - own.cpus), [p for p in seen if p is not own], own)
+
+
+def without_server(case: Case, processes: list[BusyProcess]) -> list[BusyProcess]:
+    """Busy processes without the one that may be the runtime, whose own process nobody knows."""
+    named = [p for p in processes if p.pid]
+    own = _perhaps_server(case, named) if named else None
+    return [p for p in processes if p is not own]
+
+
+def _perhaps_server(case: Case, processes: list[BusyProcess]) -> BusyProcess:
+    return next((p for p in processes if is_named_after(case, p)), max(processes, key=lambda p: p.cpus))
 
 
 def is_named_after(case: Case, process: BusyProcess) -> bool:

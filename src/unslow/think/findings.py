@@ -5,9 +5,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from unslow.facts.knob import Change, Knob
 from unslow.facts.snapshot import Case
+from unslow.facts.values import Known
 from unslow.think.causes import all_causes
-from unslow.think.causes._cause import Found, Remedy
+from unslow.think.causes._cause import Found, Remedy, fact_at
 from unslow.think.chains import LEAVE_THE_GPU_OUT, consequences
 from unslow.think.confidence import confidence
 from unslow.think.first_token import FIRST_TOKEN, first_token_cured
@@ -24,6 +26,37 @@ WORTH_TRYING = 1.03
 """A remedy that is predicted to gain less is not offered."""
 CONTENDED = "cpu_contended"
 """The cause of which the kernel itself counts the time: it is a part already."""
+_PRESENT: dict[Knob, tuple[str, ...]] = {
+    Knob.CONTEXT_LENGTH: ("runtime.context_length",),
+    Knob.GPU_LAYERS: ("runtime.gpu_layers_set",),
+    Knob.KV_CACHE_TYPE: ("runtime.kv_type_k", "runtime.kv_type_v"),
+    Knob.VALUE_CACHE_TYPE: ("runtime.kv_type_v",),
+    Knob.THREADS: ("runtime.threads",),
+    Knob.FIT: ("runtime.fit",),
+    Knob.FIT_MARGIN: ("runtime.fit_margin_bytes",),
+    Knob.PARALLEL: ("runtime.slots",),
+    Knob.KV_OFFLOAD: ("runtime.kv_offload",),
+    Knob.FLASH_ATTENTION: ("runtime.flash_attention",),
+    Knob.BATCH: ("runtime.ubatch",),
+    Knob.LOGICAL_BATCH: ("runtime.batch",),
+    Knob.SPLIT_MODE: ("runtime.split_mode",),
+    Knob.LOAD_MODE: ("runtime.load_mode",),
+    Knob.NUMA: ("runtime.numa",),
+    Knob.MAIN_GPU: ("runtime.main_gpu",),
+    Knob.OP_OFFLOAD: ("runtime.op_offload",),
+    Knob.MEMORY_SHARE: ("runtime.gpu_memory_fraction",),
+    Knob.WEIGHTS_TYPE: ("runtime.weights_type",),
+    Knob.ATTENTION: ("runtime.attention",),
+    Knob.SAMPLER: ("runtime.top_k",),
+    Knob.KEEP_ALIVE: ("runtime.keep_alive_s",),
+    Knob.LOADED_MODELS: ("runtime.max_loaded_models",),
+    Knob.PROMPT_CACHE: ("runtime.prompt_cache",),
+    Knob.QUANT: ("model.quant",),
+    Knob.VERSION: ("runtime.version",),
+    Knob.CPU_QUOTA: ("runtime.quota_cpus",),
+    Knob.MEMORY_LIMIT: ("runtime.memory_limit_bytes",),
+}
+"""The facts that a knob turns, as they are now."""
 _METRIC = {"decode": DECODE, "prefill": PREFILL}
 
 
@@ -163,12 +196,23 @@ def _with_first_token(fixes: tuple[Fix, ...], soon: Interval | None) -> tuple[Fi
 
 def _fixes(case: Case, priced: _Priced, outlook: Outlook) -> tuple[Fix, ...]:
     """The remedies that are worth it, the one that gains most first; those without a price last."""
-    phase, remedies = priced.phase, priced.found.remedies
+    phase, remedies = priced.phase, [r for r in priced.found.remedies if not changes_nothing(case, r.change)]
     metric, fixes = _METRIC.get(phase, DECODE), [_fix(case, remedy, priced, outlook) for remedy in remedies]
     now_s = start_s(phase if phase in _METRIC else "decode", outlook)
     least = WORTH_TRYING / now_s if now_s else 0.0
     worth = [f for f in fixes if f.predicted.get(metric, least) >= least or len(fixes) == 1]
     return tuple(sorted(worth, key=lambda f: -f.predicted.get(metric, 0.0)))
+
+
+def changes_nothing(case: Case, change: Change) -> bool:
+    """Whether a knob has the value already that a change would give it, so that turning it can't help."""
+    present = [fact_at(case, path) for path in _PRESENT.get(change.knob, ())]
+    known = [fact.value for fact in present if isinstance(fact, Known)]
+    return bool(present) and len(known) == len(present) and all(_is_same(value, change.value) for value in known)
+
+
+def _is_same(value: object, wanted: object) -> bool:
+    return type(value) in (int, float, str, bool) and wanted is not None and value == wanted
 
 
 def _fix(case: Case, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:

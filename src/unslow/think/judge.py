@@ -30,6 +30,8 @@ from unslow.think.waits import NOTICED_S, is_history
 
 _TOO_FAST = "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
 _WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
+SHORT_CONTEXT = 4096
+"""Tokens: the least that Ollama gives a conversation by default; with fewer, a few turns or one document fill it."""
 
 
 def diagnose(snapshot: Snapshot) -> Report:
@@ -110,9 +112,20 @@ def _phase(case: Case, seen: Outlook, findings: tuple[Finding, ...]) -> str:
 
 def _notes(case: Case) -> tuple[str, ...]:
     if not case.runtime.embedded:
-        return ()
+        return _divided_context(case)
     gpu = " It does not use the GPU." if gpus_of(case) else ""
     return (f"This is the embedded engine on a made-up model: it shows what the CPU and the memory give.{gpu}",)
+
+
+def _divided_context(case: Case) -> tuple[str, ...]:
+    """What each user has of a context that llama.cpp divides: with `-np N` and without `--kv-unified`."""
+    runtime = case.runtime
+    slots, unified = runtime.slots.value_or(1), runtime.kv_unified.value_or(default=True)
+    each = runtime.context_per_slot.value_or(runtime.context_length.value_or(SHORT_CONTEXT * slots) // max(1, slots))
+    if not runtime.name.value_or("").endswith("llama.cpp") or slots <= 1 or unified or each >= SHORT_CONTEXT:
+        return ()
+    divided = f"The context of {each * slots:,} tokens is divided among {slots} slots: each user has {each:,}."
+    return (f"{divided} -c {SHORT_CONTEXT * slots} gives each {SHORT_CONTEXT:,}; --kv-unified shares one cache.",)
 
 
 def _contradictions(case: Case) -> tuple[Contradicted, ...]:

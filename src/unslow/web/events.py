@@ -51,6 +51,8 @@ class DoneLine(Line, frozen=True, kw_only=True, tag="done"):
     stopped: bool = False
     reload: bool = False
     """Whether the page has other subjects now, or in another order."""
+    anyway: str = ""
+    """What measuring all the same would do, with `evict`; empty where nothing was in the way."""
 
 
 class ErrorLine(Line, frozen=True, kw_only=True, tag="error"):
@@ -58,6 +60,8 @@ class ErrorLine(Line, frozen=True, kw_only=True, tag="error"):
 
     message: str
     hint: str = ""
+    anyway: str = ""
+    """What it would do all the same, with `evict`; empty where that would not help."""
 
 
 RunLine = ProgressLine | SampleLine | PassLine | PanelLine | DoneLine | ErrorLine
@@ -69,6 +73,8 @@ class RunWanted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     kind: RunKind
     subject: int | None = None
     quick: bool = False
+    evict: bool = False
+    """Measure even if a chat must then read its prompt again."""
 
 
 class RunShown(msgspec.Struct, frozen=True, kw_only=True):

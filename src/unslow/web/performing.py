@@ -5,10 +5,12 @@ import traceback
 
 import msgspec
 
+from unslow.app.manners import EVICT, EVICTED
 from unslow.app.view.build import Seen
 from unslow.app.view.events import Event
 from unslow.app.view.live import LiveRun
-from unslow.app.visit import NONE_SENT
+from unslow.app.visit import ANYWAY, NONE_SENT
+from unslow.facts.values import Unknown
 from unslow.show._html.document import panel
 from unslow.think.view.report import TimelineView
 from unslow.web.book import Entry
@@ -69,7 +71,7 @@ def _line(event: Event, entry: Entry, seen: Seen) -> RunLine | None:
 
 def _on_a_page(text: str) -> str:
     """What is told in a terminal, where no command was given and a button stops."""
-    return text.removesuffix(NONE_SENT).replace("Ctrl-C", "Stop")
+    return text.removesuffix(NONE_SENT).removesuffix(ANYWAY).replace("Ctrl-C", "Stop")
 
 
 def _picture(timeline: TimelineView, number: int, seen: Seen) -> PanelLine | None:
@@ -84,7 +86,12 @@ def _picture(timeline: TimelineView, number: int, seen: Seen) -> PanelLine | Non
 def _ending(desk: Desk, entry: Entry, live: LiveRun) -> RunLine:
     """The last line, after what was measured is shown."""
     if live.error:
-        return ErrorLine(message=live.error.message, hint=live.error.hint)
+        hint = live.error.hint
+        return (
+            ErrorLine(message=live.error.message, hint="", anyway=EVICTED)
+            if hint == EVICT
+            else ErrorLine(message=live.error.message, hint=hint)
+        )
     if live.bug:
         sys.stderr.write("".join(traceback.format_exception(live.bug)))
         return ErrorLine(message=f"a bug in unslow: {type(live.bug).__name__}", hint="the terminal says more")
@@ -99,7 +106,14 @@ def _ending(desk: Desk, entry: Entry, live: LiveRun) -> RunLine:
     last = live.events()[-1]
     after = desk.seen()
     moved = _order(before) != _order(after)
-    return DoneLine(text=_ended(last), stopped=last.stopped, reload=moved)
+    anyway = EVICTED if live.seen and _is_only_observed(live.seen) else ""
+    return DoneLine(text=_ended(last), stopped=last.stopped, reload=moved, anyway=anyway)
+
+
+def _is_only_observed(seen: Seen) -> bool:
+    """Whether nothing was asked for the sake of a conversation."""
+    speeds = [subject.run.decode_tokens_per_s for subject in seen.snapshot.subjects]
+    return any(isinstance(speed, Unknown) and speed.how_to_get == EVICT for speed in speeds)
 
 
 def _ended(last: Event) -> str:

@@ -16,6 +16,8 @@ from unslow.web.wanted import Wanted
 
 def run_of(seen: Seen, wanted: Wanted, asked: RunWanted) -> LiveRun:
     """The run, not started yet."""
+    if asked.evict:
+        wanted = wanted._replace(request=wanted.request._replace(manners=wanted.request.manners._replace(evict=True)))
     if asked.kind == "diagnose":
         request = diagnosis_of(seen, wanted.request, asked)
         return LiveRun("diagnose", request, benches=wanted.benches, verified=wanted.verified)

@@ -1,8 +1,9 @@
 import pytest
 from doubles import FakeSystem
 
+from unslow.facts.model import Model
 from unslow.facts.values import Absence, Unknown, reported
-from unslow.look.llama_server.process import absolute, find, found_server, is_llama_server, parse_status
+from unslow.look.llama_server.process import absolute, find, found_server, is_llama_server, parse_status, takes_command
 from unslow.look.processes import read_process, read_processes
 from unslow.look.system import LookError
 
@@ -59,8 +60,9 @@ def test_no_proc_at_all():
     ("parent", "command", "mine"),
     [
         ("ollama", "llama-server\0", False),
-        ("systemd", "/usr/lib/ollama/llama-server\0", False),
-        ("systemd", "llama-server\0--model\0/x/blobs/sha256-aa\0", False),
+        ("ollama", "/usr/lib/ollama/llama-server\0", False),
+        ("llama-swap", "/usr/lib/ollama/llama-server\0", True),
+        ("bash", "/home/me/ollama/llama.cpp/llama-server\0--model\0/x/blobs/sha256-aa\0", True),
         ("LM Studio", "llama-server\0", False),
         ("llmster", "llama-server\0", False),
         ("systemd", "/home/me/.lmstudio/llama-server\0", False),
@@ -107,3 +109,18 @@ def test_relative_paths_need_the_folder_of_the_process():
     assert absolute("m.gguf", reported("/srv", "cwd")).need() == "/srv/m.gguf"
     assert absolute("/m.gguf", Unknown("denied")).need() == "/m.gguf"
     assert absolute("m.gguf", Unknown("denied")).absence is Absence.FAILED
+
+
+@pytest.mark.parametrize(
+    ("command", "mine"),
+    [
+        ("/opt/my-server -m /models/a.gguf -t 4", True),
+        ("/opt/my-server --model a.gguf", True),
+        ("/opt/my-server -m /models/b.gguf", False),
+        ("/opt/my-server --weights a.gguf", False),
+        ("/usr/bin/python3.11 serve.py --model /models/a.gguf", False),
+        ("", False),
+    ],
+)
+def test_another_program_has_these_flags_if_they_name_the_model_that_it_serves(command, mine):
+    assert takes_command(command.split(), Model(path=reported("/models/a.gguf", "x"))) is mine

@@ -4,7 +4,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Origin, estimated, failed, not_found, reported
-from unslow.look.llama_server.builds import oldest_possible
+from unslow.look.llama_server.builds import build_number, oldest_possible
 from unslow.look.llama_server.settle import exact, settled
 
 
@@ -108,3 +108,10 @@ def test_the_whole_context_follows_from_that_of_a_slot(unified, total):
     runtime = Runtime(context_per_slot=reported(4096, "x"), slots=reported(4, "x"), kv_unified=reported(unified, "x"))
     context = settled(Runtime(), Subject(runtime=runtime), Subject()).runtime.context_length
     assert (context.need(), context.origin) == (total, Origin.ESTIMATED)
+
+
+@pytest.mark.parametrize(
+    ("version", "number"), [("b9999-0c1e570", 9999), ("b1-0c1e570", None), ("b50-0c1e570", None), ("b0-unknown", None)]
+)
+def test_a_build_of_an_archive_or_a_shallow_clone_has_no_number(version, number):
+    assert build_number(reported(version, "x")) == number

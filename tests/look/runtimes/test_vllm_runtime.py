@@ -60,6 +60,16 @@ def test_the_server_speaks_for_its_engine_and_workers():
     assert only(machine()).pid == 10
 
 
+@pytest.mark.parametrize("script", ["/srv/vllm_cli.py", "/srv/run.py"])
+def test_a_script_that_runs_the_command_is_the_server(script: str):
+    system = machine()
+    system.files |= {"/proc/10/comm": "python3\n", "/proc/10/cmdline": COMMAND.replace("/venv/bin/vllm", script)}
+    assert only(system).pid == 10
+    (subject,) = vllm.read(only(system), "")
+    assert subject.runtime.eager.need() is True
+    assert subject.runtime.max_sequences.need() == 8
+
+
 def test_an_engine_without_a_server_is_found_too():
     system = machine()
     system.files["/proc/10/cmdline"] = "python3\0batch.py\0"

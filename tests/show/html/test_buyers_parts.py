@@ -1,5 +1,8 @@
 """The answers to a buyer as HTML: every number is there, names stay text, what is missing is said."""
 
+import ast
+import re
+from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -12,8 +15,10 @@ from unslow.think.buy.cost_report import BreakEvenShown, CostReport, UseShown, W
 from unslow.think.buy.report import AskedShown, DevicesReport, PriceShown, RigShown, SpeedShown
 from unslow.think.buy.tiers_report import MissesShown, RunsShown, TierShown, TiersReport
 from unslow.think.speed.report import RateShown
+from unslow.web.buyers import CHOOSE, COST, DEVICES, TIERS
 
 GIB = 1024**3
+SOURCE = Path(buyers.__file__).parents[2]
 HOSTILE = "<script>alert('1')</script>\"&"
 RATE = RateShown(low=90.0, mid=104.0, high=124.0)
 EACH = RateShown(low=45.0, mid=52.0, high=62.0)
@@ -150,6 +155,22 @@ def test_flags_of_the_terminal_are_fields_of_the_page():
     assert by_field("it is then worth nothing (--resale), --host-price adds one") == (
         "it is then worth nothing (“Resale”), “Host price” adds one"
     )
+    assert by_field("`unslow devices --model` shows how fast") == "`unslow devices --model` shows how fast"
+
+
+@pytest.mark.parametrize(
+    "module",
+    [f"app/buy/{name}.py" for name in ("ways", "tiers")]
+    + [f"think/buy/{name}.py" for name in ("choice_words", "choosing", "cost", "cost_words")],
+)
+def test_every_flag_of_these_words_is_a_field_of_the_page(module):
+    text = "\n".join(
+        node.value
+        for node in ast.walk(ast.parse((SOURCE / module).read_text("utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    )
+    fields = {parameter.name.replace("_", " ").capitalize() for parameter in (*DEVICES, *CHOOSE, *COST, *TIERS)}
+    assert set(re.findall("“([^”]+)”", by_field(text))) <= fields
 
 
 def test_a_choice_shows_what_one_conversation_gets_and_its_quant():

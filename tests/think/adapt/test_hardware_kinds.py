@@ -90,6 +90,7 @@ def test_engines_behind_names():
 
 def test_versions_that_can_be_compared():
     assert build_number("b3556") == 3556
+    assert build_number("b1-0c1e570") == build_number("b100-0c1e570") == NEWEST  # of a shallow clone
     assert build_number("b9999-0c1e570") == 9999
     assert build_number("0.30.6") == NEWEST
     assert build_number("4567 (3edfa7d)") == 4567

@@ -142,3 +142,28 @@ def test_a_neighbour_that_gets_its_share_beside_one_thread_too_many():
     assert isinstance(ask(NAME, with_facts(crowded(), facts | waits)), Found)
     little = [BusyProcess(pid=99, name="ffmpeg", cpus=0.2), BusyProcess(pid=98, name="sshd", cpus=0.2)]
     assert isinstance(ask(NAME, with_facts(crowded(), facts | waits | {"run.busiest_others": r(little)})), Absent)
+
+
+def test_what_the_server_started_is_the_server():
+    """vLLM's engine is a process of its own."""
+    busiest = [BusyProcess(pid=98, name="VLLM::EngineCor", cpus=1.9, parents=(10, 1))]
+    case = with_facts(without(cpu_case(), "run.others_cpus"), {"machine.load.busiest": r(busiest), "runtime.pid": 10})
+    assert not getattr(ask(NAME, case), "suspected", False)
+
+
+def test_a_server_whose_process_is_not_known_is_no_neighbour():
+    busiest = [BusyProcess(pid=98, name="python", cpus=1.9)]
+    case = with_facts(without(cpu_case(), "run.others_cpus"), {"machine.load.busiest": r(busiest)})
+    answer = ask(NAME, without(case, "runtime.pid"))
+    assert not getattr(answer, "suspected", False)
+
+
+def test_a_program_that_lets_others_go_first_already_is_not_reniced():
+    def fix(*nice: int):
+        busiest = [BusyProcess(pid=90 + n, name="x", cpus=0.9, nice=n) for n in nice]
+        return judge(with_facts(contended(), {"run.busiest_others": r(busiest)})).findings[0].fixes[0]
+
+    assert fix(0).value == 90
+    assert fix(10, 0).value == 90
+    assert fix(10, 19).value is None
+    assert "priority" not in fix(10, 19).why

@@ -77,6 +77,13 @@ def test_what_was_tried_in_turns_decides_and_names_the_setting():
     assert "as they are set" in ask(NAME, in_turns(50.0, 130.0, **{"run.decode_tokens_per_s": 50.0})).because
 
 
+def test_top_k_that_is_set_already_is_not_set_again():
+    """It is missing among the samplers, or comes after one that sorts."""
+    fixes = judge(in_turns(50.0, 130.0, **{"runtime.top_k": 40, "run.decode_tokens_per_s": 50.0})).findings[0].fixes
+    assert [(fix.knob, fix.value) for fix in fixes] == [("client", None)]
+    assert "--samplers" in fixes[0].why
+
+
 def test_near_miss_a_difference_within_noise():
     assert isinstance(ask(NAME, in_turns(120.0, 131.0, **{"runtime.top_k": 0})), Absent)
 

@@ -11,7 +11,7 @@ from unslow.app.bench.own import Own
 from unslow.app.bench.request import Request
 from unslow.app.chosen import at_url, chosen
 from unslow.app.collect import collect, with_subjects
-from unslow.app.manners import caution, refusal
+from unslow.app.manners import EVICT, caution, refusal
 from unslow.app.measure import slot_of, target_of
 from unslow.app.progress import Progress
 from unslow.app.read_target import as_url, check_url, is_live
@@ -29,8 +29,6 @@ from unslow.look.system import System
 from unslow.look.system.closing import ClosingSystem
 from unslow.look.system.http import is_loopback
 from unslow.look.system.live import LiveSystem
-
-_EVICT = "measure with --evict"
 
 
 class Place(NamedTuple):
@@ -129,7 +127,7 @@ def _check_all_unused(system: System, target: Target) -> None:
     """UserError where many users at once would push out a conversation: they take every slot."""
     used = read_used_slots(target.server(system))
     if used:
-        raise UserError(f"{target.url}: {used} of its slots hold a conversation, and many users take all", _EVICT)
+        raise UserError(f"{target.url}: {used} of its slots hold a conversation, and many users take all", EVICT)
 
 
 def case_of(snapshot: Snapshot, subject: Subject) -> Case:

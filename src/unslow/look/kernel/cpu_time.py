@@ -16,8 +16,8 @@ LEAST_CPUS = 0.01
 STEAL_NAME = "steal: other virtual machines on this host"
 _BUSY_COLUMNS = (1, 2, 3, 6, 7)  # user, nice, system, irq, softirq; guests are counted in user
 _STEAL_COLUMN = 8
-# Places after the command name in /proc/PID/stat, proc_pid_stat(5): ppid, utime, stime, starttime.
-_PARENT, _UTIME, _STIME, _STARTTIME = 1, 11, 12, 19
+# Places after the command name in /proc/PID/stat, proc_pid_stat(5): ppid, utime, stime, nice, starttime.
+_PARENT, _UTIME, _STIME, _NICE, _STARTTIME = 1, 11, 12, 16, 19
 _STATE, _LAST_CPU = 0, 36
 
 
@@ -28,6 +28,7 @@ class ProcessTime(NamedTuple):
     ticks: int
     started_ticks: int
     parent: int = 0
+    nice: int = 0
 
 
 class CpuSample(NamedTuple):
@@ -108,10 +109,10 @@ def parse_process_time(text: str) -> ProcessTime | None:
     fields = tail.split()
     try:
         used, started = int(fields[_UTIME]) + int(fields[_STIME]), int(fields[_STARTTIME])
-        parent = int(fields[_PARENT])
+        parent, nice = int(fields[_PARENT]), int(fields[_NICE])
     except (IndexError, ValueError):
         return None
-    return ProcessTime(head.partition("(")[2][:64], used, started, parent)
+    return ProcessTime(head.partition("(")[2][:64], used, started, parent, nice)
 
 
 def parse_running_on(text: str) -> int | None:
@@ -134,6 +135,14 @@ def family(sample: CpuSample, pids: Collection[int]) -> frozenset[int]:
     return frozenset(found)
 
 
+def _parents(sample: CpuSample, pid: int) -> tuple[int, ...]:
+    found: list[int] = []
+    while (parent := sample.processes[pid].parent) in sample.processes and parent not in found:
+        found.append(parent)
+        pid = parent
+    return tuple(found)
+
+
 def cpus_between(before: CpuSample, after: CpuSample, exclude_pids: Collection[int] = ()) -> CpuUse:
     """What others used, by name, the processes left out and all that they started apart; stolen time is others'."""
     exclude_pids = family(after, exclude_pids)
@@ -143,7 +152,13 @@ def cpus_between(before: CpuSample, after: CpuSample, exclude_pids: Collection[i
     steal = max(0, after.steal_ticks - before.steal_ticks) / ticks
     busy = max(0.0, (after.busy_ticks - before.busy_ticks) / ticks - excluded) + steal
     others = [
-        BusyProcess(pid=pid, name=after.processes[pid].name, cpus=round(cpus, 3))
+        BusyProcess(
+            pid=pid,
+            name=after.processes[pid].name,
+            cpus=round(cpus, 3),
+            parents=_parents(after, pid),
+            nice=after.processes[pid].nice,
+        )
         for pid, cpus in used.items()
         if pid not in exclude_pids
     ]

@@ -1,7 +1,8 @@
 """In which build of llama.cpp what changed, and so what a setting is where nobody set it.
 
-Builds are numbered `b7407-abc`. One made from an archive has no number (`b0-unknown`); then what its answers hold says
-how old it can be at most.
+Builds are numbered `b7407-abc`, by counting commits. One made from an archive has no number (`b0-unknown`), one made
+from a shallow clone counts only the commits that it has (`b1-abc`, `b50-abc`); then what its answers hold says how old
+it can be at most.
 """
 
 import re
@@ -11,6 +12,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.units import MIB
 from unslow.facts.values import NOT_LOOKED, Absence, Fact, Unknown, estimated, not_supported
 
+FIRST_OF_GGUF = 1000  # August 2023, rounded down: no build that reads today's models has a smaller number
 VERBOSITY_HIDES_LOAD = 9151  # 2026-05-14: load lines need -lv 4
 FLASH_ATTENTION_TAKES_A_VALUE = 6325  # 2025-08-30
 AUTOMATIC_SLOTS = 7000  # 2025-11-02: four slots and one cache where nobody says how many; rounded up
@@ -38,9 +40,9 @@ DEFAULTS: tuple[Default, ...] = (
 
 
 def build_number(version: Fact[str]) -> int | None:
-    """The number of a build; None where it has none."""
+    """The number of a build; None where it has none, or one that means nothing."""
     found = re.match(r"b(\d{1,9})\b", version.value_or(""))
-    return int(found[1]) or None if found else None
+    return int(found[1]) if found and int(found[1]) >= FIRST_OF_GGUF else None
 
 
 def oldest_possible(props: Any) -> Fact[int]:

@@ -4,17 +4,20 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+from unslow.facts.model import Model
 from unslow.facts.units import KIB
 from unslow.facts.values import NOT_LOOKED, Fact, Unknown, failed, not_found, reported
 from unslow.look.command_line import UNSET, Setting
 from unslow.look.kernel.cpu_lists import parse_cpu_list
 from unslow.look.llama_server.arguments import parse_settings
+from unslow.look.paths import name_of
 from unslow.look.processes import Process, ancestors, read_process, words_of
 
 _NAMES = ("llama", "server", "com.docker.llam")  # the kernel keeps fifteen letters of a name
+_INTERPRETERS = ("python", "pypy", "node", "bun", "ruby", "java", "dotnet", "sh", "bash", "uv")
 _OWNERS = ("ollama", "LM Studio", "lm-studio", "llmster", ".lmstudio")
-_OWNED_PATHS = ("/ollama/", "/.lmstudio/", "/lm-studio/")
-_OLLAMA_BLOB = "/blobs/sha256-"
+_OF_LM_STUDIO = ("/.lmstudio/", "/lm-studio/")
+"""In the path of its llama-server, which may outlive the app; one of Ollama's may as well be run by somebody else."""
 
 
 class FoundServer(NamedTuple):
@@ -79,11 +82,21 @@ def is_llama_server(name: str, command: list[str]) -> bool:
     return name == "server" and model.value.endswith(".gguf")
 
 
+def takes_command(command: Sequence[str], model: Model) -> bool:
+    """Whether a command line of whatever program has llama-server's flags: it names the very model that is served.
+
+    One of an interpreter has those of a script, which may mean anything.
+    """
+    program, path = name_of(command[0] if command else ""), name_of(model.path.value_or(""))
+    given = parse_settings(list(command), {}).get("model", UNSET).value
+    return bool(path) and name_of(given) == path and not program.startswith(_INTERPRETERS)
+
+
 def is_owned(process: Process, processes: Sequence[Process]) -> bool:
     """Whether Ollama or LM Studio started it, which then speak for it."""
     command = words_of(process.command())
     program = command[0] if command else ""
-    if any(path in program for path in _OWNED_PATHS) or _OLLAMA_BLOB in " ".join(command):
+    if any(path in program for path in _OF_LM_STUDIO):
         return True
     return any(parent.name.startswith(_OWNERS) for parent in ancestors(process, processes))
 

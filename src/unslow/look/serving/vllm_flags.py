@@ -136,5 +136,5 @@ def model_of(command: Sequence[str], settings: Mapping[str, Setting]) -> str:
     if "model" in settings:
         return settings["model"].value
     words = list(command)
-    start = words.index("serve") if "serve" in words[:4] else -1
+    start = words.index("serve") if "serve" in words[:6] else -1
     return next(FLAGS.positional(words[start:]), "") if start >= 0 else ""

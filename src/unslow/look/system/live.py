@@ -8,6 +8,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from unslow.facts.values import Absence
@@ -70,7 +71,9 @@ class LiveSystem:
 
     def read_link(self, path: str) -> str:
         try:
-            return os.path.realpath(path, strict=True)
+            target = str(Path(path).readlink()) if Path(path).is_symlink() else ""
+            is_open_file = ":[" in target and not target.startswith("/")  # "socket:[39229]": no path to follow
+            return target if is_open_file else os.path.realpath(path, strict=True)
         except OSError as error:
             raise _look_error(path, error) from error
 

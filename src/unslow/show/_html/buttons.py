@@ -9,6 +9,7 @@ from unslow.show._html.live import Offered
 _MEASURES = re.compile(
     r"(?:run )?`?unslow(?: [^\s`]*://[^\s`]+)?`?(?: while the runtime is idle, without --passive)?\.?"
 )
+_EVICTS = re.compile(r"measure with --evict\.?")
 _COMPARES = re.compile(r"unslow bench(?: \S+)? --compare LAST")
 NO_BUTTONS: Mapping[str, str] = MappingProxyType({})
 """Of a file, which can start nothing."""
@@ -26,6 +27,8 @@ def pressed(command: str, buttons: Mapping[str, str]) -> str:
     """The button that does the same as a command, in words; empty where there is none."""
     if "diagnose" in buttons and _MEASURES.fullmatch(command):
         return f"press {buttons['diagnose']}."
+    if "diagnose" in buttons and _EVICTS.fullmatch(command):
+        return f"press {buttons['diagnose']}, then Measure anyway."
     if "compare" in buttons and _COMPARES.fullmatch(command):
         label = buttons["compare"]
         return f"press {label}, change what you want to change, and press {label} again."

@@ -8,7 +8,8 @@ from unslow.show._units import rate
 from unslow.think.buy.report import PriceShown
 from unslow.think.speed.report import RateShown
 
-_FLAG = re.compile(r'--([a-z]+(?:-[a-z]+)*)(?: "([^"]{0,80})")?')
+_FLAG = re.compile(r'(`[^`]*`)|--([a-z]+(?:-[a-z]+)*)(?: "([^"]{0,80})")?')
+"""A flag of the answer that the page shows; one inside backquotes is of a command to type, which stays as it is."""
 
 
 def between(speed: RateShown) -> Markup:
@@ -45,8 +46,10 @@ def by_field(text: str) -> str:
 
 
 def _field(found: re.Match[str]) -> str:
-    name = f"“{found[1].replace('-', ' ').capitalize()}”"
-    return f"{name}: {found[2]}" if found[2] else name
+    if found[1]:
+        return found[1]
+    name = f"“{found[2].replace('-', ' ').capitalize()}”"
+    return f"{name}: {found[3]}" if found[3] else name
 
 
 def notes(said: Iterable[str]) -> Markup:

@@ -71,10 +71,14 @@ def run_bar() -> Markup:
             tag("strong", "", id="run-title"),
             tag("span", "", id="run-text"),
             tag("ul", id="run-remarks"),
+            tag("span", "", id="run-anyway-words", class_="quiet", hidden=True),
             class_="run-words",
         ),
         tag("progress", id="run-share", max="1", value="0", aria_label="how much of the run is done"),
         tag("button", "Stop", type="button", id="run-stop"),
+        tag(
+            "button", "Measure anyway", type="button", id="run-anyway", hidden=True, aria_describedby="run-anyway-words"
+        ),
         tag("button", "Close", type="button", id="run-close", hidden=True),
         id="run",
         hidden=True,

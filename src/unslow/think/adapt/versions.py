@@ -2,8 +2,9 @@
 
 import re
 
-_BUILD = re.compile(r"b?(\d{3,6})(?!-\d{1,2}\b)(?:[-+ (]|$)")
-"""Alone or before a commit: `2024-05-01` is a day, and `2024.5` another way to count."""
+_BUILD = re.compile(r"b?(\d{4,6})(?!-\d{1,2}\b)(?:[-+ (]|$)")
+"""Alone or before a commit: `2024-05-01` is a day, and `2024.5` another way to count. One with fewer digits, as of a
+shallow clone (`b1-abc`), counts only the commits that were there: models of GGUF need b1000 or later."""
 NEWEST = 10**9
 
 

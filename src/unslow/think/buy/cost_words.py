@@ -71,6 +71,6 @@ def _notes(ways: Sequence[WayShown], purse: Purse) -> Iterator[str]:
         yield f"shipped prices are in {SHIPPED} and are not turned into {purse.currency}: give --rent and --api"
         return
     if not any(way.how == "api" for way in ways):
-        yield 'no API price of this model is shipped: --api "0.5/1.5 per M"'
+        yield 'no API price of this model is shipped: give one with --api "0.5/1.5 per M"'
     if not any(way.how == "rent" for way in ways):
         yield 'none of the rents that are shipped does it with one device: --rent "2x H100 SXM=2.5/h"'

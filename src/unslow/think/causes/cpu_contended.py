@@ -39,7 +39,16 @@ from unslow.think.adapt.work import Cure
 from unslow.think.among_others import each_rate, predict_among_others
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
-from unslow.think.contention import Strangers, crowded, is_named_after, pressure, stolen_cpus, strangers, waiting_s
+from unslow.think.contention import (
+    Strangers,
+    crowded,
+    is_named_after,
+    pressure,
+    stolen_cpus,
+    strangers,
+    waiting_s,
+    without_server,
+)
 from unslow.think.predict import SLOWEST, Prediction
 from unslow.think.report import Evidence
 from unslow.think.slowness import generates_slowly
@@ -59,6 +68,8 @@ ALIKE = 0.9
 """Of the longest delay before a first token: a scheduler spreads them further."""
 OTHERS_SHARE = 0.10
 """Of the cores: below it the waiting is the runtime's own doing, such as too many threads."""
+NICE = 10
+"""From here on a process has a tenth of the weight of an ordinary one (kernel/sched/core.c, sched_prio_to_weight)."""
 FOR_A_GPU = 2
 """Cores: one for the thread that gives a GPU its work, and one to answer."""
 
@@ -118,11 +129,10 @@ def _who(case: Case, seen: Strangers, cores: float) -> str:
 
 def _remedy_for(seen: Strangers) -> Remedy:
     """What can be done about them: a process can be moved, another virtual machine can't."""
-    pids = [process.pid for process in seen.processes if process.pid]
-    if not pids and seen.processes:
+    if seen.processes and not any(process.pid for process in seen.processes):
         change = Knob.CAPACITY.to(None, "a virtual machine with CPUs of its own (dedicated), or one on another host")
         return Remedy(change, Cure(alone=True))
-    return _remedy(pids[0] if pids else None)
+    return _remedy(seen.processes)
 
 
 def _rate(case: Case) -> float:
@@ -186,7 +196,9 @@ def _is_stopped(case: Case) -> bool:
 def _by_list(case: Case) -> Found | Absent | Suspected:
     """A list of busy processes decides only where others have half of the cores and somebody waits for tokens."""
     cores, own = cores_of(case), case.runtime.pid.value_or(None)
-    others = [p for p in case.machine.load.busiest.need() if p.pid != own]
+    others = [p for p in case.machine.load.busiest.need() if own is None or own not in (p.pid, *p.parents)]
+    if own is None and not is_report(case):  # the server is one of them
+        others = without_server(case, others)
     used = sum(p.cpus for p in others)
     all_cores = case.machine.cpu.physical_cores.value_or(cores)
     few = used < OTHERS_SHARE * cores or (cpu_computes(case) is False and used + FOR_A_GPU <= min(cores, all_cores))
@@ -197,15 +209,18 @@ def _by_list(case: Case) -> Found | Absent | Suspected:
     words = f"other processes use {used:.1f} of {all_cores:g} cores: {_names(others)}"
     if own is None or used < CROWD_SHARE * cores or not cpu_computes(case) or not blames(case, "decode", "prefill"):
         return Suspected(words, "run.others_cpus", SHOW)
-    return Found(words, (cite(case, "machine.load.busiest"),), Cure(alone=True), (_remedy(others[0].pid),))
+    return Found(words, (cite(case, "machine.load.busiest"),), Cure(alone=True), (_remedy(others),))
 
 
 def _names(processes: list[BusyProcess]) -> str:
     return ", ".join(f"{p.name} (pid {p.pid}, {p.cpus:.1f})" for p in processes[:3] if p.pid)
 
 
-def _remedy(pid: int | None) -> Remedy:
-    return Remedy(Knob.OTHER_LOAD.to(pid, "stop it, move it or lower its priority"), Cure(alone=True))
+def _remedy(processes: list[BusyProcess]) -> Remedy:
+    """Of the busiest one that still has a priority to lower; where all let others go first, only less of them helps."""
+    pids = [process.pid for process in processes if process.pid and process.nice < NICE]
+    how = "stop it or move it" if processes and not pids else "stop it, move it or lower its priority"
+    return Remedy(Knob.OTHER_LOAD.to(next(iter(pids), None), how), Cure(alone=True))
 
 
 CAUSE = Cause(

@@ -79,7 +79,7 @@ def _by_turns(case: Case) -> Found | Absent | None:
         return _seen_elsewhere(case) or Absent(f"{words}, and {last.new_tokens} were new")
     cited = f"{last.computed_tokens} computed, {last.new_tokens} new"
     evidence = Evidence(fact="run.turns", value=cited, reference=None, origin=str(turns.origin), source=turns.source)
-    found = _found(f"{words}, though only {last.new_tokens} were new", (evidence,))
+    found = _found(case, f"{words}, though only {last.new_tokens} were new", (evidence,))
     rate = _rate(case, last)
     return found._replace(
         speedup=last.computed_tokens / max(1, last.new_tokens),
@@ -100,6 +100,8 @@ def _by_traffic(case: Case) -> Found | Absent | Suspected | None:
     if len(little_kept) <= len(long) / 2:
         return Absent(f"of {len(long)} long prompts that were watched, {len(long) - len(little_kept)} were mostly kept")
     row = [*_logged_in_a_row(case), *little_kept]
+    if len(row) == 1:  # of the first prompt of a conversation nothing can have been kept
+        return None
     tokens = statistics.median(prompt.tokens for prompt in row)
     which = f"{len(row)} prompts, some {tokens:.0f} tokens each," if row[1:] else f"a prompt of {tokens:.0f} tokens"
     words = f"of {which} {_kept(row)} had been kept"
@@ -108,7 +110,7 @@ def _by_traffic(case: Case) -> Found | Absent | Suspected | None:
     cited = Evidence(fact="run.traffic", value=words, reference=None, origin=str(prompts.origin), source=prompts.source)
     rate, again = prompt_speed(case), _read_again(row)
     lost = Cost(seconds=again / rate.value, per="request") if isinstance(rate, Known) and rate.value else None
-    return _found(f"{words}: their starts differ, or there is no room to keep them", (cited,))._replace(lost=lost)
+    return _found(case, f"{words}: their starts differ, or there is no room to keep them", (cited,))._replace(lost=lost)
 
 
 def _kept(row: list[SeenPrompt]) -> str:
@@ -162,7 +164,7 @@ def _by_count(case: Case) -> Found | Absent | Suspected:
 
 def _by_log(case: Case) -> Found:
     times = case.runtime.prompts_reprocessed.value_or(0)
-    found = _found(_counted(times), (cite(case, "runtime.prompts_reprocessed"),))
+    found = _found(case, _counted(times), (cite(case, "runtime.prompts_reprocessed"),))
     windows = architecture(case.model.architecture.value_or("")).has_windows
     if not windows or case.runtime.swa_full.value_or(default=False):
         return found
@@ -179,7 +181,7 @@ def _by_trial(case: Case) -> Found | None:
     if tried is None or not is_clear(tried) or slow_side_has(tried, Topic.CACHE):
         return None
     words = f"where the cache is used it is {times_as_fast(tried)}"
-    return _found(words, (cite_comparison(case, tried),), gain_of(tried))
+    return _found(case, words, (cite_comparison(case, tried),), gain_of(tried))
 
 
 def _by_words(case: Case) -> Found | None:
@@ -187,7 +189,7 @@ def _by_words(case: Case) -> Found | None:
     said = remarks_on(case, Topic.PROMPT_AGAIN)
     if not said or names_phase(case, "load"):
         return None
-    return _found(f"the prompt is read again instead of kept: {said[0].text}", cite_remarks(case, said))
+    return _found(case, f"the prompt is read again instead of kept: {said[0].text}", cite_remarks(case, said))
 
 
 def _by_setting(case: Case) -> Found | Suspected | None:
@@ -196,11 +198,13 @@ def _by_setting(case: Case) -> Found | Suspected | None:
         return None
     if not names_phase(case, "prefill", "first_token"):
         return Suspected(_OFF, "run.turns", SHOW)
-    return _found(_OFF, (cite(case, "runtime.prompt_cache"),))
+    return _found(case, _OFF, (cite(case, "runtime.prompt_cache"),))
 
 
-def _found(because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
-    change = Knob.PROMPT_CACHE.to(value=True, why="a stable start of the prompt, a slot of its own, a larger cache")
+def _found(case: Case, because: str, evidence: tuple[Evidence, ...], speedup: float | None = None) -> Found:
+    why = "a stable start of the prompt, a slot of its own, a larger cache"
+    is_on = case.runtime.prompt_cache.value_or(default=False)  # then it is up to what is asked
+    change = Knob.CLIENT.to(None, why) if is_on else Knob.PROMPT_CACHE.to(value=True, why=why)
     return Found(because, evidence, remedies=(Remedy(change, None, "memory for the cache"),), speedup=speedup)
 
 

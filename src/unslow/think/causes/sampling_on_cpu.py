@@ -93,12 +93,16 @@ def _by_turns(case: Case) -> Found | Absent | None:
         because=f"without {what} it is {gain:.1f} times as fast: the CPU takes that long to choose a token",
         evidence=(cited, *settings),
         cure=_PLAIN,
-        remedies=(_usual_top_k(),),
+        remedies=(_usual_top_k(case),),
         speedup=gain,
     )
 
 
-def _usual_top_k() -> Remedy:
+def _usual_top_k(case: Case) -> Remedy:
+    """Where top_k is set already, it is missing among the samplers or comes after one that sorts."""
+    if case.runtime.top_k.value_or(0) > 0:
+        how = 'top_k first among the samplers, as in `--samplers "top_k;temperature"`, and no others that nobody needs'
+        return Remedy(Knob.CLIENT.to(None, how), _PLAIN, "answers vary less")
     return Remedy(Knob.SAMPLER.to(USUAL_TOP_K, "top_k: only the best are sorted"), _PLAIN, "answers vary less")
 
 
@@ -134,7 +138,7 @@ def _asked_less(case: Case) -> Remedy:
     traffic = case.run.traffic
     if isinstance(traffic, Known) and traffic.value.logprobs.value_or(0):
         return Remedy(Knob.CLIENT.to(None, "requests for fewer logprobs, or for none"), _PLAIN, "the logprobs")
-    return _usual_top_k()
+    return _usual_top_k(case)
 
 
 def _asked_by_others(case: Case) -> Suspected | None:
@@ -222,7 +226,7 @@ def _by_top_k(case: Case) -> Found | Absent | Suspected | None:
         because=f"top_k is 0, so the whole vocabulary{of} is sorted on the CPU for every token{cost}",
         evidence=(cite(case, "runtime.top_k", f"{USUAL_TOP_K} is usual"),),
         cure=_PLAIN,
-        remedies=(_usual_top_k(),),
+        remedies=(_usual_top_k(case),),
         speedup=1 / (1 - share) if share else None,
     )
 

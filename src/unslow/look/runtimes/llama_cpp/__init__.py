@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from unslow.facts.snapshot import Subject
 from unslow.look.llama_server.help_text import read_options, read_own_options
 from unslow.look.llama_server.process import find as find_servers
-from unslow.look.llama_server.process import found_server
+from unslow.look.llama_server.process import found_server, takes_command
 from unslow.look.llama_server.server import read_server
 from unslow.look.processes import Process
 from unslow.look.runtimes.llama_cpp.elsewhere import read_embedded, read_url, with_log
@@ -45,5 +45,6 @@ __all__ = [
     "read_url",
     "spell",
     "spell_all",
+    "takes_command",
     "with_log",
 ]

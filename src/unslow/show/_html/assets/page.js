@@ -265,7 +265,7 @@
 
   const MOST_TRIES = 8;
   const MOST_REMARKS = 4;
-  const run = { id: "", since: 0, subject: 0, over: true, saidAt: 0 };
+  const run = { id: "", kind: "", since: 0, subject: 0, over: true, saidAt: 0 };
 
   function runText(text, share) {
     byId("run-text").textContent = text;
@@ -296,7 +296,7 @@
     byId("run-remarks").replaceChildren();
     byId("run-share").hidden = byId("run-stop").hidden = false;
     byId("run-stop").disabled = false;
-    byId("run-close").hidden = true;
+    byId("run-close").hidden = byId("run-anyway").hidden = byId("run-anyway-words").hidden = true;
     document.querySelectorAll("button.start").forEach((one) => {
       one.dataset.off = String(one.disabled);
       one.disabled = true;
@@ -304,8 +304,11 @@
     runText("starting", null);
   }
 
-  function ended(text, failed = false) {
+  // `anyway` says what measuring all the same would do, where a conversation was in the way
+  function ended(text, failed = false, anyway = "") {
     run.over = true;
+    byId("run-anyway").hidden = byId("run-anyway-words").hidden = !anyway;
+    byId("run-anyway-words").textContent = anyway ? `Measure anyway: ${anyway}` : "";
     byId("run").classList.toggle("failed", failed);
     byId("run-text").textContent = text;
     byId("run-share").hidden = byId("run-stop").hidden = true;
@@ -315,12 +318,16 @@
     renewOffers();
   }
 
-  async function start(button) {
-    const kind = button.dataset.run;
+  function start(button) {
     const subject = button.dataset.subject === undefined ? null : Number(button.dataset.subject);
-    began("", button.textContent, subject);
+    return measure(button.dataset.run, subject, button.textContent);
+  }
+
+  async function measure(kind, subject, title, evict = false) {
+    began("", title, subject);
+    run.kind = kind;
     try {
-      const body = JSON.stringify({ kind, subject });
+      const body = JSON.stringify({ kind, subject, evict });
       const headers = { "Content-Type": "application/json" };
       const response = await ask("runs", { method: "POST", headers, body });
       run.id = (await response.json()).id;
@@ -376,10 +383,10 @@
       case "done":
         if (event.reload || run.subject === null) { location.reload(); return; }
         await refresh();
-        ended(event.text);
+        ended(event.text, false, event.anyway);
         break;
       case "error":
-        ended(event.hint ? `${event.message} (${event.hint})` : event.message, true);
+        ended(event.hint ? `${event.message} (${event.hint})` : event.message, true, event.anyway);
         break;
       default: // a sample, or what a later version tells
         break;
@@ -406,6 +413,7 @@
       if (!going) return;
       const title = byId(`start-${going.subject ?? 0}-${going.kind}`)?.textContent ?? "A run goes on";
       began(going.id, title, going.subject);
+      run.kind = going.kind;
       await follow();
     } catch { /* then there is nothing to join */ }
   }
@@ -438,6 +446,7 @@
     if (button.matches(".copy")) copy(button);
     else if (button.matches(".start")) start(button);
     else if (button.id === "run-stop") stop();
+    else if (button.id === "run-anyway") measure(run.kind, run.subject, button.textContent, true);
     else if (button.id === "run-close") byId("run").hidden = true;
   }
 
