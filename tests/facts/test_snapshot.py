@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Gpu, Machine
-from unslow.facts.snapshot import LARGEST_SNAPSHOT_BYTES, Snapshot, Subject, dump_snapshot, parse_snapshot
+from unslow.facts.snapshot import LARGEST_SNAPSHOT_BYTES, SCHEMA, Snapshot, Subject, dump_snapshot, parse_snapshot
 from unslow.facts.values import NOT_LOOKED, Absence, Known, MissingFactError, Unknown, first_known, measured, reported
 
 
@@ -108,3 +108,10 @@ def test_absent_is_not_unlooked():
         Unknown("none").need()
     assert Unknown("none").value_or(3) == 3
     assert isinstance(measured(1, "m"), Known)
+
+
+@pytest.mark.parametrize("texts", [["a" * 100_000], ["a" * 60_000] * 20])
+def test_texts_that_no_machine_has_are_refused_before_they_are_searched(texts):
+    raw = {"schema": SCHEMA, "unslow_version": "1", "kept": {str(n): text for n, text in enumerate(texts)}}
+    with pytest.raises(UserError, match="letters, of"):
+        parse_snapshot(json.dumps(raw).encode())

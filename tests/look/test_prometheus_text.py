@@ -75,3 +75,9 @@ def test_a_rate_by_the_first_mean_that_counts_enough():
     metrics = parse_metrics(text, "/metrics")
     assert metrics.rate("a", "b", least=50).need() == 20
     assert isinstance(metrics.rate("a", "c", least=50), Unknown)
+
+
+@pytest.mark.parametrize("value", ["1e308", "1e21", "1e-320", "1e-13"])
+def test_a_value_that_nothing_ever_has_is_left_out(value):
+    assert parse_metrics(f"llamacpp:tokens_predicted_seconds_total {value}\n", "M").samples == ()
+    assert len(parse_metrics("now_ns 1.79e18\nnone 0\ntick 1e-9\n", "M").samples) == 3

@@ -51,3 +51,19 @@ def test_who_is_answered_slowly_is_waited_for(monkeypatch):
     monkeypatch.setattr(connections, "HEAD_S", 0.01)
     with serving() as page:
         assert page.open().status == 200  # the first look takes longer than a head may
+
+
+def test_a_client_that_leaves_within_its_body_is_no_bug(page, capfd):
+    with socket.create_connection(("127.0.0.1", page.own.port), timeout=20) as client:
+        headers = {
+            **page.usual,
+            "Origin": page.own.origins[0],
+            "Content-Length": "1000",
+            "Content-Type": "application/json",
+        }
+        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+        client.sendall(f"POST /api/v1/runs HTTP/1.1\r\n{lines}\r\n{{".encode())
+        time.sleep(0.3)
+    time.sleep(0.5)
+    assert page.get("/version").status in (200, 404)
+    assert "ClientDisconnect" not in capfd.readouterr().err

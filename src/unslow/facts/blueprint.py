@@ -6,8 +6,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from unslow.facts.model_bounds import LEAST_CONTEXT, MOST_LAYERS, check_metadata
+
 _LAYER = re.compile(r"blk\.(\d{1,4})\.")
-_MOST_LAYERS = 4096
 _LARGEST = 2**53
 
 Value = str | int | float | bool | list[int]
@@ -40,6 +41,18 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     file_bytes: int = 0
     """0 where there is no file."""
 
+    def check(self) -> None:
+        """ValueError where it can't be a model that runs; to be asked once, of whatever a stranger wrote."""
+        check_metadata(self.architecture, self.metadata)
+        if not self.tensors:
+            raise ValueError("holds no weights (vocabulary only)")
+        if empty := next((t for t in self.tensors if not all(t.shape) or not t.shape), None):
+            raise ValueError(f"has a tensor without elements: {empty.name[:64]!r}")
+        if 0 < self.count("context_length", LEAST_CONTEXT) < LEAST_CONTEXT:
+            raise ValueError(f"is for a context of 1 token; a prompt and an answer need {LEAST_CONTEXT}")
+        if 0 < self.count("block_count") <= self.count("nextn_predict_layers"):
+            raise ValueError("has no layers but those that only predict further tokens (nextn_predict_layers)")
+
     def number(self, key: str, default: float = 0) -> float:
         """The architecture's number of that key (`block_count`); of one for each layer, the largest."""
         value = self.metadata.get(f"{self.architecture}.{key}", default)
@@ -67,7 +80,7 @@ class Blueprint(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def layer_tensors(self) -> list[list[Tensor]]:
         """The tensors of each repeating layer, named without `blk.N.`."""
-        layers: list[list[Tensor]] = [[] for _ in range(min(self.count("block_count"), _MOST_LAYERS))]
+        layers: list[list[Tensor]] = [[] for _ in range(min(self.count("block_count"), MOST_LAYERS))]
         for tensor in self.tensors:
             match = _LAYER.match(tensor.name)
             if match and int(match[1]) < len(layers):

@@ -2,6 +2,7 @@
 
 from unslow.facts.blueprint import Value
 from unslow.facts.machine import Facts
+from unslow.facts.model_bounds import Context, Experts, FeedForward, HeadLength, Heads, Layers, Vocabulary, Width
 from unslow.facts.tensor_table import Table
 from unslow.facts.values import NOT_LOOKED, Bytes, Count, Fact
 
@@ -15,17 +16,17 @@ class Model(Facts, frozen=True, kw_only=True):
     quant: Fact[str] = NOT_LOOKED
     parameters: Fact[Count] = NOT_LOOKED
     weights_bytes: Fact[Bytes] = NOT_LOOKED
-    layers: Fact[Count] = NOT_LOOKED
-    context_trained: Fact[Count] = NOT_LOOKED
-    width: Fact[Count] = NOT_LOOKED
-    heads: Fact[Count] = NOT_LOOKED
-    kv_heads: Fact[Count] = NOT_LOOKED
-    key_length: Fact[Count] = NOT_LOOKED
-    value_length: Fact[Count] = NOT_LOOKED
-    vocabulary: Fact[Count] = NOT_LOOKED
-    experts: Fact[Count] = NOT_LOOKED
-    experts_used: Fact[Count] = NOT_LOOKED
-    expert_width: Fact[Count] = NOT_LOOKED
+    layers: Fact[Layers] = NOT_LOOKED
+    context_trained: Fact[Context] = NOT_LOOKED
+    width: Fact[Width] = NOT_LOOKED
+    heads: Fact[Heads] = NOT_LOOKED
+    kv_heads: Fact[Heads] = NOT_LOOKED
+    key_length: Fact[HeadLength] = NOT_LOOKED
+    value_length: Fact[HeadLength] = NOT_LOOKED
+    vocabulary: Fact[Vocabulary] = NOT_LOOKED
+    experts: Fact[Experts] = NOT_LOOKED
+    experts_used: Fact[Experts] = NOT_LOOKED
+    expert_width: Fact[FeedForward] = NOT_LOOKED
     expert_bytes: Fact[Bytes] = NOT_LOOKED
     token_table_bytes: Fact[Bytes] = NOT_LOOKED
     output_bytes: Fact[Bytes] = NOT_LOOKED

@@ -17,6 +17,8 @@ from unslow.facts.values import NOT_LOOKED, Amount, Count, Fact
 
 SCHEMA = "unslow.snapshot/1"
 LARGEST_SNAPSHOT_BYTES = 32 * 1024**2
+LONGEST_TEXT, MOST_TEXT = 64 * 1024, 1024**2
+"""Letters in one text, and in all of them, which are masked and searched for names; recorded snapshots have ten thousand."""
 _LONGEST_SHOWN = 60
 
 
@@ -118,6 +120,7 @@ def parse_snapshot(data: bytes, where: str = "the snapshot") -> Snapshot:
     try:
         raw = msgspec.json.decode(data)
         _check_schema(raw, where)
+        _check_texts(raw, where)
         snapshot = msgspec.convert(raw, Snapshot)
         known = msgspec.to_builtins(snapshot)
     except (msgspec.MsgspecError, RecursionError, UnicodeDecodeError) as error:
@@ -133,6 +136,24 @@ def _check_schema(raw: Any, where: str) -> None:
         raise UserError(f"{where} is not a snapshot: {why}", "write one with `unslow collect -o FILE`")
     if schema != SCHEMA:
         raise UserError(f"{where} has the schema {schema}; this version reads {SCHEMA}", "use a newer unslow")
+
+
+def _check_texts(raw: Any, where: str) -> None:
+    """UserError where its texts are longer than those of any machine."""
+    left, letters = [raw], 0
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += one.values()
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, str):
+            letters += len(one)
+            if len(one) > LONGEST_TEXT or letters > MOST_TEXT:
+                raise UserError(
+                    f"{where} holds a text of {len(one):,} letters, of {letters:,} in all",
+                    f"up to {LONGEST_TEXT:,} and {MOST_TEXT:,} are read: was it edited by hand?",
+                )
 
 
 def dump_snapshot(snapshot: Snapshot) -> bytes:

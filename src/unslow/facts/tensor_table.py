@@ -40,7 +40,7 @@ def unpacked(table: Table) -> list[Tensor]:
     tensors: list[Tensor] = []
     for kind, layer in table.order:
         if not 0 <= kind < len(table.kinds) or len(tensors) + len(table.kinds[kind]) > MOST_TENSORS:
-            raise ValueError("the recorded list of tensors does not fit")
+            raise ValueError("has a recorded list of tensors that does not fit")
         tensors += _of_layer(layer, table.kinds[kind])
     return tensors
 

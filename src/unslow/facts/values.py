@@ -15,6 +15,14 @@ Amount: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e18)]
 Degrees: TypeAlias = Annotated[float, msgspec.Meta(ge=-300, le=1000)]
 Fraction: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
+LEAST_READING, LARGEST_READING = 1e-12, 1e20
+"""Of what servers and exporters tell, but for nought: a picosecond; more than the nanoseconds of any clock."""
+
+
+def is_reading(value: float) -> bool:
+    """Whether a number that somebody else tells can be one: finite, and neither absurdly large nor small."""
+    return value == 0 or LEAST_READING <= abs(value) <= LARGEST_READING
+
 
 class Origin(StrEnum):
     """Where a value comes from; the predictor widens its interval by it."""

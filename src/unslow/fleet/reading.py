@@ -87,7 +87,9 @@ def _fold_info(asking: Asking, known: Mapping[str, tuple[Engine, int] | None]) -
     """Labels of information metrics: those that nobody's target has are the information."""
     names = {name for place in known.values() if place for name in place[0].labels}
     for labels, _ in asking.answer("engine_info").series:
-        exporter = exporters()[labels.pop(MARK)]
+        exporter = exporters().get(labels.pop(MARK, ""))
+        if exporter is None:
+            continue
         mine = {name: value for name, value in labels.items() if name in exporter.info_labels and name not in names}
         labels.pop("__name__", None)
         place = known.get(quick_key({name: value for name, value in labels.items() if name in names}))
@@ -106,7 +108,9 @@ def read_gpus(asking: Asking, options: Options) -> list[Gpu]:
         return (gpu, 0) if gpu else None
 
     for labels, value in asking.answer("gpu_info").series:
-        name = labels.pop(MARK)
+        name = labels.pop(MARK, "")
+        if name not in exporters():
+            continue
         gpu = gpus.setdefault(_gpu_key(labels, name, joined), _gpu(labels, name, joined))
         if quantity := exporters()[name].info_is:
             told_before = gpu.raw[quantity][1] if quantity in gpu.raw else value

@@ -3,10 +3,9 @@
 An answer that is not there may be given as Unknown; then so is everything in it.
 """
 
-import math
 from typing import Any
 
-from unslow.facts.values import LARGEST_COUNT, Fact, Unknown, failed, reported
+from unslow.facts.values import LARGEST_COUNT, Fact, Unknown, failed, is_reading, reported
 
 MOST_AMOUNT = 1e15
 LONGEST_TEXT = 500
@@ -52,7 +51,7 @@ def count(data: Any, source: str, *keys: str | int) -> Fact[int]:
 def amount(data: Any, source: str, *keys: str | int) -> Fact[float]:
     """A finite number, nought or more."""
     value = at(data, *keys)
-    sane = type(value) in (int, float) and 0 <= value < MOST_AMOUNT and math.isfinite(value)
+    sane = type(value) in (int, float) and 0 <= value < MOST_AMOUNT and is_reading(value)
     return reported(float(value), source) if sane else missing(data, source, keys[-1])
 
 

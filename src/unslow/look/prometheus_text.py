@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from unslow.facts.runtime import SO_FAR
-from unslow.facts.values import LARGEST_COUNT, Fact, Known, Unknown, estimated, not_found, reported
+from unslow.facts.values import LARGEST_COUNT, Fact, Known, Unknown, estimated, is_reading, not_found, reported
 
 MOST_LINES = 20_000
 MOST_SAMPLES = 5_000
@@ -82,7 +82,7 @@ class Metrics(NamedTuple):
 
 
 def parse_metrics(text: str, source: str, prefix: str = "") -> Metrics:
-    """The finite values that are not negative and whose names begin so; buckets of histograms are left out."""
+    """The sane values that are not negative and whose names begin so; buckets of histograms are left out."""
     return Metrics(tuple(_samples(text, prefix)), source)
 
 
@@ -104,7 +104,7 @@ def _sample(line: str) -> Sample | None:
         value = float(found[3])
     except ValueError:
         return None
-    if not math.isfinite(value) or value < 0:
+    if not is_reading(value) or value < 0:
         return None
     labels = {name: _plain(written) for name, written in _LABEL.findall(found[2] or "")}
     return Sample(found[1], labels, value) if labels or not found[2] else None

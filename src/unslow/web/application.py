@@ -10,7 +10,7 @@ import msgspec
 from anyio import CapacityLimiter
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
@@ -52,7 +52,7 @@ def application(desk: Desk, own: Own, ticket: Ticket) -> ASGIApp:
     quick, slow = CapacityLimiter(_AT_ONCE), CapacityLimiter(_SLOW_AT_ONCE)
     routes = [_route(desk, one, slow if one.slow else quick) for one in endpoints()]
     routes.append(Route(PAGE, _page(desk, own), methods=["GET"]))
-    handlers = {HTTPException: _http_failed, UserError: _failed, Exception: _bug}
+    handlers = {HTTPException: _http_failed, UserError: _failed, ClientDisconnect: _left, Exception: _bug}
     return Guard(Starlette(routes=routes, exception_handlers=handlers), own, ticket)  # type: ignore[arg-type]
 
 
@@ -119,6 +119,11 @@ def _failed(_request: Request, error: UserError) -> Response:
 def _http_failed(_request: Request, error: HTTPException) -> Response:
     hint = "see /api/v1/openapi.json" if error.status_code in (404, 405) else ""
     return JSONResponse({"error": {"message": error.detail, "hint": hint}}, error.status_code)
+
+
+def _left(_request: Request, _error: ClientDisconnect) -> Response:
+    """For a client that went away within its request: nobody reads it, and it is no bug."""
+    return Response(status_code=400)
 
 
 def _bug(_request: Request, error: Exception) -> Response:

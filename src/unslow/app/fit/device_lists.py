@@ -11,13 +11,15 @@ _LAST = re.compile(r"(.+?)\s+(\d{1,3})\s*[x×*]", re.IGNORECASE)
 _BARE = re.compile(r"(\d{1,2})\s+(?![gmt](?:i?b)?\b)(\S.*)", re.IGNORECASE)
 SIZE_ALONE = re.compile(r"\d{1,9}(?:\.\d{1,9})?\s*[gmt](?:i?b)?", re.IGNORECASE)
 MOST_DEVICES = 64
-_LONGEST = 2000
+LONGEST_LIST = 2000
 
 
 def parse_device_list(texts: tuple[str, ...]) -> list[str]:
     """The name of each device, as often as there are such devices; UserError for counts that can't be."""
-    if any(len(text) > _LONGEST for text in texts):
-        raise UserError(f"a list of devices has more than {_LONGEST} letters", "write it like 2x RTX 3090, RTX 3060")
+    if any(len(text) > LONGEST_LIST for text in texts):
+        raise UserError(
+            f"a list of devices has more than {LONGEST_LIST} letters", "write it like 2x RTX 3090, RTX 3060"
+        )
     names: list[str] = []
     for part in (part for text in texts for part in _BETWEEN.split(text.strip())):
         count, name = _counted(part)

@@ -64,11 +64,11 @@ def shape_by_name(word: str, quant: str) -> FoundShape | None:
 def _from_files(system: System, stored: StoredModel) -> FoundShape:
     try:
         checkpoint = read_checkpoint(system, stored.path)
+        shape = shape_of_config(hf_shape(checkpoint.config))
     except LookError as error:
         raise UserError(error.why, error.how_to_get or "give a folder with config.json and safetensors") from error
     if not checkpoint.config:
         raise UserError(f"{stored.name} has no config.json", "its shape stands there; give the folder that has it")
-    shape = shape_of_config(hf_shape(checkpoint.config))
     if not shape.layers or not shape.width or not shape.heads:
         raise UserError(f"the config of {stored.name} does not tell its layers and heads", "is it a language model?")
     return FoundShape(

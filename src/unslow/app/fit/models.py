@@ -51,9 +51,9 @@ def find_gguf_model(system: System, word: str, quant: str | None) -> Found:
     """A model as llama.cpp would load it; UserError where the word means none or several."""
     word = meant_by(word)
     if word == "-":
-        found: Found | None = _read(_looked(lambda: read_gguf_pipe(system), _FILE_HINT), "standard input")
+        found: Found | None = _looked(lambda: _read(read_gguf_pipe(system), "standard input"), _FILE_HINT)
     elif is_address(word):
-        found = _read(_looked(lambda: read_gguf_url(system, word), _WEB_HINT), word)
+        found = _looked(lambda: _read(read_gguf_url(system, word), word), _WEB_HINT)
     else:
         found = _on_this_machine(system, word)
     return _requantised(found, quant) if found else _from_catalogue(find_well_known(system, word), quant)
@@ -63,7 +63,7 @@ def _on_this_machine(system: System, word: str) -> Found | None:
     """A file by its path, or what a tool has stored under that name."""
     path = expanded(word)
     if "\0" not in word and _is_readable_file(system, path) and not path.endswith(".safetensors"):
-        return _read(_looked(lambda: read_gguf(system, path), _FILE_HINT), path)
+        return _looked(lambda: _read(read_gguf(system, path), path), _FILE_HINT)
     stored = find_model(system, word)
     return _stored(system, stored) if stored else None
 
@@ -77,7 +77,7 @@ def _is_readable_file(system: System, path: str) -> bool:
     return False
 
 
-def _looked(look: Callable[[], Gguf], hint: str) -> Gguf:
+def _looked(look: Callable[[], Found], hint: str) -> Found:
     try:
         return look()
     except LookError as error:
@@ -113,7 +113,7 @@ def _stored(system: System, model: StoredModel) -> Found:
     if model.format != "gguf":
         hint = "try --runtime transformers or --runtime vllm, or the name of the model with --quant"
         raise UserError(f"{model.name} is in safetensors, which llama.cpp does not load", hint)
-    found = _read(_looked(lambda: read_gguf(system, model.path), _FILE_HINT), model.path)
+    found = _looked(lambda: _read(read_gguf(system, model.path), model.path), _FILE_HINT)
     extras = [f"{len(model.projectors)} projector(s)"] * bool(model.projectors)
     extras += [f"{len(model.adapters)} adapter(s)"] * bool(model.adapters)
     notes = (f"without its {' and '.join(extras)}: they need memory of their own",) if extras else ()

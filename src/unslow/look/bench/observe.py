@@ -89,8 +89,8 @@ def parse_slots(slots: Any) -> dict[int, Decoding]:
     busy = (
         [s for s in slots if isinstance(s, dict) and s.get("is_processing") is True] if isinstance(slots, list) else []
     )
-    found = {s.get("id"): Decoding(s.get("id_task", -1), decoded_tokens(s)) for s in busy}
-    return {slot: decoding for slot, decoding in found.items() if isinstance(slot, int)}
+    numbered = [s for s in busy if isinstance(s.get("id"), int)]
+    return {s["id"]: Decoding(s.get("id_task", -1), decoded_tokens(s)) for s in numbered}
 
 
 def decoded_tokens(slot: dict[str, Any]) -> int:

@@ -97,6 +97,7 @@ def plan_of(case: Case) -> Blueprint | None:
 def _laid_out(architecture: str, metadata: dict[str, Value], table: Table) -> Blueprint | None:
     try:
         plan = Blueprint(architecture=architecture, metadata=metadata, tensors=unpacked(table))
+        plan.check()
         hyper_of(plan)  # UserError for numbers that no model has
     except (ValueError, UserError):  # a snapshot that was edited by hand
         return None

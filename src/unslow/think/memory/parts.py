@@ -153,7 +153,7 @@ def _place(name: str, layers: int) -> tuple[int, Role]:
         return -1, role
     if role is Role.OUTPUT or number is None:
         return layers, role
-    return int(number[1]), role
+    return min(int(number[1]), layers), role  # beyond the last: layers that predict further tokens, of other towers
 
 
 def total_bytes(parts: Sequence[Part]) -> int:

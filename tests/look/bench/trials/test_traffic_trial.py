@@ -204,3 +204,9 @@ def test_prompts_that_were_computed_are_what_was_read_less_what_was_kept():
     assert [work.prompt_tokens for work in works] == [800, 3800]
     assert traffic_of(looks(*works)).prompt_tokens_per_s.need() == 3000
     assert isinstance(traffic_of(looks(Work(S, 1), Work(S, 1))).prompt_tokens_per_s, Unknown)
+
+
+@pytest.mark.parametrize("number", [[], {}, "0", None])
+def test_a_slot_whose_number_is_none_is_nobody_at_work(number):
+    work = read_work(server([{**BUSY, "id": number}, IDLE]), Target(URL))
+    assert (work.running, work.asked, work.decoding) == (0, (), {})

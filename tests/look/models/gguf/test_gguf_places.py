@@ -66,7 +66,7 @@ def test_tensors_without_elements_take_no_room():
     infos = info(b"none", (0, 4)) + info(b"scalar", ()) + info(b"nothing", (0,), UNKNOWN)
     assert parsed(header(3, 0, infos)).tensors == [
         Tensor("none", "F32", (0, 4), 0),
-        Tensor("scalar", "F32", (), 4),
+        Tensor("scalar", "F32", (1,), 4),
         Tensor("nothing", "type 99", (0,), 0),
     ]
 

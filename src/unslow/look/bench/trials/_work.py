@@ -82,8 +82,9 @@ def _of_slots(server: Server) -> Work:
     if not slots:
         raise LookError(f"{server.url}/slots lists none")
     waiting = 0.0 if len(busy) < len(slots) else _deferred(server)
-    asked = tuple(parse_asked(slot.get("params")) for slot in slots if slot.get("id") in busy)
-    prompts = parse_prompts(slot for slot in slots if slot.get("id") in busy)
+    working = [slot for slot in slots if isinstance(slot.get("id"), int) and slot["id"] in busy]
+    asked = tuple(parse_asked(slot.get("params")) for slot in working)
+    prompts = parse_prompts(working)
     return Work(f"{server.url}/slots", len(busy), waiting, decoding=busy, asked=asked, prompts=prompts)
 
 

@@ -77,7 +77,7 @@ def _read_info(window: Window) -> Info:
         raise LookError(
             f"has a tensor, {name[:64]!r}, of {rank} dimensions; this program reads up to {MOST_DIMENSIONS}"
         )
-    shape = window.lengths(rank)
+    shape = window.lengths(rank) or (1,)  # without dimensions it is one number, as for ggml
     if prod(shape) > LARGEST_TENSOR_ELEMENTS:
         raise LookError(
             f"has a tensor, {name[:64]!r}, of {' × '.join(map(str, shape))} elements, which no machine holds"

@@ -75,21 +75,22 @@ def shortfall(gguf: Gguf) -> str:
 
 
 def blueprint(gguf: Gguf) -> Blueprint:
-    """The model down to its tensors, in the order of the file; LookError for a recording that lacks them."""
+    """The model down to its tensors, in the order of the file; LookError where it can't run, or they are missing."""
     if gguf.table is None:
         raise LookError(f"{gguf.path}: the recording has no list of tensors", Absence.NOT_LOOKED, "record it again")
     architecture = gguf.metadata.get("general.architecture")
     try:
-        tensors = unpacked(gguf.table)
+        plan = Blueprint(
+            architecture=architecture if isinstance(architecture, str) else "",
+            metadata=gguf.metadata,
+            tensors=unpacked(gguf.table),
+            vocabulary=_vocabulary(gguf),
+            file_bytes=gguf.file_bytes,
+        )
+        plan.check()
     except ValueError as error:
-        raise LookError(f"{gguf.path}: {error}") from error
-    return Blueprint(
-        architecture=architecture if isinstance(architecture, str) else "",
-        metadata=gguf.metadata,
-        tensors=tensors,
-        vocabulary=_vocabulary(gguf),
-        file_bytes=gguf.file_bytes,
-    )
+        raise LookError(f"{gguf.path} {error}") from error
+    return plan
 
 
 def _vocabulary(gguf: Gguf) -> int:

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, contextmanager
 
 import msgspec
 
+from unslow.facts.model_bounds import check_metadata
 from unslow.facts.values import Absence
 from unslow.look.models.gguf.header import read_header
 from unslow.look.models.gguf.model import Assembly, Gguf
@@ -37,9 +38,14 @@ def read_gguf_url(system: System, url: str, timeout_s: float = WEB_TIMEOUT_S) ->
 def _asked(system: System, name: str, look: Callable[[], Gguf]) -> Gguf:
     raw = system.ask(f"gguf {name}", lambda: msgspec.to_builtins(look()))
     try:
-        return msgspec.convert(raw, Gguf)
+        gguf = msgspec.convert(raw, Gguf)
     except msgspec.ValidationError as error:
         raise LookError(f"{name}: the recorded header does not fit: {error}") from error
+    try:
+        check_metadata(gguf.metadata.get("general.architecture"), gguf.metadata)
+    except ValueError as error:
+        raise LookError(f"{name} {error}") from error
+    return gguf
 
 
 def _whole(path: str, names: Sequence[str], opening: Callable[[str], AbstractContextManager[Source]]) -> Gguf:

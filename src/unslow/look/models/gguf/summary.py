@@ -8,9 +8,8 @@ from math import prod
 import msgspec
 
 from unslow.facts.blueprint import Tensor
+from unslow.facts.model_bounds import MOST_LAYERS
 from unslow.facts.tensor_table import layer_of
-
-MOST_LAYERS = 4096
 
 _EXPERT = re.compile(r"_(?:ch)?exps\.|\.ffn_(?:gate|up|down)\.\d+\.")  # all in one tensor, or one tensor each (2024)
 

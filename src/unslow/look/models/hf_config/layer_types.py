@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from unslow.facts.model_bounds import MOST_LAYERS
+
 FULL, SLIDING, CHUNKED, LINEAR, MAMBA = (
     "full_attention",
     "sliding_attention",
@@ -10,7 +12,6 @@ FULL, SLIDING, CHUNKED, LINEAR, MAMBA = (
     "linear_attention",
     "mamba",
 )
-MOST_LAYERS = 4096
 
 _Config = Mapping[str, Any]
 _WORDS = {"attention": FULL, "global": FULL, "local": SLIDING}

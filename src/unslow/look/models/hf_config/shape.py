@@ -4,7 +4,9 @@ from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 from unslow.catalog.config_defaults import config_defaults
+from unslow.facts.model_bounds import CONFIG_BOUNDS, MOST_OF_ANYTHING, check_count
 from unslow.look.models.hf_config.layer_types import layer_types, listed_layers
+from unslow.look.system import LookError
 
 Shape: TypeAlias = dict[str, int | bool | str | list[int] | list[str]]
 
@@ -61,7 +63,6 @@ NAMES: dict[str, tuple[str, ...]] = {
 
 _INNER_PARTS = ("attn_config", "ffn_config", "text_model")  # DBRX and MPT keep some numbers one level down
 _FOUR_WIDTHS = ("gpt2", "gptj", "gpt_bigcode", "bloom", "codegen", "gpt_neo", "falcon")
-_LARGEST = 2**40
 
 
 def hf_shape(config: Mapping[str, Any]) -> Shape:
@@ -70,12 +71,13 @@ def hf_shape(config: Mapping[str, Any]) -> Shape:
     `kv_heads`, `head_dim` and `intermediate` are filled in as Transformers does. A number that is given for each layer
     is the largest, and stands as it is under its name with `_per_layer`. `layer_types` has one word for each layer:
     full_attention, sliding_attention, chunked_attention, linear_attention, mamba, conv, or what the file itself says.
+    LookError where a number is larger than that of any model.
     """
     text = text_config(config)
     shape: Shape = {}
     for name, keys in NAMES.items():
-        value = next((text[k] for k in keys if text.get(k) is not None), None)
-        _put(shape, name, value)
+        key = next((k for k in keys if text.get(k) is not None), "")
+        _put(shape, name, key, text.get(key))
     if count := "layers" not in shape and listed_layers(text):
         shape["layers"] = count
     _complete(shape, text)
@@ -114,7 +116,11 @@ def _defaults(config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(config_defaults(model_type)) if isinstance(model_type, str) else {}
 
 
-def _put(shape: Shape, name: str, value: Any) -> None:
+def _put(shape: Shape, name: str, key: str, value: Any) -> None:
+    try:
+        check_count(key, value, CONFIG_BOUNDS.get(name, MOST_OF_ANYTHING))
+    except ValueError as error:
+        raise LookError(f"config.json {error}") from error
     if isinstance(value, list) and value and all(_is_count(v) for v in value):
         shape[f"{name}_per_layer"] = value
         value = max(value)
@@ -123,7 +129,7 @@ def _put(shape: Shape, name: str, value: Any) -> None:
 
 
 def _is_count(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= _LARGEST
+    return isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
 
 
 def _whole(shape: Shape, name: str) -> int:

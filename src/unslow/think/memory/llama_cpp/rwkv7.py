@@ -6,8 +6,8 @@ from unslow.think.memory.llama_cpp.node import Node, row_bytes
 from unslow.think.memory.llama_cpp.recurrent import StateRows
 from unslow.think.memory.llama_cpp.rwkv6 import Neighbours, head_shape, heard, normed_heads
 
-_MIXES = 5
-"""Of a token and its predecessor, for each layer; one more where it has a gate."""
+_MIXES = (5, 6)
+"""Of a token and its predecessor, for each layer: without a gate, and with one."""
 
 
 def time_mixed_7(
@@ -47,8 +47,8 @@ def _mixes(build: Build, layer: int, x: Neighbours) -> list[Node]:
     graph = build.graph
     width, tokens = build.hyper.width, build.tokens
     shares = build.weight(f"{build.block(layer)}.time_mix_lerp_fused.weight")
-    if shares.shape[3] < _MIXES:
-        raise UnknownLayoutError(f"the layers of RWKV 7 have {_MIXES} mixes, and not {shares.shape[3]}")
+    if shares.shape[3] not in _MIXES:
+        raise UnknownLayoutError(f"the layers of RWKV 7 have 5 or 6 mixes, and not {shares.shape[3]}")
     change = graph.binary("sub", x.before, x.token)
     change = graph.repeat(change, *change.shape[:3], shares.shape[3])
     mixes = graph.add(graph.mul(change, shares), x.token)

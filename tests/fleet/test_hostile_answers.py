@@ -1,0 +1,29 @@
+"""Answers of a Prometheus that is none, or of a store that changes labels: series without our mark, absurd values."""
+
+import json
+
+from unslow.fleet.answered import Answered, Series
+from unslow.fleet.asking.decoding import parse_series
+from unslow.fleet.options import Options
+from unslow.fleet.reading import _fold_info, read_gpus
+
+
+class Unmarked:
+    """Answers every query with series that lack the label by which they are told apart."""
+
+    def answer(self, _name: str) -> Answered:
+        return Answered([Series({"instance": "a:1", "gpu": "0"}, 1.0), Series({"unslow_is": "nobody"}, 2.0)])
+
+
+def test_series_without_the_mark_belong_to_nobody():
+    assert read_gpus(Unmarked(), Options()) == []
+    _fold_info(Unmarked(), {})
+
+
+def test_values_that_nothing_has_are_left_out():
+    result = [
+        {"metric": {"n": str(n)}, "value": [1, text]} for n, text in enumerate(("1e308", "-1e300", "1e-320", "5"))
+    ]
+    body = json.dumps({"status": "success", "data": {"resultType": "vector", "result": result}}).encode()
+    decoded = parse_series(body, 100)
+    assert [one.value for one in decoded.series] == [5.0]
