@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Found, Remedy
@@ -25,6 +26,10 @@ WORTH_TRYING = 1.03
 CONTENDED = "cpu_contended"
 """The cause of which the kernel itself counts the time: it is a part already."""
 _METRIC = {"decode": DECODE, "prefill": PREFILL}
+_LOSS: dict[str, int] = {Knob.CONTEXT_LENGTH: 0, Knob.KV_CACHE_TYPE: 0, Knob.QUANT: 1, Knob.DRIVER_FALLBACK: 2}
+"""What frees memory, by what it costs: tokens or hardly a digit, then quality; last what only makes a load fail."""
+_FAR_LESS = 0.7
+"""Of the speed that the best fix promises: a fix that is milder and gains less than this is no cure."""
 
 
 class _Priced(NamedTuple):
@@ -168,7 +173,20 @@ def _fixes(case: Case, priced: _Priced, outlook: Outlook) -> tuple[Fix, ...]:
     now_s = start_s(phase if phase in _METRIC else "decode", outlook)
     least = WORTH_TRYING / now_s if now_s else 0.0
     worth = [f for f in fixes if f.predicted.get(metric, least) >= least or len(fixes) == 1]
+    if any(fix.knob in _LOSS for fix in worth):
+        return _by_least_loss(worth, metric)
     return tuple(sorted(worth, key=lambda f: -f.predicted.get(metric, 0.0)))
+
+
+def _by_least_loss(fixes: Sequence[Fix], metric: str) -> tuple[Fix, ...]:
+    """Fixes that free memory: what costs no quality first, a smaller quant last; what gains far less after those."""
+    most = max(fix.predicted.get(metric, 0.0) for fix in fixes)
+
+    def place(fix: Fix) -> tuple[bool, int]:
+        gain = fix.predicted.get(metric)
+        return gain is not None and gain < _FAR_LESS * most, _LOSS.get(fix.knob, 0)
+
+    return tuple(sorted(fixes, key=place))
 
 
 def _fix(case: Case, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:
