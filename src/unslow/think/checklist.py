@@ -13,6 +13,7 @@ from unslow.think.adapt.vram import buffers_of, gpus_used, runtime_sees_gpu, who
 from unslow.think.among_others import rate_among_others
 from unslow.think.predict import Prediction
 from unslow.think.report import ChecklistItem
+from unslow.think.verdicts.normal_for_this_hardware import reached
 
 Answer = tuple[bool | None, str]
 AS_FAST = "Is it as fast as this hardware allows?"
@@ -157,7 +158,9 @@ def _as_expected(case: Case, achievable: Prediction | None) -> Answer:
     if achievable is None:
         return None, "no prediction"
     interval = achievable.tokens_per_s
-    return rate >= interval.low, f"{_speed(rate)} tok/s, {_speed(interval.low)} to {_speed(interval.high)} expected"
+    return reached(
+        rate, interval.low
+    ), f"{_speed(rate)} tok/s, {_speed(interval.low)} to {_speed(interval.high)} expected"
 
 
 def _speed(rate: float) -> str:

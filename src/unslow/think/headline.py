@@ -32,8 +32,7 @@ def is_now(case: Case, report: SubjectReport) -> str:
         return said
     metrics = dict.fromkeys(_metric(report, phase) for phase in (_phase_found(report), report.phase))
     losing = [metric for metric in metrics if not _is_reached(report, metric)]
-    told = " ".join(said for metric in losing or metrics if (said := _told(case, report, metric)))
-    return told
+    return " ".join(said for metric in losing or metrics if (said := _told(case, report, metric)))
 
 
 def _is_reached(report: SubjectReport, metric: str) -> bool:
