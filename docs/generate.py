@@ -103,7 +103,7 @@ WHOLE = DOCS.parent / "lab" / "data" / "plan_gpu_whole"
 LOG_SPEED = DOCS.parent / "lab" / "data" / "triage_log.txt"
 ORDER = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh"]
 """Files of reports: those that were looked at, then those that were only scored."""
-SHOWN = DOCS.parent / "tests" / "machines" / "h200_llama_server_gpu_layers_set_too_low"
+SHOWN = DOCS.parent / "tests" / "machines" / "h200_llama_server_ngl_28"
 SLOWED = DOCS.parent / "tests" / "machines" / "lab_cpu_threads_too_many"
 TUTORED = DOCS / "examples" / "tutorial_verify.json"
 """What `unslow verify` wrote in the steps of the tutorial."""

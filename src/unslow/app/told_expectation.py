@@ -14,19 +14,20 @@ from unslow.think.adapt.vram import gpus_of
 from unslow.think.checklist import AS_FAST
 from unslow.think.headline import AS_MUCH_AS_FITS, roots
 from unslow.think.report import ChecklistItem, Expected, Range, SubjectReport
-from unslow.think.verdict import lost_speed
+from unslow.think.suspects import suspects_in_words
+from unslow.think.verdict import CONTRADICTION, TOO_FAST, lost_speed
+from unslow.think.verdicts.normal_for_this_hardware import reached
 
 DECODE = "decode_tokens_per_s"
-CLEARLY_SLOWER = 1.5
-"""So much below the interval no difference of builds or settings explains it."""
 CPU_UNTOLD = "a part of the model is on the CPU, and the text does not tell how fast that reads memory"
 _USUAL_QUANTS = {"Ollama": "Q4_K_M", "LM Studio": "Q4_K_M"}
 
 
 class Usual(NamedTuple):
-    """What is usual, and whether only a part of the model finds room on the GPU."""
+    """What is usual, the most that bandwidth allows, and whether only a part of the model finds room on the GPU."""
 
     speed: Range
+    ceiling: float
     in_part: bool
 
 
@@ -45,7 +46,7 @@ def with_expectation(subject: SubjectReport, case: Case) -> SubjectReport:
         return _unpredicted(subject)
     expected = Expected(achievable={DECODE: usual.speed}, because=AS_MUCH_AS_FITS if usual.in_part else "")
     subject = msgspec.structs.replace(subject, expected=expected, checklist=_answered(subject, usual.speed))
-    return subject if known or lost_speed(case) else _judged(subject, usual)
+    return subject if known else _judged(subject, usual, was_faster=lost_speed(case))
 
 
 def _unpredicted(subject: SubjectReport) -> SubjectReport:
@@ -61,8 +62,8 @@ def _answered(subject: SubjectReport, speed: Range) -> tuple[ChecklistItem, ...]
     if rate is None:
         return subject.checklist
     because = f"{_rounded(rate)} tok/s, {_rounded(speed.low)} to {_rounded(speed.high)} expected"
-    reached = ChecklistItem(item=AS_FAST, state="ok" if rate >= speed.low else "bad", because=because)
-    return tuple(reached if item.item == AS_FAST else item for item in subject.checklist)
+    answered = ChecklistItem(item=AS_FAST, state="ok" if reached(rate, speed.low) else "bad", because=because)
+    return tuple(answered if item.item == AS_FAST else item for item in subject.checklist)
 
 
 def _usual(case: Case) -> Usual | None:
@@ -79,24 +80,31 @@ def _usual(case: Case) -> Usual | None:
     if isinstance(found, Unknown):
         return None
     rate = found.decode
-    return Usual(Range(low=rate.low, mid=rate.mid, high=rate.high), in_part=found.gpu_layers is not None)
+    speed = Range(low=rate.low, mid=rate.mid, high=rate.high)
+    return Usual(speed, found.ceiling_tokens_per_s, in_part=found.gpu_layers is not None)
 
 
-def _judged(subject: SubjectReport, usual: Usual) -> SubjectReport:
-    """Normal where the speed is as expected and nothing speaks against it; slow where it is far below."""
+def _judged(subject: SubjectReport, usual: Usual, *, was_faster: bool) -> SubjectReport:
+    """Normal where the speed is as expected and nothing speaks against it; slow where it is below."""
     rate = subject.measured.get(DECODE)
     if rate is None or subject.findings or subject.verdict != "cannot_tell":
         return subject
     expected, fitting = usual.speed, f" {AS_MUCH_AS_FITS}" if usual.in_part else ""
     between = f"{_rounded(expected.low)} to {_rounded(expected.high)}"
-    should = f"{_rounded(expected.mid)} tokens per second are usual{fitting} ({between})"
-    if rate >= expected.low and not any(item.suspected for item in subject.cannot_tell):
-        summary = f"It generates {_rounded(rate)} tokens per second, which is normal for this hardware: {should}."
-        return msgspec.structs.replace(subject, verdict="normal", summary=summary)
-    if rate * CLEARLY_SLOWER < expected.low:
-        summary = f"It generates {_rounded(rate)} tokens per second, where {should}. The text does not prove why."
+    if rate > CONTRADICTION * usual.ceiling and not usual.in_part:
+        too_fast = msgspec.structs.replace(subject.expected, because=TOO_FAST)
+        return msgspec.structs.replace(subject, expected=too_fast)
+    if not reached(rate, expected.low):
+        less = f"{1 - rate / expected.mid:.0%} less than the {_rounded(expected.mid)} that are usual{fitting}"
+        said = (f"It generates {_rounded(rate)} tokens per second, {less} ({between}).", "The text does not prove why.")
+        summary = " ".join(s for s in (*said, suspects_in_words(subject)) if s)
         return msgspec.structs.replace(subject, verdict="slow", summary=summary)
-    return subject
+    if was_faster or any(item.suspected for item in subject.cannot_tell):
+        return subject
+    should = f"{_rounded(expected.mid)} tokens per second are usual{fitting} ({between})"
+    above = " It is faster than that: the prediction was low." if rate > expected.high else ""
+    summary = f"It generates {_rounded(rate)} tokens per second, which is normal for this hardware: {should}.{above}"
+    return msgspec.structs.replace(subject, verdict="normal", summary=summary)
 
 
 def _rounded(rate: float) -> str:

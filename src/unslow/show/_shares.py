@@ -26,7 +26,7 @@ def budget_title(phase: str, seconds: float) -> str:
 def told_phases(budget: Sequence[BudgetPart]) -> list[tuple[str, list[BudgetPart]]]:
     """Every phase with its parts; nothing of a phase of which no part is known."""
     phases = [(phase, list(parts)) for phase, parts in groupby(budget, key=lambda part: part.phase)]
-    return [(phase, parts) for phase, parts in phases if any(p.part != UNEXPLAINED for p in parts) or len(phases) > 1]
+    return [(phase, parts) for phase, parts in phases if any(p.part != UNEXPLAINED for p in parts)]
 
 
 def folded(parts: list[BudgetPart]) -> list[BudgetPart]:

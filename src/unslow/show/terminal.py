@@ -42,7 +42,8 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
     parts: list[RenderableType] = [_head(subject), "", Padding(Text(subject.summary), (0, 0, 0, 2))]
     if subject.findings:
         parts += ["", Text("Why", style="bold"), *chain_parts(subject, everything=everything)]
-    parts += ["", Text("How fast", style="bold"), _speed(subject)]
+    speed = _speed(subject)
+    parts += ["", Text("How fast", style="bold"), speed] if speed.row_count else [""]
     parts += budget_parts(subject.budget, width=width, everything=everything)
     if subject.contradictions:
         parts += ["", *_contradictions(subject)]
@@ -65,7 +66,7 @@ def _head(subject: SubjectReport) -> Text:
     return head.append(f"  {' · '.join(names)}", style="bold not reverse")
 
 
-def _speed(subject: SubjectReport) -> RenderableType:
+def _speed(subject: SubjectReport) -> Table:
     grid = pair_grid()
     measured, expected = subject.measured, subject.expected
     if subject.url:

@@ -6,18 +6,23 @@ from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.demand import read_demand
+from unslow.think.adapt.gpu_load import is_awake, is_held_back_by_heat, loaded_gpus
 from unslow.think.adapt.overrides import sent_away
-from unslow.think.adapt.placement import computes_all_on_gpus, counted_layers, layers_left_on_host
-from unslow.think.adapt.vram import buffers_of, runtime_sees_gpu
+from unslow.think.adapt.placement import computes_all_on_gpus, counted_layers, layers_left_on_host, seen_split
+from unslow.think.adapt.vram import buffers_of, gpus_used, runtime_sees_gpu, whole_on_gpu
 from unslow.think.among_others import rate_among_others
 from unslow.think.predict import Prediction
 from unslow.think.report import ChecklistItem
+from unslow.think.verdicts.normal_for_this_hardware import reached
 
 Answer = tuple[bool | None, str]
 AS_FAST = "Is it as fast as this hardware allows?"
 _THROTTLE = {"hw_slowdown", "sw_thermal_slowdown", "hw_thermal_slowdown"}
-_BUSY_ENOUGH, _HARDLY = 0.8, 0.3
-"""Of the time: a GPU that works less than the second computes little of what is generated, whatever was expected."""
+_BUSY_ENOUGH, _HARDLY, _NOT_IDLE = 0.8, 0.3, 0.05
+"""Of the time: a GPU that works less than the second computes little of what is generated, whatever was expected; what
+works less than the third was not asked for anything."""
+_COOL_C = 80
+"""Below it no card gives up clocks for the heat of its chip; above it the driver's reasons have to tell."""
 
 
 def checklist(case: Case, achievable: Prediction | None) -> tuple[ChecklistItem, ...]:
@@ -57,6 +62,11 @@ def _on_gpu(case: Case) -> Answer:
         return None, "it did not load"
     if runtime_sees_gpu(case) is False:
         return False, "the runtime uses no GPU"
+    if whole_on_gpu(case):
+        return True, "all of it"
+    split = seen_split(case)
+    if split and split.fact != "runtime.gpu_layers":
+        return False, split.words
     layers = counted_layers(case)
     counted = f"{layers.on_gpu}/{layers.total} layers"
     if any(sent_away(case)):
@@ -67,6 +77,8 @@ def _on_gpu(case: Case) -> Answer:
 
 
 def _busy(case: Case, achievable: Prediction | None) -> Answer:
+    if not isinstance(case.run.gpus, Known) and (seen := _busy_once(case)):
+        return seen
     loads = case.run.gpus.need()
     if _nobody_asked(case):
         return None, "no tokens were generated"
@@ -76,6 +88,12 @@ def _busy(case: Case, achievable: Prediction | None) -> Answer:
     return good, f"{busy:.0%} busy on average"
 
 
+def _busy_once(case: Case) -> Answer | None:
+    """By one look at the driver, of a GPU that was at work then: an idle one tells nothing."""
+    busy = max((gpu.busy.value_or(0.0) for gpu in gpus_used(case) if is_awake(gpu)), default=0.0)
+    return (busy >= _BUSY_ENOUGH, f"{busy:.0%} busy when the driver was asked") if busy >= _NOT_IDLE else None
+
+
 def _nobody_asked(case: Case) -> bool:
     """Whether a server was watched while it answered nobody."""
     traffic = case.run.traffic
@@ -83,6 +101,14 @@ def _nobody_asked(case: Case) -> bool:
 
 
 def _cool(case: Case) -> Answer:
+    loaded = loaded_gpus(case)
+    hot = next((gpu for gpu in loaded if is_held_back_by_heat(gpu)), None)
+    if hot:
+        power = f"{hot.power_w.need():.0f} of {hot.gpu.power_limit_w.need():.0f} W"
+        return False, f"{hot.temperature_c.need():.0f} °C at {power}, and {hot.busy.need():.0%} busy"
+    warmest = max((gpu.temperature_c.value_or(0.0) for gpu in loaded), default=0.0)
+    if 0 < warmest < _COOL_C and not isinstance(case.run.gpus, Known):
+        return True, f"{warmest:.0f} °C at work"
     loads = case.run.gpus.need()
     reasons = {r for g in loads for r in g.event_reasons.need()} & _THROTTLE
     hottest = max((g.temperature_max_c.value_or(0) for g in loads), default=0)
@@ -132,7 +158,9 @@ def _as_expected(case: Case, achievable: Prediction | None) -> Answer:
     if achievable is None:
         return None, "no prediction"
     interval = achievable.tokens_per_s
-    return rate >= interval.low, f"{_speed(rate)} tok/s, {_speed(interval.low)} to {_speed(interval.high)} expected"
+    return reached(
+        rate, interval.low
+    ), f"{_speed(rate)} tok/s, {_speed(interval.low)} to {_speed(interval.high)} expected"
 
 
 def _speed(rate: float) -> str:

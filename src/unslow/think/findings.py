@@ -58,6 +58,10 @@ _PRESENT: dict[Knob, tuple[str, ...]] = {
 }
 """The facts that a knob turns, as they are now."""
 _METRIC = {"decode": DECODE, "prefill": PREFILL}
+_LOSS: dict[str, int] = {Knob.CONTEXT_LENGTH: 0, Knob.KV_CACHE_TYPE: 0, Knob.QUANT: 1, Knob.DRIVER_FALLBACK: 2}
+"""What frees memory, by what it costs: tokens or hardly a digit, then quality; last what only makes a load fail."""
+_FAR_LESS = 0.7
+"""Of the speed that the best fix promises: a fix that is milder and gains less than this is no cure."""
 
 
 class _Priced(NamedTuple):
@@ -201,6 +205,8 @@ def _fixes(case: Case, priced: _Priced, outlook: Outlook) -> tuple[Fix, ...]:
     now_s = start_s(phase if phase in _METRIC else "decode", outlook)
     least = WORTH_TRYING / now_s if now_s else 0.0
     worth = [f for f in fixes if f.predicted.get(metric, least) >= least or len(fixes) == 1]
+    if any(fix.knob in _LOSS for fix in worth):
+        return _by_least_loss(worth, metric)
     return tuple(sorted(worth, key=lambda f: -f.predicted.get(metric, 0.0)))
 
 
@@ -213,6 +219,17 @@ def changes_nothing(case: Case, change: Change) -> bool:
 
 def _is_same(value: object, wanted: object) -> bool:
     return type(value) in (int, float, str, bool) and wanted is not None and value == wanted
+
+
+def _by_least_loss(fixes: Sequence[Fix], metric: str) -> tuple[Fix, ...]:
+    """Fixes that free memory: what costs no quality first, a smaller quant last; what gains far less after those."""
+    most = max(fix.predicted.get(metric, 0.0) for fix in fixes)
+
+    def place(fix: Fix) -> tuple[bool, int]:
+        gain = fix.predicted.get(metric)
+        return gain is not None and gain < _FAR_LESS * most, _LOSS.get(fix.knob, 0)
+
+    return tuple(sorted(fixes, key=place))
 
 
 def _fix(case: Case, remedy: Remedy, priced: _Priced, outlook: Outlook) -> Fix:

@@ -16,14 +16,31 @@ LONGEST_COMMAND = 60
 """A longer one makes a sentence unreadable: the flag alone then says what to change, and the line stands below."""
 
 
-def first_fix(report: SubjectReport) -> str:
-    """What to do first, as a command where the runtime has one, and what it should then give."""
+def first_fix(report: SubjectReport, said: str = "") -> str:
+    """What to do first, as a command where the runtime has one, and what it should then give.
+
+    `said` is what stands before it: a speed that is named there is not named again with another number.
+    """
     chains = chains_of(report.findings) if report.verdict in ("slow", "failed") else []
     links = [f for chain in chains[:1] for f in (chain.root, *chain.after) if f.fixes]
     if not links or not (links[0].fixes[0].why or links[0].fixes[0].commands):
         return ""
     fix = links[0].fixes[0]
-    return f"First: {_as_said(fix)}{_gives(fix)}."
+    return f"First: {_as_said(fix)}{_brings_it_there(fix, report, said) or _gives(fix)}."
+
+
+def _brings_it_there(fix: Fix, report: SubjectReport, said: str) -> str:
+    """Where the achievable speed was named already: whether the fix alone is likely to reach it.
+
+    What is promised of a fix rests on the measured time and keeps a part of what nothing explains; what is achievable
+    rests on physics alone. Within its interval the two are the same answer.
+    """
+    should, then = report.expected.achievable.get(DECODE), fix.predicted.get(DECODE)
+    if not should or not then or f"about {rounded(should.mid)}" not in said:
+        return ""
+    if then >= should.low:
+        return ", which should bring it there"
+    return f", then about {rounded(then)} of these"
 
 
 def _variable_in(lines: list[str]) -> str:

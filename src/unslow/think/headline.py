@@ -1,5 +1,6 @@
 """What is slow now, in the words of what was found, and what it should be."""
 
+from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.among_others import each_rate
@@ -31,8 +32,7 @@ def is_now(case: Case, report: SubjectReport) -> str:
         return said
     metrics = dict.fromkeys(_metric(report, phase) for phase in (_phase_found(report), report.phase))
     losing = [metric for metric in metrics if not _is_reached(report, metric)]
-    told = " ".join(said for metric in losing or metrics if (said := _told(case, report, metric)))
-    return told or ("It is set up to be slow." if report.phase == "decode" else "")
+    return " ".join(said for metric in losing or metrics if (said := _told(case, report, metric)))
 
 
 def _is_reached(report: SubjectReport, metric: str) -> bool:
@@ -155,8 +155,16 @@ def _should(report: SubjectReport, rate: float) -> str:
     if report.expected.because == AS_MUCH_AS_FITS:
         return f"; {AS_MUCH_AS_FITS} about {rounded(rate)} are usual"
     first = roots(report.findings)[:1]
+    if first and first[0] in _LACK_GPU_MEMORY and _fits_by_a_setting(report):
+        return f"; with all of it in the GPU's memory it would be about {rounded(rate)}"
     if first and first[0] in _LACK_GPU_MEMORY:
         return f"; all in the memory of such a GPU it would be about {rounded(rate)}, but it does not fit"
     if first and first[0] in _LACK_MEMORY:
         return f"; with all of its weights in memory it would be about {rounded(rate)}"
     return f"; this hardware should give about {rounded(rate)}"
+
+
+def _fits_by_a_setting(report: SubjectReport) -> bool:
+    """Whether the first fix is a context or a type of cache with which all of it fits."""
+    fixes = report.findings[0].fixes
+    return bool(fixes) and fixes[0].knob in (Knob.CONTEXT_LENGTH, Knob.KV_CACHE_TYPE) and fixes[0].value is not None

@@ -25,10 +25,9 @@ from unslow.think.pricing import time_with
 from unslow.think.quotes import quoted
 from unslow.think.report import Contradicted, Expected, Finding, Range, Report, RuledOut, SubjectReport, Untold, Verdict
 from unslow.think.summary import summary
-from unslow.think.verdict import contradicts, verdict_on
+from unslow.think.verdict import TOO_FAST, contradicts, verdict_on
 from unslow.think.waits import NOTICED_S, is_history
 
-_TOO_FAST = "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
 _WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
 SHORT_CONTEXT = 4096
 """Tokens: the least that Ollama gives a conversation by default; with fewer, a few turns or one document fill it."""
@@ -199,7 +198,7 @@ def _expected(
         achievable=_ranges(after[0], seen.prefill, after[1]) | soon,
         ceiling_tokens_per_s=best.ceiling if isinstance(best, Prediction) else None,
         basis=now.basis if isinstance(now, Prediction) else "catalog",
-        because=_TOO_FAST if contradicts(seen.decode) else lacks,
+        because=TOO_FAST if contradicts(seen.decode) else lacks,
     )
 
 

@@ -17,11 +17,13 @@ from unslow.think.headline import is_now, speed
 from unslow.think.instructions import spelled_out
 from unslow.think.physics.host_decoding import HOST_COMPUTE
 from unslow.think.predict import DECODE
+from unslow.think.rates import rounded
 from unslow.think.report import Cost, Finding, SubjectReport, Untold
+from unslow.think.suspects import suspects_in_words
 from unslow.think.verdict import told_normal
 from unslow.think.waits import USUAL_ANSWER
 
-_FEELS = ((4, "That is slower than most people read."), (8, "That is about reading speed."))
+_FEELS = ((4, "Tokens come slower than most people read."), (8, "Tokens come about as fast as most people read."))
 """People read 238 words a minute (Brysbaert 2019, the mean of 190 studies), about 5 tokens a second."""
 _SPECK = 0.02
 """Of a token: less is not worth a word."""
@@ -62,7 +64,8 @@ _TOOLS = (
 def summary(case: Case, report: SubjectReport, advice: str | None = None) -> SubjectReport:
     """The report with its summary filled in; `advice` says what to do next, empty for nothing, None to choose it."""
     said = {"failed": _failed, "normal": _normal, "slow": _slow, "cannot_tell": _cannot_tell}[report.verdict]
-    sentences = (said(case, report, advice), first_fix(report))
+    told = said(case, report, advice)
+    sentences = (told, first_fix(report, told))
     return msgspec.structs.replace(report, summary=" ".join(s for s in sentences if s))
 
 
@@ -76,7 +79,9 @@ def _slow(case: Case, report: SubjectReport, advice: str | None) -> str:
     look = _next(case, report) if advice is None else advice
     settle = f" Look next: {look}." if look else ""
     if not report.findings:
-        return f"{now} No cause could be proven.{_unexplained(report)}{settle}".lstrip()
+        open_ = suspects_in_words(report)
+        said = (now, "No cause could be proven.", _unexplained(report), open_, settle.strip())
+        return " ".join(s for s in said if s)
     little = _explains_little(report)
     return f"{now} Slow because {_because(report.findings)}.{little}{settle if little else ''}".lstrip()
 
@@ -85,7 +90,9 @@ def _unexplained(report: SubjectReport) -> str:
     token = [b for b in report.budget if b.phase == "decode"]
     total = sum(b.seconds for b in token)
     share = sum(b.seconds for b in token if b.part == UNEXPLAINED) / total if total else 0.0
-    return f" {share:.0%} of the time of a token is explained by nothing that was seen." if share >= _ASIDE else ""
+    if not _ASIDE <= share < 1:  # where no part is known at all, that says no more than that there is no cause
+        return ""
+    return f"{share:.0%} of the time of a token is explained by nothing that was seen."
 
 
 def _next(case: Case, report: SubjectReport) -> str:
@@ -230,7 +237,19 @@ def _cannot_tell(case: Case, report: SubjectReport, advice: str | None) -> str:
     how = unmeasured.how_to_get if isinstance(unmeasured, Unknown) else ""
     how = advice if advice is not None else how or _asked(case, report)
     look = f" To find out: {how}." if how else ""
+    if beside := _beside_what_is_usual(case, report):
+        return f"{beside}{look}"
     return f"It can't be told whether this is slow: {why_untold(case, report)}.{look}"
+
+
+def _beside_what_is_usual(case: Case, report: SubjectReport) -> str:
+    """Where speed and expectation are both known, and something else keeps the verdict open."""
+    rate, usual = report.measured.get(DECODE), report.expected.achievable.get(DECODE)
+    if not rate or not usual or report.expected.because:
+        return ""
+    suspicion = next((one.because for one in report.cannot_tell if one.suspected and one.because), "")
+    but = f"; what speaks for a loss: {suspicion}" if suspicion else "; whether it could be faster is open"
+    return f"{speed(case, rate)}, where {rounded(usual.low)} to {rounded(usual.high)} are usual{but}."
 
 
 def why_untold(case: Case, report: SubjectReport) -> str:
@@ -268,4 +287,4 @@ def _felt(case: Case, report: SubjectReport) -> str:
     for limit, words in _FEELS:
         if rate < limit:
             return words
-    return "It is faster than most people read." if report.verdict == "normal" else ""
+    return "Tokens come faster than most people read." if report.verdict == "normal" else ""

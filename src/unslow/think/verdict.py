@@ -19,6 +19,7 @@ from unslow.think.waits import NOTICED_S
 
 TRIED = ("account.comparisons", "run.depths", "run.plain_sampling")
 """Evidence of two speeds of one system: the one that is usual is no answer to the other."""
+TOO_FAST = "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
 CONTRADICTION = 1.3
 """A single stream that is so much faster than the bandwidth allows shows that some fact is wrong."""
 

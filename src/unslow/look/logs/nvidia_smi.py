@@ -2,7 +2,7 @@
 
 import re
 
-from unslow.facts.machine import Gpu, Machine
+from unslow.facts.machine import Gpu, Machine, System
 from unslow.facts.merge import overlaid
 from unslow.facts.values import reported
 from unslow.look.logs.blocks import block, placed, spans_of
@@ -30,6 +30,10 @@ _FORMS = (
     (re.compile(_DMON), re.compile(r"^\s*#|\d+\s+[\d-]")),
     (re.compile(_QUERY), re.compile(",")),
 )
+_ON_WINDOWS = re.compile(
+    r"\bDriver-Model\b|\bTCC/WDDM\b|\s(?:WDDM|MCDM)\s|Driver Model\s*:?\s*\n\s*Current\s*:\s*(?:WDDM|TCC)"
+)
+"""The model of the driver, which only Windows has; elsewhere the same column tells of persistence."""
 
 
 def parse_gpus(text: str) -> tuple[Gpu, ...]:
@@ -51,9 +55,12 @@ def parse_text(text: Text) -> Seen:
             found.append((span, tuple(placed(gpu, text.where(span[0])) for gpu in gpus)))
     if not found:
         return Seen()
-    gpus = by_index(*(gpus for _, gpus in found))
+    gpus, where = by_index(*(gpus for _, gpus in found)), text.where(found[0][0][0])
+    on_windows = any(_ON_WINDOWS.search(block(text, span)) for span, _ in found)
     return Seen(
-        machine=Machine(gpus=reported(gpus, text.where(found[0][0][0]))),
+        machine=Machine(
+            gpus=reported(gpus, where), system=System(name=reported("Windows", where)) if on_windows else System()
+        ),
         lines=sum(end - first for (first, end), _ in found),
         spans=tuple(span for span, _ in found),
     )

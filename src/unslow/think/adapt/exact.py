@@ -39,7 +39,7 @@ def exact_layers(case: Case, context: float, vram_bytes: float) -> int | None:
 
 
 def _needs(case: Case, plan: Blueprint, context: float, gpu_layers: int) -> list[Need] | None:
-    settings, shares = _settings(case)._replace(context=int(context), gpu_layers=gpu_layers), _shares(case)
+    settings, shares = settings_of(case)._replace(context=int(context), gpu_layers=gpu_layers), _shares(case)
     return remembered(case.model, (settings, shares), lambda: _reckoned(plan, settings, shares))
 
 
@@ -55,7 +55,8 @@ def _shares(case: Case) -> tuple[float, ...]:
     return tuple(float(g.vram_total_bytes.value_or(0)) or 1.0 for g in gpus_used(case)) or (1.0,)
 
 
-def _settings(case: Case) -> Settings:
+def settings_of(case: Case) -> Settings:
+    """The settings that decide memory, in llama.cpp's own defaults where nothing is known."""
     runtime = case.runtime
     slots = max(1, runtime.slots.value_or(1))
     return Settings(
@@ -85,10 +86,15 @@ def rotates_of(case: Case) -> bool:
 
 def plan_of(case: Case) -> Blueprint | None:
     """The model down to its tensors, where llama.cpp runs it."""
+    return blueprint_of(case) if case.runtime.name.value_or(_RUNTIME).endswith(_RUNTIME) else None
+
+
+def blueprint_of(case: Case) -> Blueprint | None:
+    """The model down to its tensors, whatever runs it."""
     model = case.model
     if not isinstance(model.tensors, Known) or not isinstance(model.metadata, Known):
         return None
-    if not isinstance(model.architecture, Known) or not case.runtime.name.value_or(_RUNTIME).endswith(_RUNTIME):
+    if not isinstance(model.architecture, Known):
         return None
     parts = model.architecture.value, model.metadata.value, model.tensors.value
     return remembered(model, "plan", lambda: _laid_out(*parts))

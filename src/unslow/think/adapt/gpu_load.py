@@ -9,6 +9,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.telemetry import GpuTelemetry
 from unslow.facts.values import Fact, Known
 from unslow.think.adapt.vram import gpu_places, gpus_used, runtime_sees_gpu
+from unslow.think.gpu_makers import maker_of
 
 BUSY = 0.3
 """A GPU that is less busy than this when somebody looks is as good as idle."""
@@ -18,6 +19,12 @@ EXPLAINED_SHARE = 0.5
 """Part of a loss, in powers, that lower clocks must account for before they are called its cause."""
 THERMAL = frozenset({"sw_thermal_slowdown", "hw_thermal_slowdown"})
 POWER = frozenset({"sw_power_cap", "hw_power_brake_slowdown"})
+
+HOT_C = 87
+"""NVIDIA's boost holds a target of 83 to 87 °C (`nvidia-smi -q -d TEMPERATURE`: GPU Target Temperature): a card that is
+warmer can't hold it any more, and gives up clocks."""
+HELD_BACK = 0.6
+"""Of its power limit: a card that reads its memory all the time takes more, unless something holds it back."""
 
 _AT_WORK = frozenset({"P0", "P1", "P2"})
 
@@ -97,7 +104,12 @@ def _is_at_work(gpu: Gpu) -> bool:
     if isinstance(gpu.busy, Known):
         return gpu.busy.value >= BUSY
     reasons = set(gpu.event_reasons.value_or([]))
-    return gpu.performance_state.value_or("") in _AT_WORK and bool(reasons & (THERMAL | POWER))
+    return is_awake(gpu) and bool(reasons & (THERMAL | POWER))
+
+
+def is_awake(gpu: Gpu) -> bool:
+    """Whether it is in a state of full performance, as a GPU is that was given work a moment ago."""
+    return gpu.performance_state.value_or("") in _AT_WORK
 
 
 def _sampled(gpu: Gpu, number: int, place: int, under: GpuUnderLoad) -> LoadedGpu:
@@ -110,6 +122,17 @@ def _sampled(gpu: Gpu, number: int, place: int, under: GpuUnderLoad) -> LoadedGp
 def _now(gpu: Gpu, number: int) -> LoadedGpu:
     at = f"machine.gpus.{number}"
     return LoadedGpu(gpu, at, at, gpu.busy, gpu.clock_hz, gpu.power_w, gpu.temperature_c, gpu.event_reasons)
+
+
+def is_held_back_by_heat(gpu: LoadedGpu) -> bool:
+    """Whether a card without pauses is beyond its target temperature at a power far below its limit.
+
+    Heat that follows from work comes with power; heat without it is a card that gave up clocks and still can't cool.
+    """
+    busy, share, hot = gpu.busy.value_or(0.0), gpu.power_share, gpu.gpu.temperature_slowdown_c.value_or(HOT_C)
+    nvidia = maker_of(gpu.gpu) == "NVIDIA"  # of others drivers report the hottest spot, which may be far warmer
+    too_hot = gpu.temperature_c.value_or(0.0) >= min(hot, HOT_C)
+    return nvidia and too_hot and busy >= FULLY_BUSY and share is not None and share <= HELD_BACK
 
 
 def starved(gpu: LoadedGpu) -> bool:

@@ -95,13 +95,14 @@ def has_no_gpu(case: Case) -> bool:
 
 def vram_total_bytes(case: Case) -> float | None:
     """What the GPUs in use have: as reported, else by the catalogue; None where it is not known of each."""
-    sizes = [g.vram_total_bytes.value_or(0) or _labelled_bytes(g) for g in gpus_used(case)]
+    sizes = [gpu_capacity_bytes(g) for g in gpus_used(case)]
     return float(sum(sizes)) if sizes and all(sizes) else None
 
 
-def _labelled_bytes(gpu: Gpu) -> int:
+def gpu_capacity_bytes(gpu: Gpu) -> int:
+    """All memory of one GPU: as reported, else by the catalogue; 0 where neither tells."""
     known = device_of(gpu)
-    return known.capacity_bytes if known else 0
+    return gpu.vram_total_bytes.value_or(0) or (known.capacity_bytes if known else 0)
 
 
 def unified_limit_bytes(case: Case) -> float | None:

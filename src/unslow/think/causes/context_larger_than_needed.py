@@ -56,11 +56,10 @@ from unslow.think.adapt.vram import available_vram_bytes, margin_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite, fact_at
 from unslow.think.causes._freed import brings_back_enough
+from unslow.think.causes._memory_remedies import SHORTEST_USEFUL, shorter_context
 from unslow.think.causes._routes import cite_comparison, first_to_decide
 
 TELL = "say how long your conversations get: `unslow --context TOKENS`{longest_sequence}"
-SHORTEST_USEFUL = 4096
-"""Tokens: the default of most runtimes, and enough for a chat."""
 _STEP = 1024
 """Tokens: an advice in round numbers."""
 DRIVEN_OUT = 1.5
@@ -73,6 +72,9 @@ LONG = 8192
 """Tokens: a shorter context is not what makes a model grow."""
 VERY_LONG, ROOMY = 65536, 0.7
 """Tokens of a context that takes gigabytes in any model, and a share of the GPU that leaves room for a usual one."""
+_AS_LONG_AS_USED = Remedy(
+    Knob.CONTEXT_LENGTH.to(None, "as long as the conversations are, and no longer"), None, "long chats are cut"
+)
 HEADROOM = 2
 """A conversation may grow to twice what was seen before it would be cut."""
 
@@ -175,13 +177,12 @@ def _by_sizes(case: Case) -> Found | None:
     if grown is None or not name or fact_at(case, name).need() < LONG:
         return None
     context = fact_at(case, name)
-    change = Knob.CONTEXT_LENGTH.to(None, "as long as the conversations are, and no longer")
     return Found(
         because=f"the model takes {grown.size / GIB:.0f} GiB with a context of {context.need()} tokens, its weights "
         f"about {grown.weights / GIB:.0f} GiB: they alone would fit where {grown.on_gpu / GIB:.0f} GiB are on the GPU",
         evidence=(cite(case, "runtime.size_bytes", f"{grown.weights / GIB:.0f} GiB of weights"), cite(case, name)),
         remedies=(
-            Remedy(change, None, "long chats are cut"),
+            shorter_context(case) or _AS_LONG_AS_USED,
             Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), None, "answers change slightly"),
         ),
     )
@@ -205,9 +206,7 @@ def _by_room(case: Case) -> Found | None:
         because=f"{split.words} with a context of {context} tokens, and the weights of {weights / GIB:.0f} GiB alone "
         f"would leave room on a GPU of {vram / GIB:.0f} GiB",
         evidence=(cite(case, name, f"{weights / GIB:.0f} GiB of weights"), cite(case, split.fact)),
-        remedies=(
-            Remedy(Knob.CONTEXT_LENGTH.to(None, "as long as the conversations are"), None, "long chats are cut"),
-        ),
+        remedies=(shorter_context(case) or _AS_LONG_AS_USED,),
     )
 
 
@@ -224,11 +223,10 @@ def _by_trial(case: Case) -> Found | None:
         return None
     if slow_side_has_more(trial, Topic.CONTEXT) is False:
         return None
-    change = Knob.CONTEXT_LENGTH.to(None, "as long as the conversations are, and no longer")
     return Found(
         because=f"with a shorter context set it is {ratio(trial):.1f} times as fast: {trial.text}",
         evidence=(cite_comparison(case, trial),),
-        remedies=(Remedy(change, None, "long chats are cut"),),
+        remedies=(shorter_context(case) or _AS_LONG_AS_USED,),
         speedup=ratio(trial),
     )
 

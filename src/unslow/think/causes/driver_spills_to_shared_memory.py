@@ -33,9 +33,7 @@ Let the load fail instead, then ask for fewer bytes:
 Without the fallback, programs that relied on it run out of memory instead.
 """
 
-import math
 import re
-from bisect import bisect_left
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
@@ -54,6 +52,7 @@ from unslow.think.adapt.vram import gpu_places, gpus_of, gpus_used, seen_gpus, s
 from unslow.think.adapt.who_computes import cpu_computes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._memory_remedies import memory_remedies
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.causes._watched import cite_watched, gpu_figure
 from unslow.think.gpu_makers import maker_of
@@ -69,8 +68,6 @@ LEAST_BYTES = GIB
 """A desktop and pinned buffers take less."""
 ROOMY = 1 / 8
 """Of a GPU's memory: with so much of it free no driver lends; Windows keeps up to a tenth back from programs."""
-SHORTEST_USEFUL, _STEP = 4096, 1024
-"""Tokens: enough for a chat, and an advice in round numbers."""
 BEYOND_FREE = GIB // 2
 """Bytes more than were free before: what others gave back meanwhile is seldom more, and a desktop's wobble is less."""
 _OF_ALL = re.compile(r"(\d{1,4}(?:\.\d+)?)\s?(?:gi?b)?\s?(?:/|of)\s?\d{1,4}(?:\.\d+)?\s?gi?b", re.IGNORECASE)
@@ -238,14 +235,16 @@ def _is_little(text: str) -> bool:
 
 
 def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
+    """Fewer bytes by least loss: what makes all of it fit, fewer layers, then a smaller quant."""
+    own = Cure(only_own_memory=True)
+    *milder, quant = memory_remedies(case, own, in_part=False)
+    shorter = next((remedy for remedy in milder if remedy.cure), None)
     try:
-        fewer = _shorter_context(case) or _fewer_layers(case)
+        fewer = None if shorter else _fewer_layers(case)
     except MissingFactError:
         fewer = None
-    smaller = Remedy(Knob.QUANT.to(None, "a smaller quant, or a q8_0 cache"), None, "quality falls")
-    remedies = [fewer] if fewer else []
-    cure = fewer.cure if fewer else Cure(only_own_memory=True)
-    return Found(because, evidence, cure, (*remedies, smaller, *_no_lending(case)))
+    cure = shorter.cure if shorter and shorter.cure else own
+    return Found(because, evidence, cure, (*milder, *((fewer,) if fewer else ()), quant, *_no_lending(case)))
 
 
 def _no_lending(case: Case) -> tuple[Remedy, ...]:
@@ -255,19 +254,6 @@ def _no_lending(case: Case) -> tuple[Remedy, ...]:
         return (Remedy(Knob.DRIVER_FALLBACK.to(MOVABLE, why)),)
     nvidia = all(maker_of(gpu) in {"", "NVIDIA"} for gpu in gpus_used(case))
     return (Remedy(Knob.DRIVER_FALLBACK.to(value=False, why=why)),) if nvidia and not _is_linux(case) else ()
-
-
-def _shorter_context(case: Case) -> Remedy | None:
-    """The longest context with which all of it fits, where that is not shorter than what is used."""
-    used = max(SHORTEST_USEFUL, case.wish.context_tokens.value_or(0), case.runtime.longest_sequence.value_or(0))
-    shorter = range(int(case.runtime.context_length.need()) // _STEP - 1, math.ceil(used / _STEP) - 1, -1)
-    # what is asked for grows with the context, so the first that fits can be searched by halves
-    place = bisect_left(shorter, 1, key=lambda steps: int(read_demand(case, steps * _STEP).lacking <= 0))
-    if place == len(shorter):
-        return None
-    context = shorter[place] * _STEP
-    change = Knob.CONTEXT_LENGTH.to(context, f"at {context} tokens all of it fits into the GPU's own memory")
-    return Remedy(change, Cure(only_own_memory=True, context=context), "long chats are cut")
 
 
 def _fewer_layers(case: Case) -> Remedy | None:

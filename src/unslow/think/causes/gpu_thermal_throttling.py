@@ -6,13 +6,15 @@ temperature holds. Speed starts well and falls over minutes, with the clocks.
 
 ## How to confirm
 While tokens are generated, `nvidia-smi -q -d PERFORMANCE` shows "SW Thermal Slowdown" or "HW Thermal Slowdown" as
-active, the clocks lie well under their maximum, and speed and clocks fall together in a long answer. AMD: `rocm-smi
+active, the clocks lie well under their maximum, and speed and clocks fall together in a long answer. The plain table
+shows it too: 91 °C at 118 of 350 W and 99 % busy is a card that can't cool even a third of its power. AMD: `rocm-smi
 --showclocks --showtemp`. Apple: `sudo powermetrics --samplers gpu_power,thermal`.
 
 Guides say that GPUs throttle above 83 °C, but every model has a limit of its own: the driver's reason decides.
 
 ## What it is not
-A high temperature alone, which proves nothing, or low clocks on a GPU that waits for work: those are a consequence.
+A high temperature alone, which proves nothing (83 °C at 340 of 350 W is a card at full work), or low clocks on a GPU
+that waits for work: those are a consequence.
 
 ## How to fix
 On any runtime: clean fans and filters, give the card air, lower its power limit (`sudo nvidia-smi -pl W`, `sudo
@@ -31,7 +33,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import blames, is_report
-from unslow.think.adapt.gpu_load import THERMAL, LoadedGpu, explains, starved
+from unslow.think.adapt.gpu_load import HOT_C, THERMAL, LoadedGpu, explains, is_held_back_by_heat, loaded_gpus, starved
 from unslow.think.adapt.several_gpus import splits_tensors
 from unslow.think.adapt.surroundings import system_of
 from unslow.think.adapt.vram import gpus_used
@@ -48,7 +50,7 @@ from unslow.think.slowness import generates_slowly, shortfall
 
 LOW = 0.9
 """Of the clock or the speed before it got hot: less of a fall is noise."""
-HOT_C = 80
+WARM_C = 80
 """A slowdown of the hardware, which does not name its reason, is one of heat from here on."""
 _READ_OUT = re.compile(r"(?i)thermal[ _]slowdown\W{0,4}(?:active|yes|true|1\b)")
 _CLOCK = re.compile(
@@ -67,7 +69,7 @@ def check(case: Case) -> Found | Absent | Suspected:
     """Look for a thermal reason under load, clocks that follow it, and a speed that suffers."""
     if generates_slowly(case) is False:
         return Absent("it is as fast as this set-up should be")
-    return first_to_decide(case, _by_pressure, _by_reasons, _by_words)
+    return first_to_decide(case, _by_pressure, _by_reasons, _by_power, _by_words)
 
 
 def _by_pressure(case: Case) -> Found | None:
@@ -88,6 +90,21 @@ def _by_reasons(case: Case) -> Found | Absent:
     if starved(hot[0]) or cpu_dominates(case):
         return Absent("the GPU waits for something else most of the time: its clocks are a consequence")
     return _judged(case, min(hot, key=lambda gpu: gpu.clock_share or 1.0))
+
+
+def _by_power(case: Case) -> Found | None:
+    """Where the driver's reasons are not shown: heat beyond the target, at a power that can't be what heats it."""
+    hot = [gpu for gpu in loaded_gpus(case) if is_held_back_by_heat(gpu)]
+    if not hot or cpu_dominates(case):
+        return None
+    gpu = max(hot, key=lambda one: one.temperature_c.value_or(0.0))
+    power, limit = gpu.power_w.need(), gpu.gpu.power_limit_w.need()
+    which, waits = _which(case, gpu)
+    words = f"{_at(gpu)}{which} takes only {power:.0f} of {limit:.0f} W while it is fully busy: heat holds it back"
+    at = "temperature_c" if gpu.at == gpu.place else "temperature_max_c"
+    watts = "power_w" if gpu.at == gpu.place else "power_max_w"
+    evidence = (cite(case, f"{gpu.at}.{at}", f"below {HOT_C} °C"), cite(case, f"{gpu.at}.{watts}", f"{limit:.0f} W"))
+    return _found(case, words + waits, evidence)
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -144,7 +161,7 @@ def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
 
 def _is_hot(case: Case, gpu: LoadedGpu) -> bool:
     names = set(ask_for(case, f"{gpu.at}.event_reasons", gpu_state(case)))
-    return bool(names & THERMAL) or ("hw_slowdown" in names and gpu.temperature_c.value_or(0) >= HOT_C)
+    return bool(names & THERMAL) or ("hw_slowdown" in names and gpu.temperature_c.value_or(0) >= WARM_C)
 
 
 def _at(gpu: LoadedGpu) -> str:

@@ -40,8 +40,7 @@ from unslow.facts.units import GIB
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.beside import USABLE
-from unslow.think.adapt.cache_type import can_shrink_cache
-from unslow.think.adapt.demand import Demand, must_have_room, read_demand
+from unslow.think.adapt.demand import must_have_room, read_demand
 from unslow.think.adapt.experiments import is_report
 from unslow.think.adapt.hardware import has_no_gpu, is_unified, is_windows, vram_total_bytes
 from unslow.think.adapt.host_weights import host_weights_bytes
@@ -57,17 +56,14 @@ from unslow.think.adapt.runtime_family import runs_ggml
 from unslow.think.adapt.shape import is_mixture
 from unslow.think.adapt.story import tells_only_of_slowness
 from unslow.think.adapt.vram import gpus_used, margin_bytes
-from unslow.think.adapt.work import EVERYTHING, Cure
+from unslow.think.adapt.work import EVERYTHING
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
+from unslow.think.causes._memory_remedies import memory_remedies
 from unslow.think.causes._routes import cite_remarks, first_to_decide
-from unslow.think.physics.kv_cache import element_bytes
 from unslow.think.report import Evidence
 
 ROOMY = 2
 """Times the margin that a fit keeps free: what rounding and layers of unequal size leave is less."""
-_FEWEST_BITS = 2.0
-"""Of a weight: below them nothing useful is left of a model."""
-_HALF_CACHE = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), None, "answers change slightly")
 _KEPT_BACK = re.compile(r"offloaded to the (?:cpu|disk)|dispatched on the cpu", re.IGNORECASE)
 _ABOUT = {"gpu_layers", "layers", "runtime.gpu_layers", "runtime.layers"}
 
@@ -129,7 +125,7 @@ def _by_demand(case: Case) -> Found | Absent:
             cite(case, "model.weights_bytes", f"{demand.available / GIB:.1f} GiB free on the GPU"),
         ),
         cure=EVERYTHING,
-        remedies=(*_smaller_cache(case, demand), _smaller_weights(case, demand)),
+        remedies=memory_remedies(case),
     )
 
 
@@ -157,11 +153,7 @@ def _by_count(case: Case) -> Found | Absent | Suspected | None:
         because=f"{split.words}; the rest is computed by the CPU from RAM, and no setting asks for that",
         evidence=(cite(case, split.fact, "all of it"), *_contradictions(case)),
         cure=EVERYTHING,
-        remedies=(
-            Remedy(Knob.CONTEXT_LENGTH.to(None, "a shorter context frees GPU memory"), None, "long chats are cut"),
-            *((_HALF_CACHE,) if can_shrink_cache(case) else ()),
-            Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, "quality falls with the quant"),
-        ),
+        remedies=memory_remedies(case),
     )
 
 
@@ -215,32 +207,6 @@ def _contradictions(case: Case) -> tuple[Evidence, ...]:
         if c.about in _ABOUT
         for s in c.statements
     )
-
-
-def _smaller_cache(case: Case, demand: Demand) -> tuple[Remedy, ...]:
-    """A cache of half the size, where it is not that small already."""
-    if not can_shrink_cache(case):
-        return ()
-    context = case.runtime.context_length.value_or(0) * element_bytes("q8_0") / element_bytes("f16")
-    cure = Cure(vram_bytes=demand.available, context=context)
-    return (Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), cure, "answers change slightly"),)
-
-
-def _smaller_weights(case: Case, demand: Demand) -> Remedy:
-    """A quant of which all fits, where that is not beyond any: below two bits a weight nothing useful is left."""
-    weights, parameters = case.model.weights_bytes.need(), case.model.parameters.value_or(0)
-    fitting = weights - demand.lacking
-    if fitting <= 0 or (parameters and fitting * 8 / parameters < _FEWEST_BITS):
-        return Remedy(Knob.QUANT.to(None, _no_quant(weights, demand.available)))
-    why = f"a smaller quant: a file of at most {fitting / GIB:.1f} GiB fits as a whole (now {weights / GIB:.1f})"
-    return Remedy(Knob.QUANT.to(None, why), EVERYTHING, "quality falls with the quant")
-
-
-def _no_quant(weights: float, available: float) -> str:
-    """Why a smaller model is asked for: the weights alone, or what stands beside them."""
-    if weights < available:
-        return "a smaller model, or a shorter context: beside the KV cache of this one no quant of the model fits"
-    return "a smaller model: no quant of this one fits into the GPU's memory"
 
 
 CAUSE = Cause(

@@ -36,15 +36,17 @@ _MIX = {
 
 
 @lru_cache(maxsize=8192)
-def named_model(name: str, parameters: float = 0.0) -> WellKnown | None:
-    """The model that is meant; a dense one of the same size where only that is clear; None where nothing is."""
+def named_model(name: str, parameters: float = 0.0, *, stand_in: bool = True) -> WellKnown | None:
+    """The model that is meant, else a dense one of the same size, if that may stand in; None where nothing is clear."""
     text = re.sub(r"\s+", " ", _NOT_THE_NAME.sub(" ", _QUANT_AND_AFTER.sub("", name))).strip()
     label = _SIZE.search(text)
     size = parameters or (float(label[1]) * _BILLION if label else 0.0)
     words = text.split()
     if words and len(words) <= _BENCH_WORDS and _plain(words[0]) in _by_architecture() and size:
-        return _of_architecture(text, size, exact=bool(parameters)) or _stand_in(name, size)
-    return _by_name(name, text, parameters) or _stand_in(name, size)
+        found = _of_architecture(text, size, exact=bool(parameters))
+    else:
+        found = _by_name(name, text, parameters)
+    return found or (_stand_in(name, size) if stand_in else None)
 
 
 def _of_architecture(text: str, size: float, *, exact: bool) -> WellKnown | None:

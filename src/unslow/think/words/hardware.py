@@ -62,8 +62,8 @@ _RAM = re.compile(
 _OF_A_MAC = re.compile(r"(?<![\d.])(\d{1,3}) ?gb\b(?! (?:ssd|disk|storage|model))")
 _DDR = re.compile(r"\b((?:lp)?ddr[345]x?)[- ]?(\d{4,5})?\b")
 _SYSTEMS = (
-    ("windows", "Windows"), ("win10", "Windows"), ("win11", "Windows"), ("wddm", "Windows"), (".exe", "Windows"),
-    ("c:\\", "Windows"), ("wsl", "Linux"), ("ubuntu", "Linux"), ("debian", "Linux"), ("fedora", "Linux"),
+    ("windows", "Windows"), ("win10", "Windows"), ("win11", "Windows"), ("wddm", "Windows"), (r"\w+\.exe", "Windows"),
+    (r"[cd]:(?=\\)", "Windows"), ("wsl", "Linux"), ("ubuntu", "Linux"), ("debian", "Linux"), ("fedora", "Linux"),
     ("arch linux", "Linux"), ("linux", "Linux"), ("macos", "macOS"), ("mac os", "macOS"), ("macbook", "macOS"),
     ("mac studio", "macOS"), ("mac mini", "macOS"), ("apple silicon", "macOS"),
 )  # fmt: skip
@@ -96,7 +96,7 @@ def machine_told(lines: Sequence[Line]) -> Machine:
 def _first(lines: Sequence[Line], words: Sequence[tuple[str, str]]) -> Fact[str]:
     for line in lines:
         for word, name in words:
-            if re.search(rf"\b{word}\b", line.text):
+            if re.search(rf"\b{word}(?!\w)", line.text):
                 return told(name, line.where)
     return NOT_LOOKED
 

@@ -1,0 +1,251 @@
+"""What frees enough GPU memory for all of a model, by least loss: a shorter context, a q8_0 cache, a smaller quant.
+
+Where the runtime's own readings tell what was free, they decide. Else the memory model of `fit` does: a text that names
+the model and shows or names the card tells all that it needs.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from unslow.catalog.mixes import mixes_from_large_to_small
+from unslow.catalog.models import WellKnown
+from unslow.facts.errors import UserError
+from unslow.facts.knob import Knob
+from unslow.facts.machine import Gpu
+from unslow.facts.snapshot import Case
+from unslow.facts.units import GIB, MIB
+from unslow.facts.values import Known, MissingFactError, first_known
+from unslow.think.adapt.cache_type import can_shrink_cache
+from unslow.think.adapt.demand import read_demand
+from unslow.think.adapt.exact import blueprint_of, plan_of, settings_of
+from unslow.think.adapt.hardware import gpu_capacity_bytes, is_unified
+from unslow.think.adapt.remembered import once
+from unslow.think.adapt.runtime_family import runs_ggml
+from unslow.think.adapt.shape import kv_per_token
+from unslow.think.adapt.vram import computing_devices, gpus_used, own_vram_bytes, strangers
+from unslow.think.adapt.work import EVERYTHING, Cure
+from unslow.think.blueprints.made_up import made_up
+from unslow.think.causes._cause import Remedy
+from unslow.think.claims.quants_in_text import quants_said
+from unslow.think.fit.llama_cpp import Question
+from unslow.think.fit.rooms import CUDA_CONTEXT_BYTES, Room, driver_reserve
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.physics.kv_cache import element_bytes
+from unslow.think.physics.search import largest
+from unslow.think.speed.named_models import mix_of, named_model
+
+SHORTEST_USEFUL = 4096
+"""Tokens: the default of most runtimes, and enough for a chat."""
+DESKTOP_BYTES = GIB
+"""Reckoned for the screen, a browser and the like where nobody shows who holds GPU memory: an allowance."""
+_PROJECTOR_BYTES = GIB
+"""Reckoned for what turns pictures into tokens, which Ollama loads with the model: mmproj files in F16 are about so
+large, and the catalogue does not have their sizes."""
+_STEP = 1024
+"""Tokens: an advice in round numbers."""
+_HALF = element_bytes("q8_0") / element_bytes("f16")
+_COARSE_BITS = 3.3
+"""Of a weight: below so many answers suffer visibly (docs/explanation/quality.md), so all else comes first."""
+_USUAL_QUANT, _GIVEN_BY = "Q4_K_M", ("Ollama", "LM Studio")
+"""The quant that these give where nobody names one, unless the model is published in so few bits itself."""
+_KEPT_AS_PUBLISHED = ("MXFP4",)
+_AS_IT_IS, _Q8 = "as it is", "q8_0"
+_SHORTER = Remedy(Knob.CONTEXT_LENGTH.to(None, "a shorter context frees GPU memory"), None, "long chats are cut")
+_HALF_CACHE = Remedy(Knob.KV_CACHE_TYPE.to(_Q8, "a KV cache of half the size"), None, "answers change slightly")
+_FALLS = "quality falls with the quant"
+_SMALLER_QUANT = Remedy(Knob.QUANT.to(None, "a smaller quant, or a smaller model"), None, _FALLS)
+
+
+class Fitting(NamedTuple):
+    """How much is lacking for all of a model to fit, at other contexts and types of cache."""
+
+    lacking: Callable[[int, str], float]
+    """By the context in tokens and the type of the cache; not above 0 where it fits."""
+    context: int
+    """As configured."""
+    least_context: int
+    """What is used, or is useful at all."""
+    weights_bytes: float
+    parameters: float
+    beside: str = ""
+    """What was taken to hold memory beside the model, where that was not read."""
+    available_bytes: float = 0.0
+    """What the runtime found free, where that was read."""
+
+    def longest(self, cache: str) -> int | None:
+        """The longest useful context below the configured one with which all of it fits."""
+        low, high = -(-self.least_context // _STEP), (self.context - 1) // _STEP
+        steps = largest(low, high, lambda steps: -self.lacking(steps * _STEP, cache)) if low <= high else None
+        return None if steps is None else steps * _STEP
+
+
+def memory_remedies(case: Case, cure: Cure = EVERYTHING, *, in_part: bool = True) -> tuple[Remedy, ...]:
+    """What makes all of it fit, least loss first; `cure` is what is different once it does.
+
+    `in_part` says that a cache with which only more of it fits is a remedy too.
+    """
+    fitting = fitting_of(case)
+    shrinks = can_shrink_cache(case)
+    if fitting is None:
+        return (_SHORTER, *((_HALF_CACHE,) if shrinks else ()), _SMALLER_QUANT)
+    shorter = shorter_context(case, cure)
+    halved = _halved_cache(fitting, cure, alone=shorter is None, in_part=in_part) if shrinks else None
+    return (*(r for r in (shorter, halved) if r), _smaller_quant(fitting, cure, shrinks=shrinks))
+
+
+def shorter_context(case: Case, cure: Cure = EVERYTHING) -> Remedy | None:
+    """The longest context with which all of it fits, where that is enough for what is used."""
+    fitting = fitting_of(case)
+    tokens = fitting.longest(_AS_IT_IS) if fitting else None
+    if fitting is None or tokens is None:
+        return None
+    halved = fitting.longest(_Q8) if can_shrink_cache(case) and fitting.lacking(fitting.context, _Q8) > 0 else None
+    or_so = f" ({halved:,} with a q8_0 cache)" if halved and halved > tokens else ""
+    change = Knob.CONTEXT_LENGTH.to(
+        tokens, f"a context of {tokens:,} tokens{or_so}: all of it then fits on the GPU{fitting.beside}"
+    )
+    return Remedy(change, cure._replace(context=tokens), "long chats are cut")
+
+
+def _halved_cache(fitting: Fitting, cure: Cure, *, alone: bool, in_part: bool) -> Remedy | None:
+    """A quantised cache, where all of it then fits, or more layers do; `alone` where no shorter context is enough."""
+    why, then = "a KV cache of half the size", cure
+    if fitting.lacking(fitting.context, _Q8) <= 0:
+        why += f": all of it fits at {fitting.context:,} tokens{fitting.beside}"
+    elif alone and (tokens := fitting.longest(_Q8)):
+        why += f", with a context of {tokens:,} tokens: all of it fits{fitting.beside}"
+        then = cure._replace(context=tokens)
+    elif in_part and fitting.available_bytes:
+        then = Cure(vram_bytes=fitting.available_bytes, context=fitting.context * _HALF)
+    else:
+        return None
+    return Remedy(Knob.KV_CACHE_TYPE.to(_Q8, why), then, "answers change slightly")
+
+
+def _smaller_quant(fitting: Fitting, cure: Cure, *, shrinks: bool) -> Remedy:
+    """A quant of which all fits: with the cache as it is, else quantised, else at a short context as well."""
+    short = min(fitting.context, fitting.least_context)
+    halved = ((fitting.context, _Q8, " beside a q8_0 cache"), (short, _Q8, f" beside a q8_0 cache of {short:,} tokens"))
+    tries = (
+        (fitting.context, _AS_IT_IS, ""),
+        *(halved if shrinks else ((short, _AS_IT_IS, f" beside {short:,} tokens"),)),
+    )
+    for context, cache, beside in tries:
+        room = fitting.weights_bytes - fitting.lacking(context, cache)
+        bits = 8 * room / fitting.parameters if fitting.parameters else _COARSE_BITS
+        if room > 0 and bits >= _COARSE_BITS:
+            name = next((m.name for m in mixes_from_large_to_small() if m.usual and m.bits_per_weight <= bits), "")
+            like = f", such as {name}" if name and fitting.parameters else ""
+            why = (
+                f"a smaller quant: a file of at most {room / GIB:.1f} GiB fits as a whole{beside}{like} "
+                f"(now {fitting.weights_bytes / GIB:.1f})"
+            )
+            return Remedy(Knob.QUANT.to(None, why), cure, _FALLS)
+    return Remedy(Knob.QUANT.to(None, "a smaller model: no useful quant of this one fits into the GPU's memory"))
+
+
+@once
+def fitting_of(case: Case) -> Fitting | None:
+    """How much is lacking, by readings, else by the memory model of `fit`; None where neither tells that it lacks."""
+    try:
+        context = int(first_known(case.runtime.context_length, case.runtime.context_set).need())
+        used = max(case.wish.context_tokens.value_or(0), case.runtime.longest_sequence.value_or(0), SHORTEST_USEFUL)
+        found = _by_readings(case, context, used) or _by_names(case, context, used)
+    except (MissingFactError, UserError):  # numbers that no model has, from a text or a header
+        return None
+    return found if found and found.lacking(context, _AS_IT_IS) > 0 else None
+
+
+def _by_readings(case: Case, context: int, used: int) -> Fitting | None:
+    """By what the runtime asks for and what it found free; a quantised cache counts as a shorter one."""
+    if not _free_is_read(case) or not (plan_of(case) or kv_per_token(case)):
+        return None
+    scale = {_AS_IT_IS: 1.0, _Q8: _HALF}
+    try:
+        available = read_demand(case, context).available
+    except MissingFactError:
+        return None
+    return Fitting(
+        lambda tokens, cache: read_demand(case, tokens * scale[cache]).lacking,
+        context, used, float(case.model.weights_bytes.need()), float(case.model.parameters.value_or(0)),
+        available_bytes=available,
+    )  # fmt: skip
+
+
+def _free_is_read(case: Case) -> bool:
+    """Whether it is known what the runtime had: as it saw it, or free now beside what it holds itself."""
+    runtime = case.runtime
+    if isinstance(runtime.available_bytes, Known) or any(
+        isinstance(d.free_bytes, Known) for d in computing_devices(case)
+    ):
+        return True
+    own = own_vram_bytes(case) is not None or isinstance(runtime.buffers, Known)
+    return own and all(isinstance(gpu.vram_free_bytes, Known) for gpu in gpus_used(case))
+
+
+def _by_names(case: Case, context: int, used: int) -> Fitting | None:
+    """By the memory model of `fit`, of a model whose tensors are known, or that the catalogue has in this quant."""
+    model, mix = named_model(case.model.name.value_or(""), stand_in=False), _mix(case)
+    plan = blueprint_of(case) or (made_up(model, mix(model)) if model and mix else None)
+    rooms = [_room(case, gpu) for gpu in gpus_used(case)]
+    if plan is None or not rooms or is_unified(case) or not runs_ggml(case) or not all(r.capacity_bytes for r in rooms):
+        return None
+    words = _beside(case, rooms)
+    if model and model.projector and case.runtime.name.value_or("") == "Ollama":
+        rooms[0] = rooms[0]._replace(others_bytes=rooms[0].others_bytes + _PROJECTOR_BYTES)
+        words += f", and {_PROJECTOR_BYTES / GIB:.0f} GiB for its projector"
+    question = Question(plan, rooms, None, settings_of(case)._replace(context=context)).settled()
+    parameters = case.model.parameters.value_or(model.parameters if model else 0)
+    return Fitting(
+        lambda tokens, cache: -question.left(_settings(question.settings, tokens, cache)),
+        context, used, float(sum(t.bytes for t in plan.tensors)), float(parameters), words,
+    )  # fmt: skip
+
+
+def _settings(settings: Settings, tokens: int, cache: str) -> Settings:
+    if cache == _AS_IT_IS:
+        return settings._replace(context=tokens)
+    return settings._replace(context=tokens, key_type=cache.upper(), value_type=cache.upper(), flash_attention=True)
+
+
+def _mix(case: Case) -> Callable[[WellKnown], str] | None:
+    """The mix of the weights: as it is named, else the one that the runtime gives where nobody names one."""
+    in_name = next((q.label for q in quants_said(case.model.name.value_or("").lower()) if not q.of_cache), "")
+    if quant := case.model.quant.value_or(in_name):
+        return lambda _: mix_of(quant)
+    if case.runtime.name.value_or("") not in _GIVEN_BY:
+        return None
+    return lambda model: mix_of(model.published if model.published in _KEPT_AS_PUBLISHED else _USUAL_QUANT)
+
+
+def _room(case: Case, gpu: Gpu) -> Room:
+    """The memory of a GPU, with what is listed, reckoned or taken to be in use beside the runtime."""
+    total = gpu_capacity_bytes(gpu)
+    reserve = gpu.vram_reserved_bytes.value_or(driver_reserve(total))
+    return Room(gpu.name.value_or("GPU"), total, int(_held_by_others(case, gpu)), reserve)
+
+
+def _held_by_others(case: Case, gpu: Gpu) -> float:
+    """As the driver lists it; else what is in use and not the runtime's by its own account, a desktop at least."""
+    listed = [p for p in gpu.processes.value_or([]) if p in strangers(case)]
+    if _is_listed(case, gpu):
+        return float(sum(p.vram_bytes.value_or(0) for p in listed))
+    own = case.runtime.size_vram_bytes.value_or(0)
+    used = gpu.vram_used_bytes.value_or(0)
+    rest = used - own - CUDA_CONTEXT_BYTES if own and len(gpus_used(case)) == 1 else 0.0
+    return max(float(DESKTOP_BYTES), rest)
+
+
+def _is_listed(case: Case, gpu: Gpu) -> bool:
+    """Whether every process on a GPU is listed with its size, the runtime's own among them."""
+    listed = gpu.processes.value_or([])
+    sized = all(isinstance(p.vram_bytes, Known) for p in listed)
+    return sized and any(p not in strangers(case) for p in listed)
+
+
+def _beside(case: Case, rooms: list[Room]) -> str:
+    """In words, what is taken to be in use beside the model."""
+    held = max(room.others_bytes for room in rooms)
+    if all(_is_listed(case, gpu) for gpu in gpus_used(case)):
+        return f" beside the {held / MIB:.0f} MiB that others hold" if held else ""
+    return f", with {held / GIB:.1f} GiB left for the desktop"
