@@ -1,6 +1,7 @@
 """The diagnosis, top down: which phase, where its time goes, which causes are there, and what they cost."""
 
 import contextlib
+import re
 from functools import reduce
 
 import msgspec
@@ -31,6 +32,8 @@ from unslow.think.verdict import contradicts, verdict_on
 from unslow.think.waits import NOTICED_S, is_history
 
 _TOO_FAST = "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
+_FOLDERS = re.compile(r"^(?:/|[A-Za-z]:\\)(?:[^/\\]*[/\\])*(?=[^/\\])")
+"""Of a model whose name is the path of its folder, as MLX-LM and vLLM are told it: what stands before the last part."""
 _WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
 
 
@@ -246,7 +249,8 @@ def _measured(case: Case, seen: Outlook, first_token_s: float | None) -> dict[st
 
 def subject_name(case: Case) -> tuple[str, str]:
     """What the subject is called in a report: its runtime and its model."""
-    return _name(case.runtime.name, case.runtime.version), _name(case.model.name, case.model.quant)
+    model = _name(case.model.name, case.model.quant)
+    return _name(case.runtime.name, case.runtime.version), _FOLDERS.sub("", model)
 
 
 def _name(*parts: Known[str] | Unknown) -> str:

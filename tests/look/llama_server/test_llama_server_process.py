@@ -1,5 +1,6 @@
 import pytest
 from doubles import FakeSystem
+from proc_table import ProcTable
 
 from unslow.facts.values import Absence, Unknown, reported
 from unslow.look.llama_server.process import absolute, find, found_server, is_llama_server, parse_status
@@ -72,6 +73,12 @@ def test_no_proc_at_all():
 def test_children_of_other_runtimes_are_left_to_them(parent, command, mine):
     system = machine(**{"/proc/1/comm": parent, "/proc/1/cmdline": f"{parent}\0", "/proc/42/cmdline": command})
     assert pids(system) == ([42] if mine else [])
+
+
+@pytest.mark.parametrize("command", ["/usr/lib/ollama/llama-server\0", "llama-server\0-m\0/x/blobs/sha256-aa\0"])
+def test_a_program_that_starts_the_binary_of_another_runtime_has_it_as_its_own(command):
+    table = ProcTable().add(7, "llama-swap", ["llama-swap"]).add(42, "llama-server", command.split("\0"), parent=7)
+    assert pids(table.system) == [42]
 
 
 def test_a_zombie_is_no_server():
