@@ -1,6 +1,5 @@
 import pytest
 from doubles import FakeSystem
-from proc_table import ProcTable
 
 from unslow.facts.values import Absence, Unknown, reported
 from unslow.look.llama_server.process import absolute, find, found_server, is_llama_server, parse_status
@@ -77,8 +76,12 @@ def test_children_of_other_runtimes_are_left_to_them(parent, command, mine):
 
 @pytest.mark.parametrize("command", ["/usr/lib/ollama/llama-server\0", "llama-server\0-m\0/x/blobs/sha256-aa\0"])
 def test_a_program_that_starts_the_binary_of_another_runtime_has_it_as_its_own(command):
-    table = ProcTable().add(7, "llama-swap", ["llama-swap"]).add(42, "llama-server", command.split("\0"), parent=7)
-    assert pids(table.system) == [42]
+    files = {
+        "/proc/43/comm": "llama-swap\n",
+        "/proc/42/cmdline": command,
+        "/proc/42/status": STATUS.replace("PPid:\t1", "PPid:\t43"),
+    }
+    assert pids(machine(**files)) == [42]
 
 
 def test_a_zombie_is_no_server():
