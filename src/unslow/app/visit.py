@@ -71,7 +71,7 @@ class Visit:
         if self._refused:
             anyway = ANYWAY if self._refused.how_to_get == EVICT else ""
             progress.say(f"{url}: {self._refused.why}; only observed{anyway}")
-            self._overlay(Run(decode_tokens_per_s=self._refused), ("run.decode_tokens_per_s",))
+            self._overlay(Run(decode_tokens_per_s=self._refused), ())  # what its log tells of the past stays
         elif not self.subject.runtime.embedded:
             progress.say(f"sending {self.announcement()}{NONE_SENT}")
             if care := caution(self.subject.runtime):
