@@ -30,7 +30,7 @@ DEFAULT_CONTEXT = 8192
 
 def hf_answer(system: System, request: Request) -> FitReport:
     """Whether the model fits, as the runtime counts."""
-    found = find_shape(system, request.model, request.quant)
+    found = find_shape(system, request.model, request.quant, request.runtime)
     rooms, host = find_rooms(system, request.devices, request.ram_bytes)
     return answered(request, found, rooms, host)
 

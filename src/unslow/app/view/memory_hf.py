@@ -59,7 +59,7 @@ class _Subject(NamedTuple):
 
 def hf_memory_for(system: System, request: Request) -> HfMemory | Unknown:
     """Of a model on devices that a user names."""
-    found = find_shape(system, request.model, request.quant)
+    found = find_shape(system, request.model, request.quant, request.runtime)
     rooms, host = find_rooms(system, request.devices, request.ram_bytes)
     return _memory(_Subject(request, found, tuple(rooms), host, ((),) * len(rooms)))
 
