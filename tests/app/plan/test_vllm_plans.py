@@ -49,7 +49,7 @@ def gain(report: PlanReport) -> float:
         ("built_vllm_eager_by_its_log_alone", "graphs", 3.0),
         ("built_vllm_queue_of_eight", "parallel", 2.0),
         ("built_vllm_eight_copies_of_sixteen_places", "parallel", 1.3),
-        ("built_vllm_preempts_beside_free_memory", "memory_share", 1.3),
+        ("built_vllm_preempts_beside_free_memory", "memory_share", 1.2),
         ("built_vllm_preemptions", "memory_share", 1.1),
     ],
 )

@@ -259,3 +259,14 @@ def test_formats_of_other_engines_are_not_vllms(quant: str) -> None:
         asked(runtime="vllm", quant="int9")
     assert "MLX" not in error.value.hint
     assert "EXL" not in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("users", "graphs", "measured_ms"),
+    [(1, True, 4.95), (4, True, 5.22), (16, True, 5.42), (64, True, 7.27), (256, True, 20.96), (1, False, 14.24)],
+)
+def test_steps_of_a_real_vllm_on_an_h200(users: int, *, graphs: bool, measured_ms: float) -> None:
+    """vLLM 0.26.0, Llama 3 8B in BF16, prompts of 512 tokens: what lies between two tokens (tests/machines)."""
+    flags = {"runtime": "vllm", "quant": "BF16", "batch": users, "depth": 576, "graphs": graphs}
+    report = asked("llama-3.1-8b", "H200", **flags)
+    assert 1000 * decode(report).step_s == pytest.approx(measured_ms, rel=0.2 if graphs else 0.35)
