@@ -33,7 +33,7 @@ def fit(  # noqa: PLR0913 (as many as the command has flags)
     outputs: int | None = None,
     flash_attention: Literal["on", "off", "auto"] = "auto",
     op_offload: bool = True,
-    gpu_memory_utilization: float = 0.9,
+    gpu_memory_utilization: float | None = None,
 ) -> FitReport:
     """Whether a model fits: what it asks of each device, byte by byte, and what would fit.
 
@@ -43,7 +43,8 @@ def fit(  # noqa: PLR0913 (as many as the command has flags)
     quant: for a name with no file; None for the published one, else Q4_K_M
     runtime: "llama.cpp", "ollama", "vllm" or "transformers"
     margin: what has to stay free on each device: "512MiB"; None for 1GiB
-    context: tokens, for all slots together (Ollama: for each): 8192 or "128k"; 0 for all that the model was trained for
+    context: tokens, for all slots together (Ollama: for each): 8192 or "128k"; 0 for all that the model was trained
+        for; None for 8192, with vLLM for the longest that fits
     parallel: slots; None for llama-server's 4 with one cache for all
     kv_unified: one cache for all slots; None for the runtime's own choice
     kv_type: of the cache's keys, and of its values unless kv_type_v is given: "f16", "q8_0", "q4_0"
@@ -59,7 +60,7 @@ def fit(  # noqa: PLR0913 (as many as the command has flags)
     outputs: tokens with logits in a batch; None for a server's slots, 0 for all
     flash_attention: whether the attention is computed in one kernel
     op_offload: GPUs compute long prompts with the host's weights
-    gpu_memory_utilization: vLLM's share of each GPU, from 0 to 1
+    gpu_memory_utilization: vLLM's share of each GPU, from 0 to 1; None for its own 0.92
     """
     flags: dict[str, Any] = dict(locals())
     from unslow.app.fit import Request, answer  # noqa: PLC0415 (imported when used)

@@ -22,7 +22,7 @@ def predict(  # noqa: PLR0913 (as many as the command has flags)
     gpu_layers: int | Literal["auto", "all"] | None = None,
     cpu_moe: int | None = None,
     kv_type: str = "f16",
-    split: Literal["layer", "row", "tensor"] = "layer",
+    split: Literal["", "layer", "row", "tensor"] = "",
     ubatch: int = 512,
     flash_attention: bool = True,
     graphs: bool = True,
@@ -51,7 +51,7 @@ def predict(  # noqa: PLR0913 (as many as the command has flags)
     gpu_layers: layers on the GPUs, the output counted as one; None or "auto" for as many as fit
     cpu_moe: the experts of so many layers stay on the host
     kv_type: of the cache's keys and values: "f16", "q8_0", "q4_0"
-    split: of several GPUs
+    split: of several GPUs; empty for the usual way: layer, with vLLM tensor
     ubatch: prompt tokens that are computed at once
     flash_attention: whether the attention is computed in one kernel
     graphs: with CUDA graphs

@@ -1,7 +1,7 @@
 """The scheme of quantisation that a person means, as models are labelled: `AWQ`, `gptq-8bit-32g`, `EXL2 4.65bpw`."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import cache
 
@@ -13,14 +13,18 @@ _INTEGER = re.compile(r"(?<![a-z])int[ _-]?(\d{1,2})\b")
 _GROUP = re.compile(r"(?<![a-z\d])(?:g|gs|group[ _-]?(?:size)?)[ _-]?(\d{1,5})\b|(?<![a-z\d])(\d{1,5})g\b")
 
 
-def find_scheme(words: str) -> Scheme:
-    """The scheme that words mean, whatever their case and punctuation; UserError where there is none."""
+def find_scheme(words: str, without: Iterable[str] = ()) -> Scheme:
+    """The scheme that words mean, whatever their case and punctuation; UserError where there is none.
+
+    Names that begin with one of `without` are not suggested then.
+    """
     words = words[:64]
     text = words.lower()
     found = next((p for said in _said(text) if (p := _by_word().get(_plain(said)))), None)
     if not found:
-        near = get_close_matches(_plain(text), _by_word(), n=3, cutoff=0.4)
-        names = dict.fromkeys(_by_word()[n].name for n in near) or packings()
+        offered = {word: p.name for word, p in _by_word().items() if not p.name.startswith(tuple(without))}
+        near = get_close_matches(_plain(text), offered, n=3, cutoff=0.4)
+        names = dict.fromkeys(offered[n] for n in near) or dict.fromkeys(offered.values())
         raise UserError(f"there is no quant {words!r}", f"Did you mean {' or '.join(names)}?")
     bits, group = _BITS.search(text) or _INTEGER.search(text), _GROUP.search(text)
     return scheme(

@@ -55,7 +55,7 @@ def _add_settings(group: argparse._ArgumentGroup) -> None:
         "--context",
         metavar="N",
         help="all tokens, for all slots together (Ollama: for each); 0 for all that the model was trained for "
-        "(default: 8192; vLLM: 0)",
+        "(default: 8192; vLLM: the longest that fits)",
     )
     add("-np", "--parallel", metavar="N", help="slots (default: llama-server's 4 with one cache for all, else 1)")
     add("-kvu", "--kv-unified", action=_ON_OFF, default=None, help="one cache for all slots")
@@ -79,7 +79,7 @@ def _add_settings(group: argparse._ArgumentGroup) -> None:
     add("--outputs", metavar="N", help="tokens with logits in a batch: a server's slots (default), 0 for all")
     add("-fa", "--flash-attention", choices=("on", "off", "auto"), default="auto", help="(default: auto)")
     add("--op-offload", action=_ON_OFF, default=True, help="GPUs compute long prompts with the host's weights")
-    add("--gpu-memory-utilization", type=float, default=0.9, metavar="SHARE", help="vLLM's (default: 0.9)")
+    add("--gpu-memory-utilization", type=float, metavar="SHARE", help="vLLM's (default: 0.92, as since vLLM 0.20)")
 
 
 def _shares(text: str) -> list[float]:

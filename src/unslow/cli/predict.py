@@ -66,7 +66,7 @@ def _add_settings(group: argparse._ArgumentGroup) -> None:
     add("-ngl", "--gpu-layers", metavar="N", help="layers on the GPUs, the output counted as one (default: auto)")
     add("-ncmoe", "--cpu-moe", "--n-cpu-moe", metavar="N", help="experts of the first N layers stay on the host")
     add("-ctk", "--kv-type", metavar="TYPE", help="of keys and values (default: f16)")
-    add("-sm", "--split", metavar="HOW", help="of several GPUs: layer (default), row or tensor")
+    add("-sm", "--split", metavar="HOW", help="of several GPUs: layer, row or tensor (default: layer; vLLM: tensor)")
     add("--batch", metavar="N", help="conversations that are served at once (default: 1)")
     add("--prompt", metavar="N", help="tokens of the prompt whose reading is predicted (default: 512)")
     add("-ub", "--ubatch", metavar="N", help="prompt tokens that are computed at once (default: 512)")

@@ -217,6 +217,8 @@ class Runtime(Facts, frozen=True, kw_only=True):
     running_requests: Fact[Count] = NOT_LOOKED
     kv_usage: Fact[Fraction] = NOT_LOOKED
     kv_capacity_tokens: Fact[Count] = NOT_LOOKED
+    kv_blocks_set: Fact[Count] = NOT_LOOKED
+    """Blocks of a paged cache that it was told to have, whatever memory is free."""
     prefix_hit_rate: Fact[Fraction] = NOT_LOOKED
     draft_acceptance: Fact[Fraction] = NOT_LOOKED
     busy_slots: Fact[Count] = NOT_LOOKED

@@ -15,7 +15,8 @@ from unslow.think.buy.choice_report import ChoiceReport, OfferShown, RefusedShow
 
 _COLUMNS = (
     Column("", right=False), Column("BUY", right=False), Column("GB"), Column("QUANT", right=False),
-    Column("TOK/S"), Column("80 %", right=False), Column("PROMPT", spare=2), Column("PAY"),
+    Column("TOK/S"), Column("80 %", right=False), Column("PROMPT", spare=2),
+    Column("80 %", right=False, spare=4), Column("WITH", right=False, spare=5), Column("PAY"),
     Column("PRICE", right=False, spare=3), Column("W", spare=1),
 )  # fmt: skip
 
@@ -77,9 +78,10 @@ def _asked(report: ChoiceReport) -> str:
 def _row(offer: OfferShown, *, chosen: bool) -> tuple[str, ...]:
     rig = offer.rig
     middle, ends = speed(rig.speed.each_tokens_per_s if rig.speed else None)
+    prompt, prompt_ends = speed(rig.speed.prefill_tokens_per_s if rig.speed else None)
     return (
         "→" if chosen else "", rig.name, memory(rig.memory_bytes), rig.quant, middle, ends,
-        rate(rig.speed.prefill_tokens_per_s.mid) if rig.speed else "-", money(offer.total), price(rig.price),
+        prompt, prompt_ends, rig.speed.backend if rig.speed else "", money(offer.total), price(rig.price),
         f"{rig.tdp_w:,.0f}" if rig.tdp_w else "?",
     )  # fmt: skip
 

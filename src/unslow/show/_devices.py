@@ -8,7 +8,7 @@ from unslow.show._buy import Column, fits, head, memory, money, price, speed, ta
 from unslow.show._clean import as_json, cleaned
 from unslow.show._console import TextConsole
 from unslow.show._tables import dim
-from unslow.show._units import GB, rate, span
+from unslow.show._units import GB, span
 from unslow.think.buy.report import DevicesReport, RigShown
 
 _PLAIN = (
@@ -17,7 +17,8 @@ _PLAIN = (
 )  # fmt: skip
 _FULL = (
     Column("DEVICE", right=False), Column("GB"), Column("GB/s", spare=5), Column("FITS", right=False),
-    Column("TOK/S"), Column("80 %", right=False, spare=1), Column("PROMPT", spare=4), Column("FIRST", spare=3),
+    Column("TOK/S"), Column("80 %", right=False, spare=1), Column("PROMPT", spare=3),
+    Column("80 %", right=False, spare=8), Column("WITH", right=False, spare=9), Column("FIRST", spare=4),
     Column("PRICE"), Column("PER T/S"), Column("W", spare=2), Column("TOK/J", spare=6), Column("YEAR", spare=7),
 )  # fmt: skip
 
@@ -55,9 +56,10 @@ def _full_row(rig: RigShown, users: int) -> tuple[str, ...]:
     found = rig.speed
     each = found.each_tokens_per_s if found and users > 1 else found.decode_tokens_per_s if found else None
     middle, ends = speed(each)
+    prompt, prompt_ends = speed(found.prefill_tokens_per_s if found else None)
     return (
         rig.name, memory(rig.memory_bytes), _bandwidth(rig), fits(rig), middle, ends,
-        rate(found.prefill_tokens_per_s.mid) if found else "-", span(found.first_token_s.mid) if found else "-",
+        prompt, prompt_ends, found.backend if found else "", span(found.first_token_s.mid) if found else "-",
         price(rig.price), money(rig.price_per_token_per_s) if rig.price_per_token_per_s else "-", _watts(rig),
         f"{rig.tokens_per_joule_by_tdp:.2g}" if rig.tokens_per_joule_by_tdp else "-", str(rig.year or "?"),
     )  # fmt: skip

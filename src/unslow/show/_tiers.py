@@ -16,6 +16,7 @@ from unslow.think.buy.tiers_report import MissesShown, RunsShown, TierShown, Tie
 _COLUMNS = (
     Column("  MODEL", right=False), Column("PARAMS", spare=2), Column("QUANT", right=False), Column("WEIGHTS"),
     Column("CONTEXT TO"), Column("TOK/S"), Column("80 %", right=False, spare=1),
+    Column("PROMPT", spare=3), Column("80 %", right=False, spare=4), Column("WITH", right=False, spare=5),
 )  # fmt: skip
 
 
@@ -56,10 +57,12 @@ def _body(tier: TierShown, width: int) -> Iterator[RenderableType]:
 
 def _row(one: RunsShown) -> tuple[str, ...]:
     middle, ends = speed(one.tokens_per_s)
+    prompt, prompt_ends = speed(one.prefill_tokens_per_s)
     alike = f" +{one.alike} alike" if one.alike else ""
     longest = f"{one.most_context:,}" if one.most_context else "?"
     return (
-        f"  {one.model}{alike}", count(one.parameters), one.quant, size(one.weights_bytes), longest, middle, ends
+        f"  {one.model}{alike}", count(one.parameters), one.quant, size(one.weights_bytes), longest, middle, ends,
+        prompt, prompt_ends, one.backend,
     )  # fmt: skip
 
 

@@ -142,12 +142,73 @@ def test_without_a_gpu_everything_is_on_the_host() -> None:
 
 def test_vllm_fills_its_share_of_the_card_with_cache() -> None:
     """A published start of vLLM 0.19 on an H100 reports 15.0 GiB of weights and about 430,000 tokens for this model."""
-    report = fit("llama-3.1-8b", runtime="vllm", devices=["H100 SXM"], context=32_768)
+    report = fit("llama-3.1-8b", runtime="vllm", devices=["H100 SXM"], context=32_768, gpu_memory_utilization=0.9)
     (card,) = report.devices
     assert report.fits
     assert card.weights_bytes / GIB == pytest.approx(15.0, rel=0.01)
-    assert card.total_bytes + card.reserve_bytes < 0.93 * 80 * GIB
+    assert card.kv_bytes == 32 * 2 * 8 * 128 * 2 * 32_768
+    assert card.total_bytes + (card.free_bytes or 0) < 0.9 * 80 * GIB
     assert "requests of 32,768 tokens at once" in report.notes[0]
+    assert "--gpu-memory-utilization 0.9" in report.command
+
+
+@pytest.mark.parametrize("flags", [{"context": 131_072}, {"gpu_memory_utilization": 0.85}, {"context": 8192}, {}])
+@pytest.mark.parametrize(("model", "cards"), [("llama-3.3-70b", "2x H100 SXM"), ("gpt-oss-120b", "H100 SXM")])
+def test_what_vllm_needs_has_free_and_lacks_is_counted_against_its_share(
+    model: str, cards: str, flags: dict[str, object]
+) -> None:
+    report = fit(model, runtime="vllm", devices=[cards], **flags)
+    for card in report.devices:
+        usable = (card.capacity_bytes or 0) - card.others_bytes - card.reserve_bytes
+        assert usable - card.total_bytes == (card.free_bytes or 0) - card.lacking_bytes
+        assert usable < float(report.settings["gpu_memory_utilization"]) * 80 * GIB
+        assert card.fits is bool(report.fits)
+
+
+def test_without_a_context_vllm_takes_the_longest_that_fits() -> None:
+    """gpt-oss-120b runs on one H100, with less than the 131,072 tokens that it was trained for."""
+    report = fit("gpt-oss-120b", runtime="vllm", devices=["H100 SXM"])
+    assert report.verdict == "fits"
+    context = int(report.settings["context"])
+    assert 16_384 < context < 131_072
+    assert f"--max-model-len {context}" in report.command
+    assert any("131,072 tokens that the model was trained for do not fit" in note for note in report.notes)
+    again = fit("gpt-oss-120b", runtime="vllm", devices=["H100 SXM"], context=context)
+    assert again.verdict == "fits"
+    assert fit("gpt-oss-120b", runtime="vllm", devices=["H100 SXM"], context=131_072).verdict == "does_not_fit"
+
+
+_VLLM_FLAGS = {
+    "--max-model-len": ("context", int), "--gpu-memory-utilization": ("gpu_memory_utilization", float),
+    "--kv-cache-dtype": ("kv_type", str), "--max-num-seqs": ("parallel", int),
+    "--max-num-batched-tokens": ("batch", int),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("model", "card", "flags", "offered"),
+    [
+        ("gpt-oss-120b", "H100 SXM", {}, ("context of", "of each card", "requests at once", "FP8 KV", "2 such")),
+        ("gpt-oss-120b", "H100 SXM", {"batch": 16384}, ("context of", "of each card", "at once", "2 such")),
+        ("llama-3.3-70b", "H200 SXM", {}, ("FP8 checkpoint", "2 such cards")),
+        ("llama-3.1-8b", "RTX 2080 Ti", {"context": 8192}, ("4-bit checkpoint", "2 such cards")),  # a chip without FP8
+    ],
+)
+def test_what_would_fit_under_vllm_does_fit(
+    model: str, card: str, flags: dict[str, int], offered: tuple[str, ...]
+) -> None:
+    report = fit(model, runtime="vllm", devices=[card], **{"context": 131_072, **flags})
+    assert not report.fits
+    assert report.command == ""
+    assert [word for word in offered if any(word in way.what for way in report.ways)] == list(offered)
+    assert len(report.ways) == len(offered)
+    for way in report.ways:
+        words = way.command.split()
+        pairs = dict(zip(words[3::2], words[4::2], strict=True))
+        cards = int(pairs.pop("--tensor-parallel-size", "1"))
+        asked = {_VLLM_FLAGS[name][0]: _VLLM_FLAGS[name][1](value) for name, value in pairs.items()}
+        quant = words[2].removeprefix("MODEL").removeprefix("-") or None
+        assert fit(model, runtime="vllm", quant=quant, devices=[f"{cards}x {card}"], **asked).fits
 
 
 def test_vllm_divides_weights_among_cards_and_refuses_what_is_too_large() -> None:

@@ -179,7 +179,6 @@ def test_a_header_alone_is_no_broken_download(elsewhere):
         ("Qwen/Qwen2.5-7B-Instruct-AWQ", "AWQ", "AWQ"),
         ("Qwen/Qwen2.5-7B-Instruct-GPTQ-Int4", "GPTQ 4-bit", "GPTQ"),
         ("Qwen/Qwen3-8B-FP8", "FP8 per channel", "FP8 per channel"),
-        ("mlx-community/Qwen3-8B-4bit", "MLX 4-bit", "MLX"),
         ("Qwen3:32B-FP16", "F16", ""),
         ("gpt-oss-20b", "MXFP4", "MXFP4"),
         ("deepseek-v3", "FP8 in blocks", "FP8 in blocks"),

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from tests.stored import checkpoint
 
+from unslow.app.plan.answer import planned as planned_by_name
 from unslow.app.plan.hf_cards import Cards, cards_of_case, named_cards
 from unslow.app.plan.hf_report import asked_for, find_hf_model
 from unslow.app.plan.hf_siblings import other_checkpoints
@@ -48,7 +49,7 @@ def gain(report: PlanReport) -> float:
         ("built_vllm_eager_by_its_log_alone", "graphs", 3.0),
         ("built_vllm_queue_of_eight", "parallel", 2.0),
         ("built_vllm_eight_copies_of_sixteen_places", "parallel", 1.3),
-        ("built_vllm_preempts_beside_free_memory", "memory_share", 1.3),
+        ("built_vllm_preempts_beside_free_memory", "memory_share", 1.2),
         ("built_vllm_preemptions", "memory_share", 1.1),
     ],
 )
@@ -210,3 +211,15 @@ def test_stages_and_cards_are_spelled() -> None:
     assert not spelled.left_out
     assert "--pipeline-parallel-size 3" in " ".join(spelled.lines)
     assert spelled.environment["CUDA_VISIBLE_DEVICES"] == "0,2,3"
+
+
+def test_a_context_that_is_named_is_the_one_that_is_planned() -> None:
+    """And the line to type has it, without vLLM's own defaults."""
+    flags = {"runtime": "vllm", "model": "gpt-oss-120b", "devices": ["H100 SXM"], "context": "16384"}
+    report = planned_by_name(LiveSystem(), PlanRequest.from_flags(flags))
+    assert report.recommended is not None
+    assert {option.context for option in report.options} == {16_384}
+    (line,) = [c for c in report.options[report.recommended].commands if c.startswith("vllm serve")]
+    assert line == "vllm serve --max-model-len 16384"
+    del flags["context"]
+    assert {o.context for o in planned_by_name(LiveSystem(), PlanRequest.from_flags(flags)).options} != {16_384}

@@ -1,5 +1,7 @@
 """One case: what was found, where it lies, and how fast that is."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -194,9 +196,77 @@ def test_vllm_on_amd_means_rocm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("quant", "gib"),
-    [("AWQ", 4.7), ("W4A16", 4.7), ("MXFP4", 4.7), ("EXL3-3.0bpw", 3.8), ("FP8", 8.1), ("W8A8", 8.1), ("BF16", 15.3)],
+    ("quant", "gib"), [("AWQ", 5.68), ("W4A16", 5.6), ("FP8", 8.8), ("W8A8", 8.8), ("BF16", 15.26)]
 )
-def test_formats_of_safetensors_have_about_their_bits(quant: str, gib: float) -> None:
+def test_formats_of_safetensors_have_their_published_sizes(quant: str, gib: float) -> None:
+    """Tables and output stay in 16 bits: Qwen3-8B-AWQ is published with 6.10 GB, Qwen3-8B with 16.38 GB."""
     report = asked("qwen3-8b", "H100", runtime="vllm", quant=quant)
     assert report.model.weights_bytes / 2**30 == pytest.approx(gib, abs=0.15)
+
+
+@pytest.mark.parametrize(
+    ("device", "backend"),
+    [("MI300X", "rocm"), ("RX 7900 XTX", "rocm"), ("RX 9070 XT", "rocm"), ("RX 6800 XT", "rocm"),
+     ("RX 6600 XT", "vulkan"), ("RX 5700 XT", "vulkan"), ("Strix Halo", "vulkan"), ("Arc B580", "vulkan"),
+     ("RTX 3090", "cuda"), ("M2 Max", "metal")],
+)  # fmt: skip
+def test_the_backend_is_what_people_use_on_a_device(device: str, backend: str) -> None:
+    report = asked(device=device)
+    assert report.place is not None
+    assert report.place.backend == backend
+    assert any(f"taken to be {backend}" in note for note in report.notes) is (device[:2] in ("MI", "RX", "St"))
+
+
+def test_prompts_of_a_radeon_are_as_fast_as_people_measured() -> None:
+    """RX 7900 XTX, 8B Q4_K_M, pp2048: 3,189 to 3,226 tok/s (https://github.com/ggml-org/llama.cpp/pull/26284)."""
+    report = asked("llama-3.1-8b", "RX 7900 XTX", quant="Q4_K_M", prompt=2048)
+    assert report.prefill is not None
+    assert report.prefill.tokens_per_s.low < 3_200 < report.prefill.tokens_per_s.high
+
+
+def test_vllm_cuts_every_layer_and_weighs_what_fit_says() -> None:
+    """The published FP8-dynamic of the 70B has 72.7 GB."""
+    report = asked("llama-3.3-70b", "2x H100", runtime="vllm", quant="FP8")
+    assert report.model.weights_bytes / 1e9 == pytest.approx(72.7, rel=0.005)
+    assert report.settings["split"] == "tensor"
+    layers = asked("llama-3.3-70b", "2x H100", runtime="vllm", quant="FP8", split="layer")
+    assert report.decode is not None
+    assert layers.decode is not None
+    assert report.decode.tokens_per_s.mid > 1.3 * layers.decode.tokens_per_s.mid
+    three = asked("llama-3.3-70b", "3x H100", runtime="vllm", quant="FP8")
+    assert three.settings["split"] == "layer"
+    assert any("64 heads can't be shared by 3 GPUs" in note for note in three.notes)
+
+
+def test_a_folder_with_a_config_alone_is_predicted_from_it(tmp_path: Path) -> None:
+    config = {
+        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192,
+        "torch_dtype": "bfloat16",
+    }  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    report = asked(str(tmp_path), "H100", runtime="vllm", quant=None)
+    assert report.model.parameters == pytest.approx(8.03e9, rel=0.001)
+    assert report.decode is not None
+    assert any("config.json" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("quant", ["EXL3", "EXL2-4.0bpw", "mlx-4bit"])
+def test_formats_of_other_engines_are_not_vllms(quant: str) -> None:
+    with pytest.raises(UserError, match="does not load"):
+        asked(runtime="vllm", quant=quant)
+    with pytest.raises(UserError) as error:
+        asked(runtime="vllm", quant="int9")
+    assert "MLX" not in error.value.hint
+    assert "EXL" not in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("users", "graphs", "measured_ms"),
+    [(1, True, 4.95), (4, True, 5.22), (16, True, 5.42), (64, True, 7.27), (256, True, 20.96), (1, False, 14.24)],
+)
+def test_steps_of_a_real_vllm_on_an_h200(users: int, *, graphs: bool, measured_ms: float) -> None:
+    """vLLM 0.26.0, Llama 3 8B in BF16, prompts of 512 tokens: what lies between two tokens (tests/machines)."""
+    flags = {"runtime": "vllm", "quant": "BF16", "batch": users, "depth": 576, "graphs": graphs}
+    report = asked("llama-3.1-8b", "H200", **flags)
+    assert 1000 * decode(report).step_s == pytest.approx(measured_ms, rel=0.2 if graphs else 0.35)

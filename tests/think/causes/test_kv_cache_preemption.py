@@ -5,8 +5,11 @@ from made_up_telemetry import traffic
 from under_load import saying
 
 from unslow.facts.account import Topic
+from unslow.facts.knob import Knob
+from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
+from unslow.look.runtimes.vllm.knobs import spell
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -112,3 +115,24 @@ def test_a_full_cache_is_not_ruled_out_where_nobody_counts_who_waits():
     counts = {"runtime.kv_usage": 0.99, "runtime.preemptions": 0}
     assert isinstance(ask(NAME, with_facts(watched(**seen), counts)), Absent)
     assert isinstance(ask(NAME, with_facts(watched(**seen, counts_waiting=False), counts)), CannotTell)
+
+
+def test_a_number_of_blocks_that_was_set_by_hand_is_the_first_to_go():
+    starved = server(preemptions=13, kv_blocks_set=640, kv_capacity_tokens=10_240, running_requests=20)
+    found = ask(NAME, starved)
+    assert isinstance(found, Found)
+    first = found.remedies[0].change
+    assert (first.knob, first.value) == (Knob.CAPACITY, "all blocks")
+    assert "640 blocks, 10,240 tokens" in first.why
+    assert found.remedies[-1].change == Knob.PARALLEL.to(18, found.remedies[-1].change.why)
+    (line,) = spell(
+        first, Runtime(command=r(["vllm", "serve", "m", "--num-gpu-blocks-override", "640", "--port", "1"]))
+    )
+    assert line == "vllm serve m --port 1"
+
+
+def test_a_shorter_limit_is_never_offered_for_a_paged_cache():
+    """It reserves nothing: what a plan says too."""
+    runtime = Runtime(context_length=r(131_072), name=r("vLLM"))
+    for remedy in ask(NAME, server(preemptions=13, name="vLLM", context_length=131_072)).remedies:
+        assert not any("--max-model-len" in line for line in spell(remedy.change, runtime))

@@ -5,7 +5,7 @@ from under_load import saying, tried
 from unslow.facts.account import Topic
 from unslow.facts.run import LongPrompt, SeenPrompt, Traffic, Turn
 from unslow.facts.snapshot import Case
-from unslow.facts.values import measured
+from unslow.facts.values import estimated, measured
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -133,3 +133,21 @@ def test_sliding_windows_are_kept_as_a_whole_first():
     kept = ask(NAME, with_facts(gpu_case(), counted | {"runtime.swa_full": True})).remedies
     plain = ask(NAME, with_facts(gpu_case(), counted | {"model.architecture": "llama"})).remedies
     assert [remedy.change.value for remedy in (*kept, *plain)] == [True, True]
+
+
+def test_what_times_suggest_the_servers_own_count_of_hits_overrides():
+    """A healthy vLLM with prefix caching: times of milliseconds made of the noise between them a whole prompt."""
+    turns = tuple(
+        Turn(prompt_tokens=1280 + 120 * n, new_tokens=120 if n else 1280, computed_tokens=1280 + 120 * n)
+        for n in range(3)
+    )
+    guessed = {"run.turns": estimated(turns, "times to the first token")}
+    assert isinstance(ask(NAME, with_facts(gpu_case(), guessed)), Found)
+    counted = {"runtime.prompt_cache": True, "runtime.prefix_hit_rate": 0.38}
+    answer = ask(NAME, with_facts(gpu_case(), guessed | counted))
+    assert isinstance(answer, Absent)
+    assert "38%" in answer.because
+    off = {"runtime.prompt_cache": False, "runtime.prefix_hit_rate": 0.0}
+    assert isinstance(ask(NAME, with_facts(gpu_case(), guessed | off)), Found)
+    told = {"run.turns": measured(turns, "counted")}
+    assert isinstance(ask(NAME, with_facts(gpu_case(), told | counted)), Found)

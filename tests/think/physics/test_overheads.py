@@ -38,5 +38,6 @@ def test_eager_launches_cost_more_than_those_of_a_compiled_runtime():
 
 
 def test_engines_in_python_without_graphs_as_somebody_timed_them():
-    for layers, gpu_s, timed_s in ((28.0, 13e-3, 22e-3), (24.0, 6e-3, 19e-3)):
-        assert overlapped(gpu_s, launch_s(SERVED, layers, 0.0)) == pytest.approx(timed_s, rel=0.15)
+    """On two hosts, of which one is half as fast again."""
+    for layers, gpu_s, timed_s in ((28.0, 13e-3, 22e-3), (24.0, 6e-3, 19e-3), (32.0, 5e-3, 14.2e-3)):
+        assert overlapped(gpu_s, launch_s(SERVED, layers, 0.0)) == pytest.approx(timed_s, rel=0.32)

@@ -116,6 +116,7 @@ def speed_of(case: Case, request: Request) -> SpeedShown:
         first_token_s=_shown(first),
         gpu_layers=case.asked.gpu_layers,
         experts_on_cpu=case.placement.experts_on_cpu,
+        backend=case.asked.backend,
     )
 
 

@@ -179,6 +179,8 @@ class _Counter:
             weights_bytes=sum(t.bytes for t in plan.tensors),
             most_context=longest_context(asked),
             tokens_per_s=answer.speed.decode_tokens_per_s if isinstance(answer, Rated) else None,
+            prefill_tokens_per_s=answer.speed.prefill_tokens_per_s if isinstance(answer, Rated) else None,
+            backend=answer.speed.backend if isinstance(answer, Rated) else "",
             alike=len(group) - 1,
         )
 

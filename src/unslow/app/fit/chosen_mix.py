@@ -1,5 +1,6 @@
 """The mix of types in which llama.cpp would have a model that is known by name only."""
 
+from unslow.app.fit.chosen_scheme import OTHER_HOMES
 from unslow.app.fit.names import Meant, overruled
 from unslow.catalog.mixes import Mix, estimated_mix, find_mix
 from unslow.catalog.quants import file_types
@@ -37,7 +38,8 @@ def mix_named(word: str) -> Mix:
         return find_mix(word)
     except UserError as error:
         if _is_for_others(word):
-            other = "" if word.upper().startswith("MLX") else "for that there is --runtime vllm; "
+            home = next((home for name, home in OTHER_HOMES.items() if word.upper().startswith(name)), "--runtime vllm")
+            other = f"for that there is {home}; "
             hint = f"{other}for llama.cpp name a mix: --quant {DEFAULT_QUANT}"
             raise UserError(f"llama.cpp does not load {word.upper()}, a format of safetensors", hint) from error
         raise

@@ -15,6 +15,9 @@ _PLAIN = {
     "FLOAT16": ("F16", _NARROW), "F32": ("F32", _WIDE), "FP32": ("F32", _WIDE), "FLOAT32": ("F32", _WIDE),
 }  # fmt: skip
 """Each way to write an unpacked type: its name, and the bytes of a number."""
+OTHER_HOMES = {"EXL": "ExLlama (TabbyAPI)", "MLX": "MLX-LM on Apple silicon"}
+"""Formats that neither vLLM nor Transformers loads, by how their names begin, and who does
+(EXL3: https://github.com/vllm-project/vllm/issues/19896)."""
 
 
 class Chosen(NamedTuple):
@@ -26,31 +29,38 @@ class Chosen(NamedTuple):
     """Of a number that is not packed."""
 
 
-def chosen_scheme(meant: Meant, asked: str | None) -> tuple[Chosen, tuple[str, ...]]:
+def chosen_scheme(meant: Meant, asked: str | None, runtime: str = "vllm") -> tuple[Chosen, tuple[str, ...]]:
     """What is asked for, what the name carries, or what the publisher ships; and a note."""
     if asked:
-        chosen = _named(asked)
-        return chosen, overruled(meant, asked, chosen.name, _name(meant.quant))
+        chosen = named_scheme(asked, runtime)
+        return chosen, overruled(meant, asked, chosen.name, _name(meant.quant, runtime))
     if meant.quant:
-        return _named(meant.quant), ()
-    chosen = _named(meant.model.published or "BF16")
+        return named_scheme(meant.quant, runtime), ()
+    chosen = named_scheme(meant.model.published or "BF16", runtime)
     return chosen, (f"no quant was named: assuming {chosen.name}, as its publisher ships it",)
 
 
-def _named(word: str) -> Chosen:
+def named_scheme(word: str, runtime: str) -> Chosen:
+    """The format that a word means; UserError where there is none, or this runtime does not load it."""
     if plain := _PLAIN.get(word.upper()):
         return Chosen(plain[0], None, plain[1])
     if _is_mix(word):
         hint = "name a format of safetensors, such as --quant BF16, FP8, AWQ or GPTQ-Int4, or try --runtime llama_cpp"
         raise UserError(f"{word} is a quant of GGUF files; this runtime's memory for those is not known", hint)
-    scheme = find_scheme(word)
+    scheme = find_scheme(word, without=OTHER_HOMES)
+    if home := next((home for name, home in OTHER_HOMES.items() if scheme.packing.name.startswith(name)), None):
+        hint = "name a format that it loads, such as --quant FP8, AWQ or GPTQ-Int4"
+        raise UserError(f"{runtime} does not load {scheme.packing.name}: that is for {home}", hint)
     several = len(scheme.packing.bits) > 1 or scheme.packing.bits_between != (0, 0)
     name = f"{scheme.packing.name} {scheme.bits:g}-bit" if several else scheme.packing.name
     return Chosen(name, scheme)
 
 
-def _name(word: str) -> str:
-    return _named(word).name if word and _knows(_named, word) else ""
+def _name(word: str, runtime: str) -> str:
+    try:
+        return named_scheme(word, runtime).name if word else ""
+    except UserError:
+        return ""
 
 
 def _is_mix(word: str) -> bool:

@@ -1,29 +1,36 @@
 """The answer for vLLM and Transformers, which load safetensors."""
 
-from collections.abc import Sequence
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from unslow import __version__
 from unslow.app.fit.hf_models import FoundShape, find_shape
 from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms, room_notes
+from unslow.catalog.devices import find_device
+from unslow.catalog.scheme_words import find_scheme
 from unslow.facts.errors import UserError
 from unslow.look.system import System
-from unslow.think.fit.report import FitReport, ModelShown
+from unslow.think.fit.report import FitReport, ModelShown, WayShown
 from unslow.think.fit.rooms import Room
 from unslow.think.fit.rule_of_thumb import rule_of_thumb
 from unslow.think.fit.shown import FITS
 from unslow.think.fit.transformers import transformers_answer
 from unslow.think.fit.vllm import Answer, vllm_answer
-from unslow.think.memory.parts import total_bytes
+from unslow.think.memory.parts import Part, packed, parts_of_shape, total_bytes
 from unslow.think.memory.transformers import settings as transformers
 from unslow.think.memory.vllm import settings as vllm
+from unslow.think.plan.vllm.memory import MOST_SHARE
+from unslow.think.plan.vllm.space import FP8_CACHE, PACKS_AT_LOAD
+from unslow.think.speed.chips import has_links
 
 DEFAULT_CONTEXT = 8192
 
 
 def hf_answer(system: System, request: Request) -> FitReport:
     """Whether the model fits, as the runtime counts."""
-    found = find_shape(system, request.model, request.quant)
+    found = find_shape(system, request.model, request.quant, request.runtime)
     rooms, host = find_rooms(system, request.devices, request.ram_bytes)
     return answered(request, found, rooms, host)
 
@@ -34,17 +41,16 @@ def answered(request: Request, found: FoundShape, rooms: Sequence[Room], host: R
     usual = trained if request.runtime == "vllm" else min(DEFAULT_CONTEXT, trained)
     context = usual if request.context is None else request.context or trained
     if request.runtime == "vllm":
-        answer, shown = _vllm(request, found, rooms, context)
-    else:
-        answer, shown = _transformers(request, found, rooms, host, context)
+        return _vllm_report(request, found, rooms, context)
+    answer, shown = _transformers(request, found, rooms, host, context)
     return _report(request, found, answer, shown, rooms)
 
 
-def _vllm(
-    request: Request, found: FoundShape, rooms: Sequence[Room], context: int
-) -> tuple[Answer, dict[str, str | int | bool]]:
+def _vllm_report(request: Request, found: FoundShape, rooms: Sequence[Room], context: int) -> FitReport:
+    """Without a context that was asked for, the longest one that fits is answered for."""
     if not rooms:
         raise UserError("vLLM's memory is known for GPUs only", 'name one: --device "RTX 4090"')
+    device = find_device(rooms[0].name, rooms[0].capacity_bytes)
     settings = vllm.Settings(
         max_model_len=context,
         gpu_memory_utilization=request.gpu_memory_utilization,
@@ -54,12 +60,87 @@ def _vllm(
         kv_cache_dtype="auto" if request.kv_type in ("f16", "bf16") else request.kv_type,
         dtype_bytes=found.dtype_bytes,
         small_batches=any("A100" in room.name for room in rooms),
+        linked=device is None or has_links(device),
     )
+    tried = _Tried(found, tuple(found.parts), settings, tuple(rooms), shortens=request.context is None)
+    answer = tried.answer()
     shown: dict[str, str | int | bool] = {
-        "context": context, "kv_type": settings.kv_cache_dtype, "tensor_parallel": len(rooms),
+        "context": answer.context, "kv_type": settings.kv_cache_dtype, "tensor_parallel": len(rooms),
         "gpu_memory_utilization": f"{settings.utilization:g}", "slots": request.parallel or 1, "kv_unified": True,
     }  # fmt: skip
-    return vllm_answer(found.shape, found.parts, settings, rooms), shown
+    family = device.family if device else ""
+    ways = () if FITS[answer.verdict] else tuple(_vllm_ways(tried, answer.max_context, family))
+    return _report(request, found, answer, shown, rooms, tried.command(), ways)
+
+
+class _Tried(NamedTuple):
+    """A model under vLLM with settings on cards, and how to start it so."""
+
+    found: FoundShape
+    parts: tuple[Part, ...]
+    settings: vllm.Settings
+    rooms: tuple[Room, ...]
+    shortens: bool = False
+
+    def answer(self) -> Answer:
+        """Whether it fits."""
+        return vllm_answer(self.found.shape, self.parts, self.settings, self.rooms, shortens=self.shortens)
+
+    def in_format(self, word: str) -> "_Tried":
+        """With the weights in another format."""
+        scheme = find_scheme(word)
+        parts = tuple(parts_of_shape(self.found.shape, packed(scheme)))
+        return self._replace(parts=parts, settings=self.settings._replace(packing=scheme.packing.name))
+
+    def command(self, model: str = "") -> str:
+        """With what differs from vLLM's defaults, and the length, which decides whether it starts; empty if nothing."""
+        answer, settings, source = self.answer(), self.settings, self.found.source
+        if not FITS[answer.verdict]:
+            return ""
+        pairs = {
+            "--max-model-len": answer.context,
+            "--tensor-parallel-size": len(self.rooms) if len(self.rooms) > 1 else 0,
+            "--gpu-memory-utilization": settings.gpu_memory_utilization,
+            "--kv-cache-dtype": "" if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype,
+            "--max-num-seqs": settings.max_num_seqs,
+            "--max-num-batched-tokens": settings.max_num_batched_tokens,
+        }
+        words = [word for flag, value in pairs.items() if value for word in (flag, f"{value}")]
+        return shlex.join(["vllm", "serve", model or (source if "/" in source else "MODEL"), *words])
+
+
+_MORE_CARDS = (2, 4, 8)
+_FEWER_REQUESTS = (256, 64, 16)
+"""Of 1024 by default on a large card, whose logits the profiling run holds all at once."""
+_MUCH_SMALLER = 0.9
+
+
+def _vllm_ways(tried: _Tried, most_context: int | None, family: str) -> Iterator[WayShown]:
+    """What would fit instead, each tried out, the mildest first; `family` is the chip's."""
+    settings, now = tried.settings, tried.settings.utilization
+    shorter = tried._replace(settings=settings._replace(max_model_len=most_context or settings.max_model_len))
+    shares = (n / 100 for n in range(round(100 * now) + 1, round(100 * MOST_SHARE) + 1))
+    larger = [tried._replace(settings=settings._replace(gpu_memory_utilization=share)) for share in shares]
+    small = tried._replace(settings=settings._replace(kv_cache_dtype="fp8"))
+    ways = [(f"a context of {most_context:,} tokens", shorter.command())] if most_context else []
+    more = next(((one.settings.utilization, command) for one in larger if (command := one.command())), None)
+    ways += [(f"{more[0]:.0%} of each card instead of {now:.0%}", more[1])] if more else []
+    fewer = ((n, tried._replace(settings=settings._replace(max_num_seqs=n)).command()) for n in _FEWER_REQUESTS)
+    if not settings.max_num_seqs and (served := next(((n, line) for n, line in fewer if line), None)):
+        ways.append((f"at most {served[0]} requests at once: the sampler keeps less memory", served[1]))
+    if settings.kv_bytes > 1 and family in FP8_CACHE:
+        ways.append(("the same context in an FP8 KV cache", small.command()))
+    formats = (("FP8", "an FP8 checkpoint"), ("AWQ", "a 4-bit checkpoint (AWQ or GPTQ)"))
+    coarser = (
+        (word, what, tried.in_format(word)) for word, what in formats if word != "FP8" or family in PACKS_AT_LOAD
+    )
+    less = _MUCH_SMALLER * total_bytes(tried.parts)
+    coarse = ((what, one.command(f"MODEL-{word}")) for word, what, one in coarser if total_bytes(one.parts) < less)
+    ways += [next((way for way in coarse if way[1]), ("", ""))]
+    cards = [n for n in _MORE_CARDS if n > len(tried.rooms) and tried.found.shape.heads % n == 0]
+    several = ((n, tried._replace(rooms=(tried.rooms[0],) * n).command()) for n in cards)
+    ways += [next(((f"{n} such cards, tensor parallel", command) for n, command in several if command), ("", ""))]
+    return (WayShown(what=what, command=command) for what, command in ways if command)
 
 
 def _transformers(
@@ -79,8 +160,9 @@ def _transformers(
 
 
 def _report(
-    request: Request, found: FoundShape, answer: Answer, shown: dict[str, str | int | bool], rooms: Sequence[Room]
-) -> FitReport:
+    request: Request, found: FoundShape, answer: Answer, shown: dict[str, str | int | bool], rooms: Sequence[Room],
+    command: str = "", ways: tuple[WayShown, ...] = (),
+) -> FitReport:  # fmt: skip
     everything = found.shape.layers + 1
     room = sum(r.usable_bytes for r in rooms) if rooms else None
     return FitReport(
@@ -101,18 +183,7 @@ def _report(
         max_gpu_layers=None,
         max_context=answer.max_context,
         rule_of_thumb=rule_of_thumb(found.parameters, found.quant, room, answer.needed_bytes),
-        command=_command(request, shown, answer),
+        command=command,
+        ways=ways,
         notes=(*answer.notes, *found.notes, *room_notes(rooms, None)),
     )  # fmt: skip
-
-
-def _command(request: Request, shown: dict[str, str | int | bool], answer: Answer) -> str:
-    """How to start vLLM so; with the longest context that fits, where the one that was asked for does not."""
-    if request.runtime != "vllm":
-        return ""
-    context = shown["context"] if FITS[answer.verdict] else answer.max_context
-    if not context:
-        return ""
-    cards = f" --tensor-parallel-size {shown['tensor_parallel']}" if shown["tensor_parallel"] != 1 else ""
-    cache = f" --kv-cache-dtype {shown['kv_type']}" if shown["kv_type"] != "auto" else ""
-    return f"vllm serve MODEL --max-model-len {context}{cards}{cache}"

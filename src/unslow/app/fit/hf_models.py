@@ -3,22 +3,23 @@
 from typing import NamedTuple
 
 from unslow.app.fit.addresses import is_address, meant_by
-from unslow.app.fit.chosen_scheme import chosen_scheme
+from unslow.app.fit.chosen_scheme import chosen_scheme, named_scheme
 from unslow.app.fit.names import Meant, find_well_known, projector_note, same_shape_note
 from unslow.app.fit.titles import one_line
 from unslow.app.models import find_model
+from unslow.app.resolve import expanded
 from unslow.catalog.model_names import find_model as find_known
 from unslow.catalog.quant_in_name import split_quant
 from unslow.facts.errors import UserError
 from unslow.facts.hf_shape import HfShape
 from unslow.facts.stored_model import StoredModel
-from unslow.look.models.hf_config import hf_shape
+from unslow.look.models.hf_config import Config, hf_shape, parse_quantization, read_config, text_config
 from unslow.look.models.safetensors import Checkpoint, read_checkpoint
 from unslow.look.system import LookError, System
 from unslow.think.blueprints.made_up import made_up
 from unslow.think.memory.blueprint_shape import shape_of_blueprint
 from unslow.think.memory.config_shape import shape_of_config
-from unslow.think.memory.parts import Part, packed, parts_of_shape, parts_of_tensors, plainly
+from unslow.think.memory.parts import Part, packed, parts_of_shape, parts_of_tensors, plainly, total_bytes
 
 
 class FoundShape(NamedTuple):
@@ -34,21 +35,65 @@ class FoundShape(NamedTuple):
     parameters: int
     dtype_bytes: int = 2
     notes: tuple[str, ...] = ()
+    stands_for: str = ""
+    """The model that was named, where this one was computed because it has the same shape."""
 
 
-def find_shape(system: System, word: str, quant: str | None) -> FoundShape:
-    """The model; UserError where the word means none, or a file of another runtime."""
+def find_shape(system: System, word: str, quant: str | None, runtime: str = "vllm") -> FoundShape:
+    """The model; UserError where the word means none, or a file or a format of another runtime."""
     word = meant_by(word)
     if word == "-" or is_address(word):
         hint = "give a folder with safetensors, or the name of the model"
         raise UserError(f"{word}: only GGUF files are read so, and this runtime's memory for those is not known", hint)
+    if config := _config_alone(system, expanded(word)):
+        return _from_config(expanded(word), config, quant, runtime)
     stored = find_model(system, word)
     if stored is None:
-        return _from_catalogue(find_well_known(system, word), quant)
+        return _from_catalogue(find_well_known(system, word), quant, runtime)
     if stored.format == "gguf":
         hint = "give a folder with safetensors, or the name of the model"
         raise UserError(f"{stored.name} is a GGUF file; this runtime's memory for those is not known", hint)
     return _from_files(system, stored)
+
+
+def _config_alone(system: System, folder: str) -> Config:
+    """The config of a folder that has no weights, as `--load-format dummy` takes it; empty for any other."""
+    try:
+        names = system.list_dir(folder)
+        weights = any(name.endswith((".safetensors", ".safetensors.index.json", ".gguf", ".bin")) for name in names)
+        return read_config(system, folder) if "config.json" in names and not weights else {}
+    except LookError:
+        return {}
+
+
+def _from_config(folder: str, config: Config, quant: str | None, runtime: str) -> FoundShape:
+    """A model whose weights are counted from the numbers of its config, in the type that it names."""
+    shape = _shape_of(folder, config)
+    packing, dtype = parse_quantization(config), str(text_config(config).get("torch_dtype") or config.get("dtype"))
+    chosen = named_scheme(quant or (packing.name if packing else "F32" if dtype == "float32" else "BF16"), runtime)
+    parts = parts_of_shape(shape, packed(chosen.scheme) if chosen.scheme else plainly(chosen.plain_bytes))
+    return FoundShape(
+        name=one_line(folder.rstrip("/").rpartition("/")[2]),
+        architecture=str(config.get("model_type", "")),
+        shape=shape,
+        parts=parts,
+        quant=chosen.name,
+        packing=chosen.scheme.packing.name if chosen.scheme else "",
+        source=folder,
+        parameters=total_bytes(parts_of_shape(shape, plainly(1))),
+        dtype_bytes=chosen.plain_bytes,
+        notes=("the folder has no weights: their sizes are counted from its config.json",),
+    )
+
+
+def _shape_of(name: str, config: Config) -> HfShape:
+    try:
+        shape = shape_of_config(hf_shape(config))
+    except LookError as error:
+        raise UserError(error.why, error.how_to_get) from error
+    if not shape.layers or not shape.width or not shape.heads:
+        raise UserError(f"the config of {name} does not tell its layers and heads", "is it a language model?")
+    return shape
 
 
 def shape_by_name(word: str, quant: str) -> FoundShape | None:
@@ -64,13 +109,11 @@ def shape_by_name(word: str, quant: str) -> FoundShape | None:
 def _from_files(system: System, stored: StoredModel) -> FoundShape:
     try:
         checkpoint = read_checkpoint(system, stored.path)
-        shape = shape_of_config(hf_shape(checkpoint.config))
     except LookError as error:
         raise UserError(error.why, error.how_to_get or "give a folder with config.json and safetensors") from error
     if not checkpoint.config:
         raise UserError(f"{stored.name} has no config.json", "its shape stands there; give the folder that has it")
-    if not shape.layers or not shape.width or not shape.heads:
-        raise UserError(f"the config of {stored.name} does not tell its layers and heads", "is it a language model?")
+    shape = _shape_of(stored.name, checkpoint.config)
     return FoundShape(
         name=one_line(stored.name),
         architecture=stored.architecture or "",
@@ -88,9 +131,9 @@ def _main_type(checkpoint: Checkpoint) -> str:
     return next(iter(checkpoint.type_bytes), "")
 
 
-def _from_catalogue(meant: Meant, asked: str | None) -> FoundShape:
+def _from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm") -> FoundShape:
     model = meant.model
-    chosen, why = chosen_scheme(meant, asked)
+    chosen, why = chosen_scheme(meant, asked, runtime)
     shape = shape_of_blueprint(made_up(model, "F16"))
     return FoundShape(
         name=model.name,
@@ -102,5 +145,6 @@ def _from_catalogue(meant: Meant, asked: str | None) -> FoundShape:
         source="catalogue",
         parameters=model.parameters,
         dtype_bytes=chosen.plain_bytes,
+        stands_for=meant.stands_for,
         notes=(*same_shape_note(meant), *why, f"no file was read: numbers by {model.source}", *projector_note(model)),
     )

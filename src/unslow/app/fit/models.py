@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from unslow.app.fit.addresses import is_address, meant_by
 from unslow.app.fit.chosen_mix import chosen_mix, mix_named
+from unslow.app.fit.hf_models import FoundShape
 from unslow.app.fit.names import Meant, find_well_known, projector_note, same_shape_note
 from unslow.app.fit.titles import one_line, title
 from unslow.app.models import find_model
@@ -20,6 +21,7 @@ from unslow.look.models.gguf import Gguf, blueprint, model_facts, read_gguf, rea
 from unslow.look.system import LookError, System
 from unslow.show._units import size
 from unslow.think.blueprints.made_up import made_up
+from unslow.think.memory.parts import total_bytes
 from unslow.think.quantise import types_of
 
 _FILE_HINT = "give a GGUF file, or a name that `unslow models` lists"
@@ -45,6 +47,13 @@ class Found(NamedTuple):
     """The model that was named, where this one was computed because it has the same shape."""
     tool: str = ""
     """Whose store it is in, which then has the name for it; empty of a file by its path."""
+    shape: FoundShape | None = None
+    """As engines that load safetensors have it; its blueprint then has no tensors."""
+
+    @property
+    def weights_bytes(self) -> int:
+        """All weights together."""
+        return total_bytes(self.shape.parts) if self.shape else sum(t.bytes for t in self.blueprint.tensors)
 
 
 def find_gguf_model(system: System, word: str, quant: str | None) -> Found:

@@ -17,6 +17,7 @@ from unslow.catalog.unified_memory import unified_memory
 from unslow.facts.errors import UserError
 from unslow.facts.units import GIB
 from unslow.think.fit.rooms import CUDA_CONTEXT_BYTES, Room, driver_reserve
+from unslow.think.speed.chips import usual_backend
 
 _SIZE_IN_NAME = re.compile(r"\s*\b\d+GB\b")
 _EXAMPLE_BYTES = 16 * GIB
@@ -58,7 +59,9 @@ def unified_room(name: str, device: Device, size: int, note: str = "") -> Room:
 
 def _backend_note(device: Device) -> str:
     """That buffers were only compared with CUDA's."""
-    backend = {"Apple": "Metal", "AMD": "ROCm or Vulkan", "Intel": "SYCL or Vulkan"}.get(device.vendor, "")
+    amd = {"rocm": "ROCm, the usual backend there,", "vulkan": "Vulkan, the usual backend there,"}
+    usual = {"Apple": "Metal", "AMD": amd.get(usual_backend(device), ""), "Intel": "SYCL or Vulkan"}
+    backend = usual.get(device.vendor, "")
     return f"buffers are counted as CUDA lays them out; {backend} was not compared" if backend else ""
 
 

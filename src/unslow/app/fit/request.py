@@ -49,7 +49,8 @@ class Request(NamedTuple):
     op_offload: bool = True
     margin_bytes: int | None = None
     ram_bytes: int | None = None
-    gpu_memory_utilization: float = 0.9
+    gpu_memory_utilization: float | None = None
+    """None is what vLLM takes by itself."""
 
     @classmethod
     def from_flags(cls, flags: dict[str, Any]) -> Self:
@@ -84,8 +85,10 @@ class Request(NamedTuple):
         for kind in (self.kv_type, self.kv_type_v or self.kv_type):
             if kind.lower() not in known:
                 raise UserError(f"a cache can't be of the type {kind!r}", f"{self.runtime} knows {', '.join(known)}")
-        if not 0 < self.gpu_memory_utilization <= 1:
-            raise UserError("--gpu-memory-utilization is a share from 0 to 1", "vLLM's own default is 0.9")
+        if self.gpu_memory_utilization is not None and not 0 < self.gpu_memory_utilization <= 1:
+            raise UserError(
+                "--gpu-memory-utilization is a share from 0 to 1", "vLLM's own default is 0.92 (before 0.20: 0.9)"
+            )
         return self
 
 

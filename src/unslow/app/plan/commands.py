@@ -36,6 +36,8 @@ class Speller(NamedTuple):
         """The option's lines; None where it needs a file that nobody has."""
         whole = (self.fresh or self._has_no_line) and option.settings
         wanted = option.settings if whole else option.changes
+        if self.fresh and self.name == "vllm":  # nothing runs: what was, are vLLM's own defaults
+            wanted = tuple(c for c in wanted if c.value != c.was or c.knob == Knob.CONTEXT_LENGTH)
         if any(_is_missing(change) for change in wanted) and self._has_file:
             return None
         changes = [Change(Knob(c.knob), c.value, c.why) for c in wanted if not _is_missing(c)]

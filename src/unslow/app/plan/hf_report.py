@@ -77,7 +77,7 @@ def find_hf_model(system: System, request: PlanRequest, case: Case | None) -> Fo
     errors = []
     for word in words:
         try:
-            return find_shape(system, word, request.quant or _quant(case))
+            return find_shape(system, word, request.quant or _quant(case), request.runtime)
         except UserError as error:
             errors.append(error)
     told = told_model(case) if case is not None and not request.model else None

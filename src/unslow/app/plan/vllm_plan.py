@@ -16,10 +16,9 @@ from unslow.think.physics.kinds import BYTES, HALF
 from unslow.think.plan.report import PlanReport
 from unslow.think.plan.vllm.plan import vllm_options
 from unslow.think.plan.vllm.question import RECENT, Checkpoint, Choice, Question
+from unslow.think.plan.vllm.space import PACKS_AT_LOAD
 from unslow.think.speed.types import class_of
 
-PACKS_AT_LOAD = frozenset({"ampere", "ga100", "ada", "hopper", "blackwell", "cdna3", "cdna4"})
-"""Chips on which vLLM rounds plain weights to FP8 while it loads them (`--quantization fp8`)."""
 _PACKED_AT_LOAD = frozenset({Role.QUERY, Role.KEY_VALUE, Role.FEED_FORWARD, Role.EXPERTS})
 _GROUPED = ("awq", "gptq", "w4a16", "compressed", "block", "nvfp4")
 _GROUP = 128
@@ -57,6 +56,7 @@ def question_of(
         parameters=found.parameters,
         architecture=found.architecture,
         margin_bytes=margin_of(request, cards.rooms) if request.margin_bytes else 0,
+        exact_context=case is None and bool(request.context) and request.aim != "context",
     )
     if case is None or request.devices != ("auto",):
         return question

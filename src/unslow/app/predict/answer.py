@@ -4,9 +4,8 @@ import math
 from typing import NamedTuple
 
 from unslow import __version__
-from unslow.app.fit.chosen_scheme import Chosen, chosen_scheme
+from unslow.app.fit.hf_models import find_shape
 from unslow.app.fit.models import Found, find_gguf_model
-from unslow.app.fit.names import find_well_known, same_shape_note
 from unslow.app.predict.basis import basis_of
 from unslow.app.predict.calibrated import Measured, can_calibrate, find_match, measured_case
 from unslow.app.predict.cases import Case, case_of
@@ -15,12 +14,12 @@ from unslow.app.predict.explained import explained
 from unslow.app.predict.notes import notes_on, notes_on_calibration
 from unslow.app.predict.places import Place, find_place
 from unslow.app.predict.request import Request
+from unslow.facts.blueprint import Blueprint, Value
 from unslow.facts.values import Unknown
 from unslow.look.system import System
-from unslow.think.blueprints.made_up import made_up
+from unslow.think.physics.interconnect import LAYER
 from unslow.think.physics.interval import Interval, inverse
 from unslow.think.speed import outcome
-from unslow.think.speed.named_models import mix_of
 from unslow.think.speed.outcome import Outcome
 from unslow.think.speed.report import (
     BasisShown,
@@ -35,8 +34,6 @@ from unslow.think.speed.report import (
 )
 from unslow.think.speed.trust import widened
 from unslow.think.speed.walls import walls
-
-_MIX_BY_BITS = {2: "Q2_K", 3: "Q3_K_M", 4: "Q4_K_M", 5: "Q5_K_M", 6: "Q6_K", 8: "Q8_0"}
 
 
 class _Speeds(NamedTuple):
@@ -64,7 +61,7 @@ def answer(system: System, request: Request) -> PredictionReport:
         unslow_version=__version__,
         model=_model(found),
         place=_place(place, case, request),
-        settings=_settings(request),
+        settings=_settings(request, case.asked.split if place.gpus > 1 else request.split or LAYER),
         placement=_placement(case) if case.asked.backend != "cpu" else None,
         decode=_speed(speeds.decode, request),
         prefill=_prompt(speeds, request),
@@ -79,23 +76,14 @@ def answer(system: System, request: Request) -> PredictionReport:
 
 
 def _find_model(system: System, request: Request) -> Found:
-    """As llama.cpp would load it; for other runtimes a well-known model in the mix nearest to its format."""
+    """As llama.cpp would load it, or as engines that load safetensors do."""
     if request.is_llama_cpp:
         return find_gguf_model(system, request.model, request.quant)
-    meant = find_well_known(system, request.model)
-    chosen, notes = chosen_scheme(meant, request.quant)
-    plan = made_up(meant.model, _nearest_mix(chosen, is_sparse=bool(meant.model.shape.experts)))
-    notes = (*same_shape_note(meant), *notes)
-    found = Found(meant.model.name, plan, chosen.name, "catalogue", meant.model.parameters, notes)
-    return found._replace(stands_for=meant.stands_for)
-
-
-def _nearest_mix(chosen: Chosen, *, is_sparse: bool) -> str:
-    """The mix of llama.cpp with about as many bits as a format of safetensors."""
-    bits = chosen.scheme.bits if chosen.scheme else 0.0
-    if not bits or (is_sparse and chosen.name == "MXFP4"):  # of which llama.cpp has a mix for experts alone
-        return mix_of(chosen.name)
-    return _MIX_BY_BITS[min(_MIX_BY_BITS, key=lambda known: abs(known - bits))]
+    shape = find_shape(system, request.model, request.quant, request.runtime)
+    numbers: dict[str, Value] = {"hf.block_count": shape.shape.layers, "hf.context_length": shape.shape.positions}
+    plan = Blueprint(architecture="hf", metadata=numbers, tensors=[])
+    found = Found(shape.name, plan, shape.quant, shape.source, shape.parameters, shape.notes, shape=shape)
+    return found._replace(stands_for=shape.stands_for)
 
 
 def _abstained(found: Found, why: Unknown) -> PredictionReport:
@@ -107,7 +95,7 @@ def _abstained(found: Found, why: Unknown) -> PredictionReport:
 def _model(found: Found) -> ModelShown:
     return ModelShown(
         name=found.name, quant=found.quant, source=found.source, parameters=found.parameters,
-        weights_bytes=sum(t.bytes for t in found.blueprint.tensors), layers=found.blueprint.count("block_count"),
+        weights_bytes=found.weights_bytes, layers=found.blueprint.count("block_count"),
         stands_for=found.stands_for, estimated_as=found.estimate.mix.name if found.estimate else "",
         size_off=found.estimate.off if found.estimate else 0.0,
     )  # fmt: skip
@@ -125,9 +113,9 @@ def _place(place: Place, case: Case, request: Request) -> PlaceShown:
     )
 
 
-def _settings(request: Request) -> dict[str, str | int | float | bool]:
-    names = ("depth", "kv_type", "batch", "ubatch", "flash_attention", "graphs", "split")
-    return {name: getattr(request, name) for name in names}
+def _settings(request: Request, split: str) -> dict[str, str | int | float | bool]:
+    names = ("depth", "kv_type", "batch", "ubatch", "flash_attention", "graphs")
+    return {**{name: getattr(request, name) for name in names}, "split": split}
 
 
 def _placement(case: Case) -> PlacementShown:

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from unslow.app.fit.hf_models import FoundShape
 from unslow.app.fit.models import Found
 from unslow.app.predict.places import Place
 from unslow.app.predict.request import BACKENDS, RUNTIMES, Request
@@ -13,21 +14,25 @@ from unslow.facts.values import Unknown
 from unslow.think.adapt.host_question import has_tiles, is_server, multiplies_wide
 from unslow.think.adapt.remembered import remembered
 from unslow.think.fit import llama_cpp
+from unslow.think.fit.vllm import vllm_answer
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
+from unslow.think.memory.parts import total_bytes
+from unslow.think.memory.vllm import settings as vllm
 from unslow.think.physics.chip import Setting
+from unslow.think.physics.interconnect import LAYER, TENSOR
+from unslow.think.plan.hf_load import hf_load
 from unslow.think.speed.ask import question_of
-from unslow.think.speed.chips import cpu_chip, has_links, has_wide_vectors, is_server_by_name
+from unslow.think.speed.chips import cpu_chip, has_links, has_wide_vectors, is_server_by_name, usual_backend
 from unslow.think.speed.group import group_of
 from unslow.think.speed.load import model_load
 from unslow.think.speed.question import Host, Question
 from unslow.think.speed.rows import Asked
 from unslow.think.speed.trust import Trust, trust_in
-from unslow.think.speed.types import class_of_model
+from unslow.think.speed.types import class_of, class_of_model
 
 THIS_YEAR = 2026.8
 """Of the newest builds that were measured."""
-_BY_VENDOR = {"NVIDIA": "cuda", "Apple": "metal"}
 _SHORTEST_CONTEXT = 4096
 HALF_BYTES = 2.0
 _CACHE_BYTES = {"fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e5m2": 1.0, "auto": 2.0}
@@ -74,11 +79,16 @@ def case_of(found: Found, place: Place, request: Request) -> Case | Unknown:
     """The case, or why it can't run."""
     backend = backend_of(place.device, request)
     place = place._replace(rooms=()) if backend == "cpu" else place
-    fit = fit_question(found.blueprint, place, request, backend)
+    if found.shape and (lacking := _lacking_for_vllm(found.shape, place, request)) > 0:
+        return Unknown(
+            f"it does not fit: {request.runtime} needs {lacking / GIB:.1f} GiB more",
+            f"`unslow fit {request.model} --runtime {request.runtime}` says what would; llama.cpp can use the host too",
+        )
+    fit = None if found.shape else fit_question(found.blueprint, place, request, backend)
     placement = _placement(found.blueprint, fit, request, backend)
     if isinstance(placement, Unknown):
         return placement
-    asked = _asked(found.blueprint, place, request, backend, placement)
+    asked = _asked(found, place, request, backend, placement)
     question = _with_host(question_of(asked), place, request)
     return Case(asked, question, group_of(asked), trust_in(place.device, asked.setting), placement, fit)
 
@@ -89,8 +99,9 @@ def backend_of(device: Device, request: Request) -> str:
         return "cpu"
     if request.backend:
         return BACKENDS[request.backend]
-    usual = _BY_VENDOR.get(device.vendor, "vulkan")
-    return "rocm" if device.vendor == "AMD" and not request.is_llama_cpp else usual  # others do not run on Vulkan
+    if device.vendor == "AMD" and not request.is_llama_cpp:
+        return "rocm"  # others do not run on Vulkan
+    return usual_backend(device)
 
 
 def fit_question(plan: Blueprint, place: Place, request: Request, backend: str) -> llama_cpp.Question | None:
@@ -122,11 +133,6 @@ def _placement(plan: Blueprint, fit: llama_cpp.Question | None, request: Request
     asked = Placement(layers, everything, (request.cpu_moe or 0) if Hyper(plan).experts else 0)
     if fit is None or request.gpu_layers is not None or fit.left() >= 0:
         return asked
-    if not request.is_llama_cpp:
-        return Unknown(
-            f"it does not fit: {request.runtime} needs {-fit.left() / GIB:.1f} GiB more",
-            "take more GPUs or a smaller quant; llama.cpp would keep a part of it on the host",
-        )
     found = llama_cpp.fitting_settings(fit, experts_may_move=request.cpu_moe is None and request.runtime != "ollama")
     if found is None:
         return _does_not_fit(fit)
@@ -153,21 +159,42 @@ def _placed(settings: Settings, placement: Placement) -> Settings:
     return settings._replace(gpu_layers=layers, experts_on_cpu=placement.experts_on_cpu)
 
 
-def _asked(plan: Blueprint, place: Place, request: Request, backend: str, placement: Placement) -> Asked:
+def _lacking_for_vllm(model: FoundShape, place: Place, request: Request) -> int:
+    """Bytes that the cards lack together for a conversation of this depth; only the weights count for others."""
+    if not place.rooms:
+        return 0
+    settings = vllm.Settings(max(_SHORTEST_CONTEXT, request.depth + CELLS_PADDING), packing=model.packing)
+    if request.runtime == "vllm":
+        return sum(d.lacking_bytes for d in vllm_answer(model.shape, model.parts, settings, place.rooms).devices)
+    return total_bytes(model.parts) - sum(room.usable_bytes for room in place.rooms)
+
+
+def split_of(found: Found, place: Place, request: Request) -> str:
+    """As asked; else vLLM cuts every layer, where its heads can be shared by so many cards, and others take turns."""
+    if place.gpus == 1 or request.split or request.runtime != "vllm" or found.shape is None:
+        return (request.split or LAYER) if place.gpus > 1 else LAYER
+    return LAYER if found.shape.shape.heads % place.gpus else TENSOR
+
+
+def _asked(found: Found, place: Place, request: Request, backend: str, placement: Placement) -> Asked:
+    plan, hf = found.blueprint, found.shape
+    setting = setting_of(plan, place, request, backend)
+    if hf:
+        setting = setting._replace(types=class_of(hf.quant))
     return Asked(
         device=place.device,
         gpus=place.gpus,
         backend=backend,
         model=None,
-        load=remembered(plan, "load", lambda: model_load(plan)),
-        setting=setting_of(plan, place, request, backend),
+        load=hf_load(hf.shape, hf.parts, setting.types) if hf else remembered(plan, "load", lambda: model_load(plan)),
+        setting=setting,
         year=THIS_YEAR,
         kind="tg",
         tokens=0.0,
         start=float(request.depth),
         element_bytes=element_bytes(request.kv_type),
         micro_batch=float(request.ubatch),
-        split=request.split if place.gpus > 1 else "layer",
+        split=split_of(found, place, request),
         gpu_layers=None if placement.gpu_layers >= placement.all_layers else placement.gpu_layers,
         experts_on_cpu=placement.experts_on_cpu,
         threads=float(request.threads or 0),

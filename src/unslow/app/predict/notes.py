@@ -10,22 +10,30 @@ from unslow.app.predict.places import Place
 from unslow.app.predict.request import Request
 from unslow.facts.units import GB
 from unslow.think.calibrate import Match
+from unslow.think.physics.interconnect import TENSOR
 
 
 def notes_on(found: Found, place: Place, case: Case, request: Request) -> tuple[str, ...]:
     """What was assumed, what makes the interval wide, and what was asked for in vain."""
     wide = (f"{why}: the interval is wider" for why in case.trust.reasons)
-    assumed = _assumed(place, case, request)
+    assumed = _assumed(found, place, case, request)
     notes = (*found.notes, *place.notes, *wide, *assumed, *_on_placement(found, case, request))
     return tuple(dict.fromkeys((*notes, *_without_effect(place, case, request))))
 
 
-def _assumed(place: Place, case: Case, request: Request) -> Iterator[str]:
+def _assumed(found: Found, place: Place, case: Case, request: Request) -> Iterator[str]:
     if case.question.host and case.question.totals and place.host_is_assumed:
         speed = float(place.host.bytes_per_s) / GB
         yield f"the host's memory is taken to deliver {speed:.0f} GB/s: --ram-bandwidth says it better"
-    if place.gpus > 1 and not request.is_llama_cpp and request.split == "layer":
-        yield "the GPUs are taken to work as a pipeline: what vLLM calls tensor parallel is --split tensor"
+    if place.gpus > 1 and request.runtime == "vllm" and not request.split:
+        heads = found.shape.shape.heads if found.shape else 0
+        if case.asked.split == TENSOR:
+            yield f"all GPUs share every layer (--tensor-parallel-size {place.gpus}): --split layer is a pipeline"
+        else:
+            yield f"{heads} heads can't be shared by {place.gpus} GPUs: they are taken to work as a pipeline"
+    if place.device.vendor == "AMD" and request.is_llama_cpp and not request.backend:
+        other = "vulkan" if case.asked.backend == "rocm" else "rocm"
+        yield f"the backend is taken to be {case.asked.backend}, as is usual there: --backend {other} for the other one"
     if request.draft and request.acceptance is None:
         yield f"no acceptance was given: {USUAL_ACCEPTANCE:.0%} of the drafted tokens are taken to be right"
 
@@ -41,7 +49,7 @@ def _on_placement(found: Found, case: Case, request: Request) -> Iterator[str]:
 
 
 def _without_effect(place: Place, case: Case, request: Request) -> Iterator[str]:
-    if request.split != "layer" and place.gpus == 1:
+    if request.split not in ("", "layer") and place.gpus == 1:
         yield "--split has no effect: there is one GPU"
     if request.cpu_moe and not case.asked.load.is_sparse:
         yield "--cpu-moe has no effect: the model has no experts"

@@ -43,7 +43,8 @@ class Request(NamedTuple):
     kv_type: str = "f16"
     runtime: str = "llama.cpp"
     backend: str = ""
-    split: str = "layer"
+    split: str = ""
+    """Empty is the runtime's usual way."""
     batch: int = 1
     prompt: int = 512
     ubatch: int = 512
@@ -93,7 +94,8 @@ class Request(NamedTuple):
             if value is not None and not low <= value <= high:
                 raise UserError(f"--{_flag(name)} {value} can't be", f"it is from {low} to {high:,}")
         _one_of("runtime", self.runtime, tuple(RUNTIMES))
-        _one_of("split", self.split, SPLITS)
+        if self.split:
+            _one_of("split", self.split, SPLITS)
         if self.backend:
             _one_of("backend", self.backend, tuple(BACKENDS))
         known = CACHE_TYPES if self.is_llama_cpp else OTHER_CACHE_TYPES

@@ -10,12 +10,13 @@ from unslow.app.fit.hf_models import FoundShape, find_shape, shape_by_name
 from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms
 from unslow.app.plan.hf_cards import Cards, cards_of_case
-from unslow.app.plan.hf_report import find_hf_model, told_model
+from unslow.app.plan.hf_report import find_hf_model, told_model, version_of
 from unslow.app.plan.request import PlanRequest
 from unslow.app.view.memory_choices import KnobName, cache_choices, context_choices, slot_choices
 from unslow.app.view.memory_llama import host_bar, parts_of
 from unslow.app.view.memory_seen import strangers_on
 from unslow.app.view.memory_words import Layers, summary
+from unslow.catalog.runtimes_memory import release
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
@@ -24,6 +25,7 @@ from unslow.show._units import rate
 from unslow.think.adapt.vram import gpus_of
 from unslow.think.fit.report import FitReport, MemoryShown
 from unslow.think.fit.rooms import Room
+from unslow.think.plan.vllm.question import RECENT
 from unslow.think.predict import predict, predict_prefill
 from unslow.think.prediction import Prediction
 from unslow.think.report import Range
@@ -57,7 +59,7 @@ class _Subject(NamedTuple):
 
 def hf_memory_for(system: System, request: Request) -> HfMemory | Unknown:
     """Of a model on devices that a user names."""
-    found = find_shape(system, request.model, request.quant)
+    found = find_shape(system, request.model, request.quant, request.runtime)
     rooms, host = find_rooms(system, request.devices, request.ram_bytes)
     return _memory(_Subject(request, found, tuple(rooms), host, ((),) * len(rooms)))
 
@@ -78,7 +80,7 @@ def hf_memory_of(system: System | None, case: Case) -> HfMemory | Unknown:
         memory = _memory(_of_case(case, found, cards))
     except UserError as error:  # numbers that can't be
         return Unknown(error.message, error.hint)
-    return memory._replace(now=_with_speed(case, memory.now)) if memory.now.verdict == "fits" else memory
+    return memory._replace(now=_with_speed(case, memory.now)) if memory.now.verdict in ("fits", "tight") else memory
 
 
 def _model(system: System | None, case: Case, runtime: str) -> FoundShape | Unknown:
@@ -95,19 +97,20 @@ def _model(system: System | None, case: Case, runtime: str) -> FoundShape | Unkn
 
 
 def _of_case(case: Case, found: FoundShape, cards: Cards) -> _Subject:
-    runtime, usual = case.runtime, Request("")
+    runtime = case.runtime
     trained = found.shape.positions or DEFAULT_CONTEXT
     kind = str(runtime.kv_type_k.value_or("auto")).lower()
     context = int(runtime.context_length.value_or(trained))
     slots = int(runtime.max_sequences.value_or(0))
-    share = float(runtime.gpu_memory_fraction.value_or(usual.gpu_memory_utilization))
+    usual = release(version_of(case, RECENT)).utilization
+    share = float(runtime.gpu_memory_fraction.value_or(usual))
     request = Request(
         model=found.name,
         runtime=_RUNTIMES[runtime.name.value_or("")],
         context=max(1, min(context, _MOST_CONTEXT)),
         kv_type="fp8" if kind.startswith("fp8") else "auto",
         parallel=min(slots, _MOST_SLOTS) or None,
-        gpu_memory_utilization=share if 0 < share <= 1 else usual.gpu_memory_utilization,
+        gpu_memory_utilization=share if 0 < share <= 1 else usual,
     )
     others = tuple(strangers_on(case, gpu) for gpu in gpus_of(case)[: len(cards.rooms)])
     runs = runtime.state.value_or("loaded") != "failed"
@@ -116,8 +119,8 @@ def _of_case(case: Case, found: FoundShape, cards: Cards) -> _Subject:
 
 def _memory(subject: _Subject) -> HfMemory:
     request, trained = subject.request, subject.found.shape.positions or DEFAULT_CONTEXT
-    usual = trained if request.runtime == "vllm" else min(DEFAULT_CONTEXT, trained)
-    context, slots = request.context or usual, request.parallel or 1
+    usual = answered(request, subject.found, subject.rooms, subject.host).settings["context"]
+    context, slots = request.context or int(usual), request.parallel or 1
     sliders = [_slider("context", "Context of each conversation", str(context), context_choices(context, trained))]
     if request.runtime == "vllm":
         kind = request.kv_type if request.kv_type in _VLLM_CACHES else "auto"
@@ -146,7 +149,7 @@ def _answer(subject: _Subject, settings: Mapping[str, str]) -> WhatIf:
         parallel=slots or None,
     )
     report = answered(request, subject.found, subject.rooms, subject.host)
-    if subject.runs and report.verdict == "fits":
+    if subject.runs and report.fits and request.runtime == "vllm":
         report = msgspec.structs.replace(report, devices=tuple(map(_as_it_runs, report.devices)))
     layers = Layers(report.gpu_layers, report.all_gpu_layers)
     return WhatIf(
@@ -160,12 +163,10 @@ def _answer(subject: _Subject, settings: Mapping[str, str]) -> WhatIf:
 
 
 def _as_it_runs(shown: MemoryShown) -> MemoryShown:
-    """What vLLM takes beside its share of a card is an estimate: of what runs it can't be more than is left."""
-    if shown.fits is not False or shown.capacity_bytes is None:
-        return shown
-    left = max(0, shown.capacity_bytes - shown.others_bytes - shown.total_bytes)
+    """What runs holds its whole share: what one request leaves of it is cache for others."""
+    free = shown.free_bytes or 0
     return msgspec.structs.replace(
-        shown, reserve_bytes=min(shown.reserve_bytes, left), fits=True, free_bytes=0, lacking_bytes=0
+        shown, kv_bytes=shown.kv_bytes + free, total_bytes=shown.total_bytes + free, free_bytes=0, margin_bytes=0
     )
 
 

@@ -65,6 +65,7 @@ KEYS: dict[str, tuple[Key, ...]] = {
     "enforce_eager": (_EAGER,),
     "enable_prefix_caching": (Key("prompt_cache", _truth),),
     "gpu_memory_utilization": (_FRACTION,),
+    "num_gpu_blocks_override": (Key("kv_blocks_set", _count),),
     "max_num_seqs": (_SEQUENCES,),
     "max_num_batched_tokens": (_CHUNK,),
     "device_config": (Key("device_used", str),),

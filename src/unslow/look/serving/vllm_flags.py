@@ -32,6 +32,7 @@ FLAGS = Flags(
         # memory
         "memory_fraction": Flag(("--gpu-memory-utilization",)),
         "kv_bytes": Flag(("--kv-cache-memory-bytes", "--kv-cache-memory")),
+        "kv_blocks": Flag(("--num-gpu-blocks-override",)),
         "kv_type": Flag(("--kv-cache-dtype",)),
         "cpu_offload": Flag(("--cpu-offload-gb",)),
         "swap_space": Flag(("--swap-space",)),
@@ -89,6 +90,7 @@ def told(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
         "kv_type_v": kv_type,
         "gpu_memory_fraction": given.share("memory_fraction"),
         "cpu_offload_bytes": given.gibibytes("cpu_offload", default=0),
+        "kv_blocks_set": given.number("kv_blocks", default=0),
         "max_sequences": given.number("sequences"),
         "max_batched_tokens": given.number("batched_tokens"),
         "prompt_cache": given.truth("prefix_cache"),

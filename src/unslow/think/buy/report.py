@@ -37,6 +37,8 @@ class SpeedShown(Shown, frozen=True, kw_only=True):
     """Layers that find room on the GPUs, the output counted as one; None for all."""
     experts_on_cpu: int = 0
     """Of how many layers the experts stay on the host."""
+    backend: str = ""
+    """What it was predicted with: cuda, rocm, metal, vulkan or cpu."""
 
 
 class RigShown(Shown, frozen=True, kw_only=True):

@@ -19,6 +19,9 @@ class RunsShown(Shown, frozen=True, kw_only=True):
     """The longest that fits with it, up to what the model was trained for."""
     tokens_per_s: RateShown | None
     """On the typical device of the tier."""
+    prefill_tokens_per_s: RateShown | None = None
+    backend: str = ""
+    """What both were predicted with."""
     alike: int = 0
     """How many others of the catalogue have the same shape."""
 

@@ -14,9 +14,10 @@ A counter that grew weeks ago, which says nothing of now; a full cache in which 
 a cache of its own.
 
 ## How to fix
-More room: vLLM `--gpu-memory-utilization 0.95`, `--kv-cache-dtype fp8`, a smaller quant; SGLang
-`--mem-fraction-static`, `--kv-cache-dtype fp8_e5m2`. Fewer at once: `--max-num-seqs`, `--max-running-requests`. A
-shorter `--max-model-len`, or a second GPU. llama.cpp: a larger `-c` for its shared cache, or `-ctk q8_0 -ctv q8_0`.
+More room: vLLM without `--num-gpu-blocks-override`, `--gpu-memory-utilization 0.95`, `--kv-cache-dtype fp8`, weights in
+FP8; SGLang `--mem-fraction-static`, `--kv-cache-dtype fp8_e5m2`. Fewer at once: `--max-num-seqs`,
+`--max-running-requests`. A second GPU. A shorter `--max-model-len` frees nothing: pages are handed out as requests
+grow. llama.cpp: a larger `-c` for its shared cache, or `-ctk q8_0 -ctv q8_0`.
 Ollama and LM Studio give each slot a cache of its own, and Transformers has no such queue.
 
 ## Safety
@@ -37,7 +38,9 @@ from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.causes._traffic import SOMEBODY, cite_traffic, counts_waiting, waited
+from unslow.think.physics.kinds import HALF
 from unslow.think.report import Evidence
+from unslow.think.speed.types import class_of
 
 FULL = 0.9
 """Of the cache: the next request no longer finds its blocks."""
@@ -153,11 +156,40 @@ def _found(case: Case, because: str, evidence: tuple[Evidence, ...]) -> Found:
         because=because,
         evidence=evidence,
         remedies=(
+            *_blocks_set(case),
             *_unused_memory(case),
             Remedy(Knob.KV_CACHE_TYPE.to("fp8", "half the bytes for each token"), None, "answers change slightly"),
-            Remedy(Knob.CAPACITY.to(None, "more memory for the cache, fewer requests at once, a shorter context")),
+            *_smaller_weights(case),
+            *_fewer_at_once(case),
         ),
     )
+
+
+def _blocks_set(case: Case) -> tuple[Remedy, ...]:
+    """A number of blocks that was set by hand: the engine counts by itself how many find room."""
+    blocks, tokens = case.runtime.kv_blocks_set.value_or(0), case.runtime.kv_capacity_tokens.value_or(0)
+    if not blocks:
+        return ()
+    holds = f", {tokens:,} tokens" if tokens else ""
+    why = f"the cache was told to have {blocks:,} blocks{holds}: by itself it takes all memory that is left"
+    return (Remedy(Knob.CAPACITY.to("all blocks", why)),)
+
+
+def _smaller_weights(case: Case) -> tuple[Remedy, ...]:
+    """What weights of half the bytes leave is cache."""
+    if not runs_paged(case) or class_of(case.model.quant.value_or("?")) != HALF:
+        return ()
+    return (Remedy(Knob.QUANT.to("fp8", "half the bytes of weights leave room for the cache"), None, "answers change"),)
+
+
+def _fewer_at_once(case: Case) -> tuple[Remedy, ...]:
+    """As many requests as the cache holds now: the others wait at the door instead of being computed twice."""
+    traffic, runtime = case.run.traffic, case.runtime
+    running = int(traffic.value.running if isinstance(traffic, Known) else runtime.running_requests.value_or(0))
+    why = "the others wait at the door instead of being computed twice"
+    if running < 2:  # noqa: PLR2004 (fewer than two is one)
+        return (Remedy(Knob.CAPACITY.to(None, f"more memory for the cache, or fewer requests at once: {why}")),)
+    return (Remedy(Knob.PARALLEL.to(max(1, int(FULL * running)), why)),)
 
 
 def _unused_memory(case: Case) -> tuple[Remedy, ...]:

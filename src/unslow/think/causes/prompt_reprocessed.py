@@ -35,7 +35,7 @@ from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.run import SeenPrompt, Turn
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known
+from unslow.facts.values import Known, Origin
 from unslow.think.adapt.account import gain_of, remarks_on, times_as_fast
 from unslow.think.adapt.experiments import experiment_on, is_clear, is_report, names_phase
 from unslow.think.adapt.prompt_speed import prompt_speed
@@ -72,6 +72,8 @@ def _by_turns(case: Case) -> Found | Absent | None:
     later = [turn for turn in (turns.value[1:] if isinstance(turns, Known) else ()) if turn.prompt_tokens]
     if not isinstance(turns, Known) or not later:
         return None
+    if turns.origin is Origin.ESTIMATED and (kept := _kept_by_counters(case)):
+        return kept
     last = later[-1]
     again = max(0, last.computed_tokens - last.new_tokens)
     words = f"{last.computed_tokens} of {last.prompt_tokens} tokens of a conversation were computed at its next turn"
@@ -85,6 +87,14 @@ def _by_turns(case: Case) -> Found | Absent | None:
         speedup=last.computed_tokens / max(1, last.new_tokens),
         lost=Cost(seconds=again / rate, per="request") if rate else None,
     )
+
+
+def _kept_by_counters(case: Case) -> Absent | None:
+    """What times to the first token suggest, the server's own count of hits overrides."""
+    cache, hits = case.runtime.prompt_cache, case.runtime.prefix_hit_rate
+    if cache.value_or(default=False) is not True or not isinstance(hits, Known) or hits.value < HARDLY:
+        return None
+    return Absent(f"prefix caching is on, and {hits.value:.0%} of the prompt tokens were found in its cache")
 
 
 def _by_traffic(case: Case) -> Found | Absent | Suspected | None:

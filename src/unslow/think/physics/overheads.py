@@ -28,9 +28,10 @@ PLAIN = Launching(62e-6, 25e-6, 450e-6)
 EAGER = Launching(720e-6, 700e-6, 1e-3)
 """Transformers in eager mode: the same, section j; a host with slower cores takes 1.4 times as long."""
 
-SERVED = Launching(700e-6, 300e-6, 1e-3)
-"""vLLM and its kin in eager mode: 22 and 19 ms a token for 28 and 24 layers with graphs off, of which the GPU needs 13
-and 6 (https://github.com/vllm-project/vllm-omni/issues/7960); their experts are one operation for all of a layer."""
+SERVED = Launching(550e-6, 250e-6, 0.7e-3)
+"""vLLM and its kin in eager mode, between a slow and a fast host: 22 and 19 ms a token for 28 and 24 layers, of which
+the GPU needs 13 and 6 (https://github.com/vllm-project/vllm-omni/issues/7960); 14.2 ms for the 32 of Llama 3 8B on an
+H200, of which it needs 5 (tests/machines/vllm_0_26_h200_eager). Their experts are one operation for all of a layer."""
 
 
 def launch_s(how: Launching, layers: Number, expert_layers: Number) -> Number:

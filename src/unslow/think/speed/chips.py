@@ -93,3 +93,21 @@ def has_peers(device: Device) -> bool:
 def has_links(device: Device) -> bool:
     """Whether several of them are joined on a board by links of their own."""
     return bool(device.link_bytes_per_s) and "SXM" in device.name
+
+
+_BY_VENDOR = {"NVIDIA": "cuda", "Apple": "metal"}
+_ROCM = re.compile(r"rdna[34]|cdna\d")
+_ROCM_BY_NAME = re.compile(r"RX 6[89]\d\d|PRO W6800", re.IGNORECASE)
+
+
+def usual_backend(device: Device) -> str:
+    """What people run llama.cpp on such a device with.
+
+    Of AMD's cards those that ROCm supports: Instinct, RDNA 3 and 4, and the largest chip of RDNA 2 (gfx1030), by AMD's
+    list for Linux (https://rocm.docs.amd.com/projects/install-on-linux/en/latest/reference/system-requirements.html);
+    GPUs inside a processor and older cards run with Vulkan.
+    """
+    if device.vendor == "AMD" and not device.unified:
+        rocm = _ROCM.fullmatch(device.family) or _ROCM_BY_NAME.search(device.name)
+        return "rocm" if rocm else "vulkan"
+    return _BY_VENDOR.get(device.vendor, "vulkan")

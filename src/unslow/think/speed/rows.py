@@ -13,7 +13,7 @@ from unslow.think.physics.chip import Setting
 from unslow.think.physics.interconnect import LAYER, ROW, TENSOR
 from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
 from unslow.think.speed.builds import year_of
-from unslow.think.speed.chips import has_links, has_wide_vectors, is_server_by_name
+from unslow.think.speed.chips import has_links, has_wide_vectors, is_server_by_name, usual_backend
 from unslow.think.speed.load import ModelLoad
 from unslow.think.speed.named_models import named_load, named_model
 from unslow.think.speed.types import class_of
@@ -24,7 +24,6 @@ _BACKENDS = {
     "cuda": "cuda", "rocm": "rocm", "hip": "rocm", "metal": "metal", "mtl": "metal", "mlx": "metal", "sycl": "vulkan",
     "vulkan": "vulkan", "opencl": "vulkan", "cpu": "cpu", "blas": "cpu",
 }  # fmt: skip
-_BY_VENDOR = {"NVIDIA": "cuda", "Apple": "metal", "AMD": "vulkan", "Intel": "vulkan"}
 _RUNTIMES = ("vllm", "exllama", "mlx", "mlc", "transformers", "tensorrt", "sglang")
 _CPU_FORKS = ("ik_llama",)
 """Forks of llama.cpp with faster kernels for CPUs."""
@@ -151,8 +150,7 @@ def _backend(row: Row, device: Device) -> str:
     named = [_BACKENDS[w] for w in words if w in _BACKENDS]
     if "cuda" in named and device.vendor == "NVIDIA":  # "Vulkan/CUDA": the quicker of two
         return "cuda"
-    usual = "rocm" if device.family.startswith(("cdna", "gcn")) else _BY_VENDOR.get(device.vendor, "vulkan")
-    return named[0] if named else usual
+    return named[0] if named else usual_backend(device)
 
 
 def _setting(row: Row, device: Device, backend: str, quant: str) -> Setting:

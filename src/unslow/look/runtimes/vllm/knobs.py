@@ -16,7 +16,6 @@ from unslow.look.serving.turns import (
     UNTHINKING,
     Turn,
     gpus_of_split,
-    halved_context,
     kv_type,
     nothing,
     number,
@@ -25,6 +24,8 @@ from unslow.look.serving.turns import (
 )
 from unslow.look.serving.vllm_flags import FLAGS
 
+ALL_BLOCKS = "all blocks"
+"""Of `Knob.CAPACITY`: as many as the memory has room for."""
 USUAL_MEMORY = 0.9
 """Of a GPU's memory: what every version takes by itself, or a little less."""
 
@@ -99,13 +100,19 @@ def _backend(value: Setting, runtime: Runtime) -> list[str]:
     ]
 
 
-def _capacity(_value: Setting, runtime: Runtime) -> list[str]:
-    """More room for the cache of requests, or fewer requests in it."""
+def _capacity(value: Setting, runtime: Runtime) -> list[str]:
+    """More room for the cache of requests: what was set too small goes, or it gets a larger share of the card.
+
+    A shorter `--max-model-len` is none: pages are handed out as requests grow, and the limit reserves nothing.
+    """
+    if value == ALL_BLOCKS:
+        again = restarted(FLAGS, runtime.command.value_or([]), runtime.environment.value_or({}), ("kv_blocks",), ())
+        return [again] if again else [labelled(Place.HAND, "start it without --num-gpu-blocks-override")]
     fraction = runtime.gpu_memory_fraction.value_or(USUAL_MEMORY)
     wanted = USUAL_MEMORY if fraction < USUAL_MEMORY - MORE_MEMORY else min(MOST_MEMORY, fraction + MORE_MEMORY)
     larger = f"--gpu-memory-utilization {wanted:.2f}"
     more = [larger] if fraction < MOST_MEMORY else []
-    return [*more, "--kv-cache-dtype fp8", *halved_context("--max-model-len", runtime)]
+    return [*more, "--kv-cache-dtype fp8"]
 
 
 def _threads(value: Setting, runtime: Runtime) -> list[str]:

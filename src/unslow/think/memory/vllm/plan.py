@@ -29,6 +29,8 @@ class VllmMemory(NamedTuple):
     """Requests of `max_model_len` at once."""
     max_model_len: int
     """The longest request that the cache serves, up to the one asked for; 0 where none."""
+    max_model_len_low: int = 0
+    """The same at the least available memory: what surely starts."""
 
     @property
     def fits(self) -> bool:
@@ -66,6 +68,7 @@ def vllm_memory(shape: HfShape, parts: Sequence[Part], settings: Settings, total
         kv_tokens_range=(least.tokens, most.tokens),
         max_concurrency=usual.concurrency,
         max_model_len=cache.longest_request(shape, settings, groups, usual.blocks),
+        max_model_len_low=cache.longest_request(shape, settings, groups, least.blocks),
     )
 
 

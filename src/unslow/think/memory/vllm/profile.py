@@ -19,6 +19,8 @@ PASSED_COPIES = 2
 LOGIT_BYTES = 4
 VOCABULARY_STEP = 64
 CAPTURE_SIZES_USUAL = 51
+UNLINKED = 1.5
+"""Over the least that several cards were seen to hold for exchange: only those with NVLink hold gigabytes for it."""
 PEAK_LOW, PEAK_HIGH = 0.85, 1.12
 """How far other kernels and other samplers lie from this sum; 60 published profiles lie within."""
 
@@ -80,11 +82,21 @@ def beside_torch(settings: Settings) -> Spread:
     """What the run leaves beside PyTorch's memory, within the budget."""
     known = vllm_profile()
     if settings.tensor_parallel > 1:
-        return Spread(*known.beside_parallel)
+        return _exchanged(Spread(*known.beside_parallel), settings)
     return Spread(*(known.beside_pipeline if settings.pipeline_parallel > 1 else known.beside))
 
 
 def context(settings: Settings) -> Spread:
     """What the driver and the library for exchange hold before anything is loaded, on top of the budget."""
     several = settings.tensor_parallel * settings.pipeline_parallel > 1
-    return Spread(*(vllm_profile().context_parallel if several else vllm_profile().context))
+    return (
+        _exchanged(Spread(*vllm_profile().context_parallel), settings) if several else Spread(*vllm_profile().context)
+    )
+
+
+def _exchanged(seen: Spread, settings: Settings) -> Spread:
+    """What several cards hold for exchange: without links of their own the least that was seen, and half of it more."""
+    if settings.linked:
+        return seen
+    most = min(seen.high, round(seen.low * UNLINKED))
+    return Spread(seen.low, min(seen.mid, most), most)

@@ -38,6 +38,8 @@ class Settings(NamedTuple):
     """Off with `--disable-hybrid-kv-cache-manager`: windowed layers then keep everything."""
     small_batches: bool = False
     """Whether a card of any size gets the batches of a small one, as vLLM has it for the A100."""
+    linked: bool = True
+    """Whether several cards have links of their own (NVLink), for which they hold gigabytes."""
     version: tuple[int, int] = (0, 28)
 
     @property

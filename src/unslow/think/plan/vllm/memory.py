@@ -8,16 +8,13 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from unslow.think.fit.rooms import Room
-from unslow.think.memory.held import Held, Spread, exactly
+from unslow.think.memory.held import Held, exactly
 from unslow.think.memory.vllm import cache, profile
 from unslow.think.memory.vllm.settings import Settings, stage_layers
 from unslow.think.memory.vllm.weights import stage_weight_bytes
 from unslow.think.plan.vllm.question import Choice, Question
-from unslow.think.speed.chips import has_links
 
 STEP = 0.01
-UNLINKED = 1.5
-"""Over the least that several cards were seen to hold for exchange: only those with NVLink hold gigabytes for it."""
 LEAST_SHARE, MOST_SHARE = 0.80, 0.97
 """Of a card's memory. Less than the first leaves memory unused that nobody holds; more than the second leaves less than
 the driver and the allocator's gaps were seen to take."""
@@ -88,7 +85,7 @@ class Pool:
     def _new_stages(self, choice: Choice) -> tuple[Stage, ...]:
         shape, settings = self.question.shape, self._settings(choice)
         groups, last = self.groups(choice), choice.pipeline - 1
-        beside = self._most_of(profile.beside_torch(settings), choice.cards)
+        beside = profile.beside_torch(settings).high
         if settings.release.graphs_in_budget:
             beside += profile.graphs(shape, settings).high
         stages = []
@@ -106,7 +103,7 @@ class Pool:
         """
         choice = Choice(0, tensor, pipeline, 0.0, 1, sequences, batched, "auto", eager=eager)
         settings = self._settings(choice)
-        above = self._most_of(profile.context(settings), choice.cards) + self.question.margin_bytes
+        above = profile.context(settings).high + self.question.margin_bytes
         if not settings.release.graphs_in_budget:
             above += profile.graphs(self.question.shape, settings).high
         shares = []
@@ -123,8 +120,7 @@ class Pool:
         """What each card most likely holds, stage by stage: the cache takes all that is left of the share."""
         shape, settings = self.question.shape, self._settings(choice)
         budget, graphs = round(self.question.card_bytes * choice.share), profile.graphs(shape, settings)
-        beside = self._likely(profile.beside_torch(settings), choice.cards)
-        context = self._likely(profile.context(settings), choice.cards)
+        beside, context = profile.beside_torch(settings).mid, profile.context(settings).mid
         counted = graphs.mid if settings.release.graphs_in_budget else 0
         last, stages = choice.pipeline - 1, self.stages(choice)
         peaks = [profile.activation_peak(shape, settings, first=not n, last=n == last) for n in range(choice.pipeline)]
@@ -133,16 +129,6 @@ class Pool:
         other = exactly(context + beside + graphs.mid)
         held = [Held(s.weights, blocks * s.block_bytes, peak, other) for s, peak in zip(stages, peaks, strict=True)]
         return [one for one in held for _ in range(choice.tensor)]
-
-    def _likely(self, spread: Spread, cards: int) -> int:
-        """The most likely figure; of cards without links the one for them."""
-        return min(spread.mid, self._most_of(spread, cards))
-
-    def _most_of(self, spread: Spread, cards: int) -> int:
-        """The worst end; of several cards that have no links of their own, what was seen there and half of it more."""
-        if cards == 1 or self.question.linked or has_links(self.question.device):
-            return spread.high
-        return min(spread.high, round(spread.low * UNLINKED))
 
     def most(self, choice: Choice) -> float:
         """The largest share for this choice."""

@@ -8,6 +8,7 @@ from unslow.think.fit.rooms import Room
 from unslow.think.memory.parts import Part
 from unslow.think.memory.vllm.settings import Settings
 from unslow.think.plan.report import GoalShown
+from unslow.think.speed.chips import has_links
 
 RECENT = (0, 28)
 """The newest version whose memory was read in its sources: what is planned for where nothing runs yet."""
@@ -78,6 +79,8 @@ class Question(NamedTuple):
     architecture: str = ""
     margin_bytes: int = 0
     """What is to stay free on each card, on top of what vLLM needs itself."""
+    exact_context: bool = False
+    """Whether nothing runs yet and a length was named: then no longer one is offered."""
     current: Choice | None = None
     """What runs now."""
     measured_pool: int = 0
@@ -120,6 +123,7 @@ class Question(NamedTuple):
             enforce_eager=choice.eager,
             small_batches=self.small_batches,
             prefix_caching=self.prefix_caching,
+            linked=self.linked or has_links(self.device),
             version=self.version,
         )
 

@@ -64,6 +64,10 @@ class Search:
     def _points(self, choice: Choice, shares: list[float]) -> Iterator[Point]:
         """With the least share that is as fast as the largest, and with the largest and all the context that it has."""
         least = choice._replace(share=self.least_share(choice, shares))
+        if self.question.exact_context:
+            yield self.point(least)
+            yield self.point(choice)
+            return
         set_now = least._replace(context=max(choice.context, self.question.now.context))
         yield self.point(set_now if self.pool.serves(set_now) else least)
         yield self.point(choice._replace(context=self.pool.longest(choice)))

@@ -17,6 +17,9 @@ FEWER = 4
 FP8_CACHE = frozenset({"ada", "hopper", "blackwell", "cdna3", "cdna4"})
 """Chips that have the type; on an RTX 3090 vLLM ends with "type fp8e4nv not supported in this architecture"
 (https://github.com/vllm-project/vllm/issues/26431)."""
+PACKS_AT_LOAD = frozenset({"ampere", "ga100", "ada", "hopper", "blackwell", "cdna3", "cdna4"})
+"""Chips on which vLLM multiplies weights in FP8, and rounds plain ones to it while it loads them
+(`--quantization fp8`)."""
 FP8_CACHE_SINCE = (0, 11)
 """Since then the V1 engine has kernels for it on more than one architecture
 (https://github.com/vllm-project/vllm/pull/24577, September 2025)."""
