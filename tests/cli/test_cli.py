@@ -10,6 +10,7 @@ import pytest
 from unslow import __version__
 from unslow.cli import main
 from unslow.cli._dispatch import commands
+from unslow.cli._output import Progress
 from unslow.show import formats
 
 MACHINES = Path(__file__).parents[1] / "machines"
@@ -175,3 +176,18 @@ def test_a_password_in_a_url_is_named_as_unused_and_not_shown(capsys):
     assert status == 2
     assert "are not used" in err
     assert "canary-password" not in err
+
+
+def test_what_is_being_done_and_a_bug_do_not_drive_the_terminal(capsys, monkeypatch):
+    with Progress() as progress:
+        progress.say("\x1b]0;PWN\x07 said")
+        progress.step("\x1b[2J done", 0.5)
+
+    def break_down(_args: object) -> int:
+        raise ValueError("\x1b]0;PWN\x07")
+
+    monkeypatch.setattr("unslow.cli.explain.run", break_down)
+    assert main(["explain"]) == 2
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert not set("\x1b\x07") & set(told)

@@ -113,7 +113,9 @@ def dispatch(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception:  # noqa: BLE001 (a bug must not look like a diagnosis, whose status can be 1)
-        _complain(traceback.format_exc())
+        from unslow.show._clean import without_controls  # noqa: PLC0415 (it may quote a file or a server)
+
+        _complain(without_controls(traceback.format_exc()))
         return COULD_NOT_RUN
     return status
 
