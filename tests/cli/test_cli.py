@@ -41,7 +41,9 @@ def test_help_lists_every_command(capsys):
 def test_every_command_has_examples(name, capsys):
     with pytest.raises(SystemExit):
         main([name, "--help"])
-    assert "examples:" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "examples:" in text
+    assert "exit status of every command: 0 fine" in text
 
 
 def test_exit_status_tells_the_verdict(capsys):

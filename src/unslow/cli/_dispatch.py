@@ -42,6 +42,8 @@ _EPILOG = """examples:
 
 options of the diagnosis: unslow diagnose --help
 exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""
+_STATUSES = """exit status of every command: 0 fine (normal, fits, possible, done); 1 something was found (slow, failed, fits
+only partly or not at all, impossible, declined); 2 could not run; 3 cannot tell; 130 stopped by Ctrl-C"""
 
 
 def commands() -> dict[str, ModuleType]:
@@ -66,7 +68,11 @@ def parser() -> argparse.ArgumentParser:
     for name, module in commands().items():
         doc = (module.__doc__ or "").strip()
         sub = choices.add_parser(
-            name, help=doc.splitlines()[0], description=doc, formatter_class=argparse.RawDescriptionHelpFormatter
+            name,
+            help=doc.splitlines()[0],
+            description=doc,
+            epilog=_STATUSES,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(sub)
         sub.set_defaults(run=module.run)
