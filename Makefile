@@ -32,6 +32,8 @@ check: $(READY)  ## style, types, layers, generated docs
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/mypy --platform win32 --cache-dir .mypy_cache/win32 src
+	$(BIN)/mypy --platform darwin --cache-dir .mypy_cache/darwin src
 	$(BIN)/lint-imports
 	$(BIN)/python -m docs.generate --check
 	$(MAKE) --no-print-directory site

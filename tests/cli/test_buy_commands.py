@@ -1,6 +1,7 @@
 """The buyer's commands: flags in, an answer and an exit status out."""
 
 import json
+import re
 
 import pytest
 
@@ -58,3 +59,14 @@ def test_what_can_not_be_asked_is_exit_2_with_a_hint(
     status, _, err = run(capsys, *words)
     assert status == 2
     assert "hint" in err
+
+
+def test_how_many_devices_there_are_and_no_note_on_a_column_that_is_not_shown(capsys, monkeypatch):
+    assert main(["devices", "-q"]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert re.search(r"7\s+devices of the \d{3} in the catalogue \(--all shows every one\)", first), first
+    for columns in ("60", "120"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main(["devices", "RTX 3090", "--model", "qwen3-8b", "-q"]) == 0
+        shown = capsys.readouterr().out
+        assert ("TOK/J" in shown.split("YEAR")[0]) == ("per joule" in shown) == (columns == "120")

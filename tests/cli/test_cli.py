@@ -11,6 +11,7 @@ from unslow import __version__
 from unslow.app.exporter.request import Address, ExporterRequest
 from unslow.cli import main
 from unslow.cli._dispatch import commands, dispatch, parser
+from unslow.cli._output import Progress
 from unslow.show import formats
 
 MACHINES = Path(__file__).parents[1] / "machines"
@@ -41,7 +42,9 @@ def test_help_lists_every_command(capsys):
 def test_every_command_has_examples(name, capsys):
     with pytest.raises(SystemExit):
         main([name, "--help"])
-    assert "examples:" in capsys.readouterr().out
+    text = capsys.readouterr().out
+    assert "examples:" in text
+    assert "exit status of every command: 0 fine" in text
 
 
 def test_exit_status_tells_the_verdict(capsys):
@@ -198,3 +201,18 @@ def test_an_unknown_option_is_told_by_its_command_with_the_nearest_one(words, sa
 def test_the_exporter_takes_a_port_as_the_page_does():
     args = parser().parse_args(["exporter", "--port", "9977"])
     assert ExporterRequest.from_flags(vars(args)).listen == Address("127.0.0.1", 9977)
+
+
+def test_what_is_being_done_and_a_bug_do_not_drive_the_terminal(capsys, monkeypatch):
+    with Progress() as progress:
+        progress.say("\x1b]0;PWN\x07 said")
+        progress.step("\x1b[2J done", 0.5)
+
+    def break_down(_args: object) -> int:
+        raise ValueError("\x1b]0;PWN\x07")
+
+    monkeypatch.setattr("unslow.cli.explain.run", break_down)
+    assert main(["explain"]) == 2
+    told = capsys.readouterr().err
+    assert "Traceback" in told
+    assert not set("\x1b\x07") & set(told)

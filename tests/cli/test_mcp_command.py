@@ -11,4 +11,4 @@ def test_without_the_extra_it_says_how_to_get_it():
     done = run_without_the_sdk("mcp")
     assert (done.returncode, done.stdout) == (2, "")
     assert "needs the package mcp, version 2" in done.stderr
-    assert "pipx install 'unslow[mcp]'" in done.stderr
+    assert "pipx install --force '.[mcp]'" in done.stderr

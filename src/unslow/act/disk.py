@@ -8,6 +8,7 @@ import errno
 import hashlib
 import os
 import stat
+import sys
 from collections.abc import Callable, Iterator
 
 import msgspec
@@ -17,8 +18,11 @@ LARGEST_BYTES = 1024**2
 _PLAIN_FAILURES = (errno.ENOTSUP, errno.EPERM, errno.EACCES, errno.EINVAL)
 """What a file system says to an attribute that it does not keep, or that only root may set."""
 
-_READING = os.O_RDONLY | sum(getattr(os, name, 0) for name in ("O_NONBLOCK", "O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
-"""A pipe would wait for its writer; not every platform knows each of these."""
+if sys.platform == "win32":
+    OPEN_FLAGS, _NONBLOCK = os.O_BINARY, 0
+else:
+    OPEN_FLAGS, _NONBLOCK = os.O_NOFOLLOW, os.O_NONBLOCK
+"""A link that somebody put in a file's place is not followed; Windows would change the ends of lines."""
 
 
 class Looks(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +55,7 @@ class Disk:
     def write_new(self, path: str, data: bytes, looks: Looks) -> None:
         """A file that was not there, with all its bytes on the disk; none is left where that fails."""
         self.step("open", path)
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | OPEN_FLAGS
         descriptor = os.open(path, flags, 0o600)  # whoever may not read the original shall not read this either
         try:
             try:
@@ -78,6 +82,8 @@ class Disk:
                 left = left[os.write(descriptor, left) :]
 
     def _dress(self, descriptor: int, path: str, looks: Looks) -> None:
+        if sys.platform == "win32":  # files are changed by nobody there: `unslow.act.files`
+            return
         made = os.fstat(descriptor)
         owner, group = made.st_uid, made.st_gid
         wanted = (owner if looks.owner is None else looks.owner, group if looks.group is None else looks.group)
@@ -86,10 +92,11 @@ class Disk:
             os.fchown(descriptor, *wanted)
         self.step("chmod", path)
         os.fchmod(descriptor, looks.mode)
-        for name, value in looks.attributes.items():
-            self.step("setxattr", path)
-            with _plain_failures_allowed():
-                os.setxattr(descriptor, name, value)
+        if sys.platform == "linux":
+            for name, value in looks.attributes.items():
+                self.step("setxattr", path)
+                with _plain_failures_allowed():
+                    os.setxattr(descriptor, name, value)
         if looks.modified_ns is not None:
             self.step("utime", path)
             os.utime(descriptor, ns=(looks.modified_ns, looks.modified_ns))
@@ -118,8 +125,10 @@ class Disk:
 
     def sync(self, folder: str) -> None:
         """The names in a folder on the disk."""
+        if sys.platform == "win32":  # where a folder can't be opened
+            return
         self.step("fsync folder", folder)
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
         try:
             with _plain_failures_allowed():  # some network file systems know no such thing
                 os.fsync(descriptor)
@@ -151,16 +160,17 @@ def looks_of(path: str) -> Looks:
 def _attributes(path: str) -> dict[str, bytes]:
     """Access lists and labels too, where the file system keeps any."""
     found: dict[str, bytes] = {}
-    with contextlib.suppress(OSError, AttributeError):  # not every file system, not every platform
-        for name in os.listxattr(path, follow_symlinks=False):
-            found[name] = os.getxattr(path, name, follow_symlinks=False)
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError):  # not every file system
+            for name in os.listxattr(path, follow_symlinks=False):
+                found[name] = os.getxattr(path, name, follow_symlinks=False)
     return found
 
 
 def read_whole(path: str) -> bytes | None:
     """The bytes of a regular file; None where there is none, ValueError where it is something else or too large."""
     try:
-        descriptor = os.open(path, _READING)
+        descriptor = os.open(path, os.O_RDONLY | OPEN_FLAGS | _NONBLOCK)  # a pipe would wait for its writer
     except FileNotFoundError:
         return None
     with open(descriptor, "rb") as file:

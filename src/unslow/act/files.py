@@ -2,6 +2,7 @@
 
 import os
 import stat
+import sys
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -34,7 +35,7 @@ def read_for_edit(path: str) -> tuple[str, bytes | None]:
 
 def file_step(edit: Edit) -> FileStep:
     """The edit as a step; UserError where the file is not what it was, or may not be changed."""
-    if os.name == "nt":
+    if sys.platform == "win32":
         raise UserError("files are changed on Linux and macOS only", "type the lines of `unslow plan` yourself")
     real, now = read_for_edit(edit.path)
     if now != edit.before:
@@ -58,7 +59,7 @@ def _check_file(path: str) -> None:
         )
     if not seen.st_mode & stat.S_IWUSR:
         raise UserError(f"{path} is read-only", f"{NOTHING}: `chmod u+w` it, or type the lines of --dry-run yourself")
-    if os.geteuid() not in (0, seen.st_uid):
+    if sys.platform != "win32" and os.geteuid() not in (0, seen.st_uid):
         raise UserError(f"{path} belongs to another user", f"{NOTHING}: run it as that user, or with sudo")
 
 

@@ -3,13 +3,14 @@
 import contextlib
 import os
 import re
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 import msgspec
 
-from unslow.act.disk import Disk, Looks, read_whole
+from unslow.act.disk import OPEN_FLAGS, Disk, Looks, read_whole
 from unslow.facts.errors import UserError
 
 State = Literal["prepared", "backed up", "written", "done", "undoing", "undone"]
@@ -87,11 +88,10 @@ class Journals:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Nobody else changes anything meanwhile; the lock of a process that dies is free again."""
-        try:
-            import fcntl  # noqa: PLC0415 (not on every platform)
-        except ImportError as error:
-            why = "changes are made on Linux and macOS only"
-            raise UserError(why, "type the lines of `unslow plan` yourself") from error
+        if sys.platform == "win32":
+            raise UserError("changes are made on Linux and macOS only", "type the lines of `unslow plan` yourself")
+        import fcntl  # noqa: PLC0415 (not on Windows)
+
         descriptor = self._opened_lock()
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -102,7 +102,7 @@ class Journals:
             os.close(descriptor)
 
     def _opened_lock(self) -> int:
-        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        flags = os.O_RDWR | os.O_CREAT | OPEN_FLAGS
         try:
             self.folder.mkdir(parents=True, exist_ok=True, mode=_OWN_FOLDER)
             return os.open(self.folder / "lock", flags, _PRIVATE)

@@ -43,6 +43,8 @@ _EPILOG = """examples:
 
 options of the diagnosis: unslow diagnose --help
 exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""
+_STATUSES = """exit status of every command: 0 fine (normal, fits, possible, done); 1 something was found (slow, failed, fits
+only partly or not at all, impossible, declined); 2 could not run; 3 cannot tell; 130 stopped by Ctrl-C"""
 
 
 def commands() -> dict[str, ModuleType]:
@@ -84,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
             name,
             help=doc.splitlines()[0],
             description=doc,
+            epilog=_STATUSES,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -132,7 +135,9 @@ def dispatch(words: list[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except Exception:  # noqa: BLE001 (a bug must not look like a diagnosis, whose status can be 1)
-        _complain(traceback.format_exc())
+        from unslow.show._clean import without_controls  # noqa: PLC0415 (it may quote a file or a server)
+
+        _complain(without_controls(traceback.format_exc()))
         return COULD_NOT_RUN
     return status
 

@@ -81,6 +81,12 @@ def color() -> bool:
     return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
+def _safe(text: str) -> str:
+    from unslow.show._clean import safe  # noqa: PLC0415 (imported when used: --help stays quick)
+
+    return safe(text)
+
+
 class Progress:
     """Says what is being done: a bar on a terminal, a line each elsewhere."""
 
@@ -113,6 +119,7 @@ class Progress:
         """A line that stays."""
         if self._quiet:
             return
+        text = _safe(text)
         if self._bar is not None:
             self._bar.console.print(text, highlight=False)
         else:
@@ -122,6 +129,7 @@ class Progress:
         """What is being done now, and how much of it is done."""
         if self._quiet:
             return
+        text = _safe(text)
         if self._bar is None:
             self._plain(text, share)
             return

@@ -9,6 +9,8 @@ examples:
   unslow fit gpt-oss-120b --device "2x RTX 3090" --n-cpu-moe 20 --ram 64GB
   unslow fit gemma-3-27b --device 24GB --context 128k --json
   unslow fit --list qwen3
+
+exit status: 0 fits, 1 fits only partly or not at all, 2 could not run, 3 cannot tell
 """
 
 import argparse

@@ -27,7 +27,7 @@ def run(args: argparse.Namespace) -> int:
     """Serve until the client leaves."""
     import sys  # noqa: PLC0415 (imported when used: --help stays quick)
 
-    from unslow.facts.errors import UserError  # noqa: PLC0415
+    from unslow.facts.errors import UserError, hint_for_extra  # noqa: PLC0415
 
     try:
         from unslow.mcp_server.reading import Allowed  # noqa: PLC0415
@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
         if (error.name or "").partition(".")[0] == "unslow":
             raise
         raise UserError(
-            f"`unslow mcp` needs the package mcp, version 2 or newer: {error}", "pipx install 'unslow[mcp]'"
+            f"`unslow mcp` needs the package mcp, version 2 or newer: {error}", hint_for_extra("mcp")
         ) from error
     if sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write("unslow: waiting for an agent on standard input; docs/how_to/mcp.md says how to set one up\n")

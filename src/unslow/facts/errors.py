@@ -8,3 +8,8 @@ class UserError(Exception):
         super().__init__(message)
         self.message = message
         self.hint = hint
+
+
+def hint_for_extra(extra: str) -> str:
+    """How to get a part that is installed only on request; the program is on no package index yet."""
+    return f"in a clone of the repository: pipx install --force '.[{extra}]', or pip install '.[{extra}]'"

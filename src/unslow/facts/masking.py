@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from unslow.facts.machine import Facts
-from unslow.facts.masking_rules import keyless_text, masked_text
+from unslow.facts.masking_rules import keyless_text, masked_text, masked_word
 from unslow.facts.snapshot import Snapshot
 
 __all__ = ["keyless", "keyless_command", "masked", "masked_command", "masked_environment", "masked_text"]
@@ -22,7 +22,7 @@ _SECRET_NAMES = re.compile(r"(?i)(key|token|secret|passw|passphrase|auth|cookie|
 
 def masked_command(command: list[str]) -> list[str]:
     """The command line without the values of flags that carry secrets or prompts."""
-    return _shown_command(command, masked_text, _PROMPT_FLAGS)
+    return _shown_command(command, masked_word, _PROMPT_FLAGS)
 
 
 def keyless_command(command: list[str]) -> list[str]:
@@ -46,7 +46,7 @@ def _shown_command(command: list[str], shown: Callable[[str], str], more: tuple[
 
 def masked_environment(environment: dict[str, str]) -> dict[str, str]:
     """The environment with the values of secret-looking names hidden."""
-    return _shown_environment(environment, masked_text)
+    return _shown_environment(environment, masked_word)
 
 
 def _shown_environment(environment: dict[str, str], shown: Callable[[str], str]) -> dict[str, str]:
@@ -69,16 +69,17 @@ def keyless(facts: F) -> F:
 
 
 def _cleaned(value: Any, shown: Callable[[str], str], more: tuple[str, ...] = (), name: str = "") -> Any:
+    word_shown = masked_word if shown is masked_text else shown
     match value:
         case str():
             return shown(value)
         case list() | tuple():
             strings = all(isinstance(v, str) for v in value)
             if name == "command" and strings:
-                return _shown_command(list(value), shown, more)
+                return _shown_command(list(value), word_shown, more)
             return type(value)(_cleaned(v, shown, more, name) for v in value)
         case dict() if name == "environment" and "is" not in value:
-            return _shown_environment(value, shown)
+            return _shown_environment(value, word_shown)
         case dict():
             return {k: _cleaned(v, shown, more, name if k == "value" else k) for k, v in value.items()}
         case _:

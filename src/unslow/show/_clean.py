@@ -20,8 +20,13 @@ def cleaned(report: Shown) -> Shown:
 
 def safe(text: str) -> str:
     """The text without what could drive a terminal, and cut where it is endless."""
-    text = _UNSAFE.sub("�", text)
+    text = without_controls(text)
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def without_controls(text: str) -> str:
+    """All of the text, such as a traceback, without what could drive a terminal."""
+    return _UNSAFE.sub("�", text)
 
 
 def as_json(value: object) -> str:

@@ -9,6 +9,7 @@ from unslow.show._clean import as_json, cleaned
 from unslow.show._console import TextConsole
 from unslow.show._tables import dim
 from unslow.show._units import GB, span
+from unslow.think.buy.devices import NOTE_ON_JOULES
 from unslow.think.buy.report import DevicesReport, RigShown
 
 _PLAIN = (
@@ -35,14 +36,21 @@ def render_devices(report: DevicesReport, form: str, *, width: int, color: bool)
 def _answer(report: DevicesReport, width: int) -> RenderableType:
     asked, count = report.asked, len(report.devices)
     if asked is None:
-        title = head(f"{count}", f"device{'' if count == 1 else 's'} of the catalogue")
+        title = head(f"{count}", _of_how_many(count, report.catalogue_devices))
         table = table_of(_PLAIN, (_plain_row(rig) for rig in report.devices), width)
         return Group(title, "", table, "", *(dim(note) for note in report.notes))
     order = f", by {report.sorted_by}" if report.sorted_by else ""
     title = head(f"{asked.model} {asked.quant}", f"on {count} device{'' if count == 1 else 's'}{order}")
     table = table_of(_FULL, (_full_row(rig, asked.users) for rig in report.devices), width)
     about = dim(f"{work(asked)}; first token of a prompt of {asked.prompt_tokens:,}; prices in {report.currency}")
-    return Group(title, about, "", table, "", *_reasons(report), *(dim(note) for note in report.notes))
+    is_shown = any(column.header == "TOK/J" for column in table.columns)  # it goes first where there is no room
+    notes = (note for note in report.notes if is_shown or note != NOTE_ON_JOULES)
+    return Group(title, about, "", table, "", *_reasons(report), *(dim(note) for note in notes))
+
+
+def _of_how_many(count: int, every: int | None) -> str:
+    of_all = f" of the {every:,} in the catalogue (--all shows every one)" if every and count < every else ""
+    return f"device{'' if count == 1 else 's'}{of_all}"
 
 
 def _plain_row(rig: RigShown) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from unslow.facts.errors import UserError
+from unslow.show._clean import without_controls
 from unslow.web import buyers, panels, questions, runs
 from unslow.web.book import BusyError, NotThereError
 from unslow.web.desk import Desk
@@ -127,5 +128,5 @@ def _left(_request: Request, _error: ClientDisconnect) -> Response:
 
 
 def _bug(_request: Request, error: Exception) -> Response:
-    sys.stderr.write("".join(traceback.format_exception(error)))
+    sys.stderr.write(without_controls("".join(traceback.format_exception(error))))
     return JSONResponse({"error": {"message": "a bug in unslow", "hint": "the terminal says more"}}, 500)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from unslow.app.read_target import is_live
 from unslow.facts.errors import UserError
+from unslow.show._clean import without_controls
 from unslow.think.view.report import WhatIf
 from unslow.web.ahead import Ahead, Place
 from unslow.web.book import Book, BusyError
@@ -55,7 +56,7 @@ class Desk:
         except UserError as error:
             self._error = error
         except Exception as bug:  # noqa: BLE001 (a page that says so is better than one that waits for ever)
-            sys.stderr.write(traceback.format_exc())
+            sys.stderr.write(without_controls(traceback.format_exc()))
             self._error = UserError(f"a bug in unslow: {type(bug).__name__}", "the terminal says more")
         finally:
             self._looked.set()

@@ -11,6 +11,7 @@ from unslow.app.view.events import Event
 from unslow.app.view.live import LiveRun
 from unslow.app.visit import ANYWAY, NONE_SENT
 from unslow.facts.values import Unknown
+from unslow.show._clean import without_controls
 from unslow.show._html.document import panel
 from unslow.think.view.report import TimelineView
 from unslow.web.book import Entry
@@ -39,7 +40,7 @@ def perform(desk: Desk, entry: Entry) -> None:
         _follow(live, entry, seen)
         entry.tell(_ending(desk, entry, live))
     except Exception as bug:  # noqa: BLE001 (a page that waits for ever would be worse)
-        sys.stderr.write(traceback.format_exc())
+        sys.stderr.write(without_controls(traceback.format_exc()))
         entry.tell(ErrorLine(message=f"a bug in unslow: {type(bug).__name__}", hint="the terminal says more"))
 
 
@@ -93,7 +94,7 @@ def _ending(desk: Desk, entry: Entry, live: LiveRun) -> RunLine:
             else ErrorLine(message=live.error.message, hint=hint)
         )
     if live.bug:
-        sys.stderr.write("".join(traceback.format_exception(live.bug)))
+        sys.stderr.write(without_controls("".join(traceback.format_exception(live.bug))))
         return ErrorLine(message=f"a bug in unslow: {type(live.bug).__name__}", hint="the terminal says more")
     if desk.closing:
         return DoneLine(text="the page was closed", stopped=True)

@@ -19,7 +19,7 @@ from unslow.facts.model import Model
 from unslow.facts.run import Run
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.values import not_found, reported
-from unslow.look.system import Answer
+from unslow.look.system import Answer, LookError
 from unslow.look.system.door import ExchangeError
 
 URL, OTHER = "http://127.0.0.1:8080", "http://127.0.0.1:8081"
@@ -208,6 +208,15 @@ def test_a_bug_is_a_look_that_failed_and_told_as_what_it_is(looker, found, capsy
     looker.attempt()
     assert not looker.standing().state.success
     assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("error", [LookError("\x1b]0;PWN\x07\x1b[2Jbad status"), ValueError("\x1b]0;PWN\x07")])
+def test_what_a_server_says_does_not_drive_the_terminal(looker, found, capsys, error):
+    found.append(error)
+    looker.attempt()
+    told = capsys.readouterr().err
+    assert "PWN" in told
+    assert not set("\x1b\x07") & set(told)
 
 
 def test_servers_come_and_go(looker, world, found):

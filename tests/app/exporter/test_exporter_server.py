@@ -4,7 +4,8 @@ import http.client
 import socket
 import time
 from collections.abc import Iterator
-from threading import Thread
+from contextlib import suppress
+from threading import Event, Thread
 
 import pytest
 
@@ -104,14 +105,34 @@ def test_a_page_that_bends_a_name_to_loopback_is_refused(server, host):
     assert asked(server, "/metrics", Host="localhost:1").status == 200
 
 
-def test_whoever_takes_all_places_is_hung_up_on(server):
-    idle = [socket.create_connection(("127.0.0.1", server.server_port)) for _ in range(MOST_CONNECTIONS)]
+@pytest.mark.parametrize("holders", [MOST_CONNECTIONS, 200])
+def test_silent_connections_keep_nobody_out(server, holders):
+    """They come again whenever they are dropped, as somebody would who means it."""
+    going, there = Event(), []
+
+    def hold() -> None:
+        while not going.is_set():
+            with suppress(OSError), socket.create_connection(("127.0.0.1", server.server_port), 5.0) as line:
+                there.append(line)
+                line.settimeout(0.5)
+                while not going.is_set():
+                    with suppress(TimeoutError):
+                        if not line.recv(1):
+                            break
+            time.sleep(0.05)
+
+    threads = [Thread(target=hold, daemon=True) for _ in range(holders)]
+    for thread in threads:
+        thread.start()
+    while len(there) < holders:
+        time.sleep(0.05)
     try:
-        with pytest.raises((http.client.RemoteDisconnected, ConnectionResetError)):
-            asked(server, "/metrics")
+        answers = [asked(server, path).status for path in ("/metrics", "/healthz") for _ in range(10)]
+        assert answers == [200] * 20
     finally:
-        for one in idle:
-            one.close()
+        going.set()
+        for thread in threads:
+            thread.join()
 
 
 def test_a_port_that_is_taken(server):

@@ -181,3 +181,19 @@ def test_a_key_of_the_user_is_not_recorded(tmp_path):
     recorder.close()
     assert key not in (tmp_path / INDEX).read_text()
     assert key not in str(list(RecordedSystem(tmp_path).stream("http://x/c", {})))
+
+
+def test_prompts_in_logs_are_not_recorded(tmp_path):
+    lines = [
+        'srv  log_server_r: request:  {"prompt": "zebra harvest"}',
+        'time=2026-01-01T10:00:00Z level=DEBUG msg="chat request" images=0 prompt="zebra harvest"',
+        "INFO 01-01 10:00:00 logger.py:39] Received request cmpl-1: prompt: 'two\nzebra harvest', params: SamplingParams(n=1)",
+        "slot print_timing: id  0 | task 0 | prompt eval time = 12.00 ms /  5 tokens",
+    ]
+    text = "the rest of a zebra harvest\n" + "\n".join(lines)
+    recorder = Recorder(FakeSystem(files={"/var/log/llama.log": text}), tmp_path)
+    recorder.read_tail("/var/log/llama.log", len(text))
+    recorder.close()
+    kept = (tmp_path / "recording.jsonl").read_text(encoding="utf-8")
+    assert "zebra" not in kept
+    assert "prompt eval time = 12.00 ms" in kept

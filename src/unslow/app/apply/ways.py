@@ -4,6 +4,7 @@ import os
 import re
 import shlex
 import stat
+import sys
 from typing import NamedTuple
 
 from unslow.act.edits.compose import edited_compose, services
@@ -64,6 +65,8 @@ def way_of(system: System, told: Told, file: str | None) -> Way:
 
 def _is_ours(system: System, pid: int) -> bool:
     """Whether a process is of the user who asks."""
+    if sys.platform == "win32":  # no process of a user's service unit runs there
+        return False
     found = re.search(r"^Uid:\s*(\d{1,10})", read_process(system, pid).text("status"), re.MULTILINE)
     return found is not None and int(found[1]) == os.geteuid()
 

@@ -45,6 +45,7 @@ def devices(system: System, request: DevicesRequest, progress: Progress | None =
         asked=work[2] if work else None,
         sorted_by=order,
         currency=purse.currency,
+        catalogue_devices=len(_catalogue()),
         devices=ordered(shown, order),
         notes=(*_work_notes(work[2] if work else None), *notes_on(shown, purse, has_model=bool(work))),
     )
@@ -80,11 +81,15 @@ def _rigs(request: DevicesRequest) -> list[Rig]:
     filtered = request.all or request.vendor or request.min_memory
     if not filtered:
         return [parse_rig(name) for name in _USUAL]
-    kinds = {"gpu", "unified"}
-    every = [rig for rig in rigs_of(d for d in all_devices() if d.kind in kinds) if _is_wanted(rig, request)]
+    every = [rig for rig in _catalogue() if _is_wanted(rig, request)]
     if not every:
         raise UserError("no device of the catalogue is left", "try another --vendor or a smaller --min-memory")
     return every
+
+
+def _catalogue() -> list[Rig]:
+    """Every GPU and every machine with one memory."""
+    return list(rigs_of(device for device in all_devices() if device.kind in ("gpu", "unified")))
 
 
 def _is_wanted(rig: Rig, request: DevicesRequest) -> bool:

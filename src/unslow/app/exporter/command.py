@@ -1,6 +1,7 @@
 """What `unslow exporter` does: serves the metrics until it is ended, or writes them once."""
 
 import json
+import mmap
 import os
 import signal
 import time
@@ -55,7 +56,7 @@ def own_cost(started_at_s: float) -> OwnCost:
     """What this process has used."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
-            resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+            resident = int(file.read().split()[1]) * mmap.PAGESIZE
     except (OSError, ValueError, IndexError):  # only Linux tells it there
         resident = None
     return OwnCost(time.process_time(), resident, started_at_s)

@@ -20,6 +20,7 @@ from unslow.app.watching.found import find
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.look.system import LookError, System
+from unslow.show._clean import without_controls
 from unslow.show._metric_subjects import MOST_SUBJECTS, keyed
 from unslow.show.openmetrics import LookState
 from unslow.think.judge import judge, machine_line
@@ -202,7 +203,7 @@ class Looker:
 def _tell(words: str) -> None:
     """On standard error, where there is one."""
     if sys.stderr is not None:
-        sys.stderr.write(f"unslow exporter: {words}\n")
+        sys.stderr.write(f"unslow exporter: {without_controls(words)}\n")
         sys.stderr.flush()
 
 

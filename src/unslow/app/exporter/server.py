@@ -3,10 +3,11 @@
 import errno
 import socket
 import sys
+import time
 from collections.abc import Callable
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import BoundedSemaphore, Timer
+from threading import Lock, Timer
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -19,8 +20,8 @@ from unslow.show.openmetrics import TYPES
 
 MOST_CONNECTIONS = 32
 """At once: a Prometheus has one, a pair of them two, a person looking on a third."""
-TIMEOUT_S = 10.0
-"""For a request to come whole, and for the next one on the same connection."""
+TIMEOUT_S = 5.0
+"""For a request to come whole, which takes a client milliseconds, and for the next one on the same connection."""
 _PAGE = """<!doctype html><html lang="en"><meta charset="utf-8"><title>unslow exporter</title>
 <h1>unslow exporter</h1><p><a href="/metrics">/metrics</a>, <a href="/healthz">/healthz</a>,
 <a href="/readyz">/readyz</a></p></html>
@@ -44,7 +45,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def handle_one_request(self) -> None:
         """As the library does, whose time is one for each byte: whoever drips would keep a place for ever."""
-        late = Timer(self.timeout, self._hang_up)
+        self.server.note(self.connection, answering=False)
+        late = Timer(self.timeout, hang_up, (self.connection,))
         late.daemon = True
         late.start()
         try:
@@ -52,12 +54,9 @@ class Handler(BaseHTTPRequestHandler):
         finally:
             late.cancel()
 
-    def _hang_up(self) -> None:
-        with suppress(OSError):
-            self.connection.shutdown(socket.SHUT_RDWR)
-
     def do_GET(self) -> None:
         """Answer a question; a page in a browser that only pretends to be of this machine gets none."""
+        self.server.note(self.connection, answering=True)
         answers, path = self.server.answers, urlsplit(self.path).path
         if self.server.is_private and not _is_own(self.headers.get("Host", "")):
             self._send(403, "text/plain; charset=utf-8", "only programs of this machine are answered\n")
@@ -98,14 +97,14 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class ExporterServer(ThreadingHTTPServer):
-    """Listens; whoever comes when all places are taken is hung up on."""
+    """Listens; when all places are taken, whoever has been idle for the longest time makes room for a newcomer."""
 
     daemon_threads = True
     request_queue_size = MOST_CONNECTIONS  # the library's five would make others wait for a second and more
 
     def __init__(self, address: Address, answers: Answers) -> None:
         self.answers, self.is_private = answers, address.is_loopback
-        self._places = BoundedSemaphore(MOST_CONNECTIONS)
+        self._lock, self._places = Lock(), dict[Any, tuple[bool, float]]()  # whether it is being answered, since when
         self.address_family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
         try:
             super().__init__((address.host, address.port), Handler)
@@ -116,29 +115,46 @@ class ExporterServer(ThreadingHTTPServer):
 
     def server_bind(self) -> None:
         """Without asking a name server for the name of this machine, as the library would."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if sys.platform != "win32":  # where it would share the port with whoever else listens on it
+            self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """In a thread of its own, where there is a place."""
-        if self._places.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+        """In a thread of its own; those who hold connections and ask nothing can't keep others out."""
+        with self._lock:
+            if len(self._places) >= MOST_CONNECTIONS:
+                longest = min(self._places, key=self._places.__getitem__)  # idle ones first
+                del self._places[longest]
+                hang_up(longest)
+            self._places[request] = False, time.monotonic()
+        super().process_request(request, client_address)
+
+    def note(self, connection: Any, *, answering: bool) -> None:
+        """A connection is being answered from now on, or waits for a request."""
+        with self._lock:
+            if connection in self._places:
+                self._places[connection] = answering, time.monotonic()
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
         """As the library does, and then the place is free again."""
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._places.release()
+            with self._lock:
+                self._places.pop(request, None)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Whoever hangs up in the middle is no news; anything else is a bug, and told."""
         if not isinstance(sys.exc_info()[1], ConnectionError | TimeoutError):
             super().handle_error(request, client_address)
+
+
+def hang_up(connection: Any) -> None:
+    """End a connection from another thread: whoever reads from it wakes up."""
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _is_own(host: str) -> bool:

@@ -24,7 +24,6 @@ PIECE_BYTES = 2 * MIB  # 0.1 to 1 ms: shorter than a time slice, so that most pi
 ALONE_S = 0.05
 TOGETHER_S = 0.12
 LONGEST_WAIT_S = 5.0
-_PRIVATE = 0 if sys.platform == "win32" else mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 _COARSE = time.get_clock_info("thread_time").resolution > PIECE_BYTES / 1e12  # Windows counts in steps of 16 ms
 
 Search = Callable[[int, int, int], int | None]
@@ -96,7 +95,10 @@ def _memchr() -> Search:
 @contextmanager
 def _filled(size: int) -> Iterator[int]:
     """The address of private memory that was written to: pages never written are all one page of zeros."""
-    memory = mmap.mmap(-1, size) if sys.platform == "win32" else mmap.mmap(-1, size, flags=_PRIVATE)
+    if sys.platform == "win32":
+        memory = mmap.mmap(-1, size)
+    else:
+        memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     first = ctypes.c_char.from_buffer(memory)
     try:
         ctypes.memset(ctypes.addressof(first), 1, size)

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from types import MappingProxyType
 
-from unslow.facts.errors import UserError
+from unslow.facts.errors import UserError, hint_for_extra
 from unslow.look.started import Started, Waiting, ended_within, last_words, silent_for
 from unslow.look.system import System
 
@@ -65,8 +65,7 @@ def engine_version(package: str = "xllamacpp") -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        hint = "pipx install 'unslow[engine]', or pip install 'unslow[engine]'"
-        raise UserError("the embedded engine is not installed", hint) from None
+        raise UserError("the embedded engine is not installed", hint_for_extra("engine")) from None
 
 
 def start_engine(

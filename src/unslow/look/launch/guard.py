@@ -19,7 +19,7 @@ from threading import Event, Thread
 COULD_NOT_START = 127
 _MOST_ROUNDS = 100
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
-_LINUX, _POSIX = sys.platform == "linux", os.name == "posix"
+_SIGKILL = 9  # of every POSIX system; Windows has no name for it
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str]) -> None:
     log, grace_s, *command = arguments
     signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl-C is for the one who asked; the end of the input follows
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    if _LINUX:
+    if sys.platform == "linux":
         _prctl(_PR_SET_CHILD_SUBREAPER, 1)  # orphans of the server become children of the guard, wherever they hide
     server = _started(command, log)
     sys.stdout.write(f"{server.pid}\n")
@@ -51,8 +51,8 @@ def _started(command: Sequence[str], log: str) -> "subprocess.Popen[bytes]":
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                start_new_session=_POSIX,
-                preexec_fn=_dying_with_parent() if _LINUX else None,  # noqa: PLW1509 (no thread has started yet)
+                start_new_session=sys.platform != "win32",
+                preexec_fn=_dying_with_parent() if sys.platform == "linux" else None,  # noqa: PLW1509 (no thread has started yet)
             )
         except OSError as error:
             output.write(f"{command[0]}: {error.strerror or error}\n".encode())
@@ -62,7 +62,7 @@ def _started(command: Sequence[str], log: str) -> "subprocess.Popen[bytes]":
 def _dying_with_parent() -> Callable[[], None]:
     """What the server does before it becomes itself: it asks the kernel to end it should the guard be killed."""
     libc = ctypes.CDLL(None)
-    return lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    return lambda: libc.prctl(_PR_SET_PDEATHSIG, _SIGKILL, 0, 0, 0)
 
 
 def _prctl(option: int, value: int) -> None:
@@ -78,33 +78,34 @@ def _follow(server: "subprocess.Popen[bytes]", leaving: Event) -> None:
 
 
 def _end(server: "subprocess.Popen[bytes]", grace_s: float) -> None:
-    _signal(server, "SIGTERM")
+    _signal(server, signal.SIGTERM)
     with contextlib.suppress(subprocess.TimeoutExpired):
         server.wait(grace_s)
-    _signal(server, "SIGKILL")
+    _signal(server, _SIGKILL)
     server.wait()
 
 
-def _signal(server: "subprocess.Popen[bytes]", name: str) -> None:
+def _signal(server: "subprocess.Popen[bytes]", number: int) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
-        if _POSIX:
-            os.killpg(server.pid, signal.Signals[name])
+        if sys.platform != "win32":
+            os.killpg(server.pid, number)
         elif server.poll() is None:
             server.kill()
 
 
 def _end_rest(group: int) -> None:
     """End what the server has left behind: the rest of its group, and what has come to the guard as an orphan."""
-    if _POSIX:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(group, signal.SIGKILL)
+    if sys.platform == "win32":
+        return
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, _SIGKILL)
     for _ in range(_MOST_ROUNDS):  # each of them may leave orphans of its own
         children = _children()
         if not children:
             return
         for pid in children:
             with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+                os.kill(pid, _SIGKILL)
                 os.waitpid(pid, 0)
 
 

@@ -69,11 +69,11 @@ def _sequential(system: System, paths: Sequence[str], most_s: float) -> float:
 
 
 def _drop(paths: Sequence[str]) -> None:
-    if not hasattr(os, "posix_fadvise"):
+    if sys.platform != "linux":
         raise LookError("this system does not let a program drop the pages of a file", Absence.NOT_SUPPORTED)
     for path in paths:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY)
             try:
                 os.fsync(descriptor)  # pages that are not on the disk yet would stay
                 os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
@@ -89,7 +89,7 @@ def _cached_share(paths: Sequence[str]) -> float:
     cached, pages = 0, 0
     for path in paths:
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = os.open(path, os.O_RDONLY)
             try:
                 size = os.fstat(descriptor).st_size
                 for start in range(0, size, _WINDOW_BYTES):

@@ -117,7 +117,7 @@ def _guarded(words: list[str], environment: Mapping[str, str], log: Path) -> "su
         stderr=subprocess.DEVNULL,
         env=dict(environment),
         text=True,
-        start_new_session=os.name == "posix",  # out of reach of Ctrl-C
+        start_new_session=sys.platform != "win32",  # out of reach of Ctrl-C
     )
 
 

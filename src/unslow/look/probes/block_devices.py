@@ -3,6 +3,7 @@
 import os
 import posixpath
 import re
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -101,7 +102,7 @@ def _read_free(system: System, path: str) -> Fact[Bytes]:
 
 
 def _free_bytes(path: str) -> int:
-    if not hasattr(os, "statvfs"):
+    if sys.platform == "win32":
         raise LookError("this system has no statvfs", Absence.NOT_SUPPORTED)
     try:
         answer = os.statvfs(path)

@@ -6,11 +6,11 @@ from itertools import islice
 from math import isnan
 from typing import Any
 
-from unslow.facts.errors import UserError
+from unslow.facts.errors import UserError, hint_for_extra
 from unslow.look.sampler.book import Book
 
 BATCH_ROWS = 4096
-_HINT = "pip install 'unslow[arrow]', or write the series as .csv"
+_HINT = f"{hint_for_extra('arrow')}; or write the series as .csv"
 
 
 def check_arrow(path: str) -> None:

@@ -1,5 +1,7 @@
 """What may be asked of the world, and the one way in which asking fails."""
 
+import os
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -16,6 +18,11 @@ HTTP_TIMEOUT_S = 3.0
 STREAM_TIMEOUT_S = 120.0
 SILENCE_S = 45.0
 """A server that says nothing for so long is not going to: slow ones take seconds for a token, not minutes."""
+if sys.platform == "win32":
+    READ_FLAGS = os.O_RDONLY | os.O_BINARY
+else:
+    READ_FLAGS = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY
+"""To open a file that may turn out to be a pipe, which would wait for its writer, or a terminal, for its user."""
 
 
 class LookError(Exception):

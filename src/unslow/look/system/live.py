@@ -5,6 +5,7 @@ import os
 import socket
 import stat
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from unslow.look.system.door import (
     FILE_LIMIT_BYTES,
     FOLLOW_LIMIT_BYTES,
     HTTP_TIMEOUT_S,
+    READ_FLAGS,
     SILENCE_S,
     STREAM_TIMEOUT_S,
     Answer,
@@ -46,8 +48,7 @@ class LiveSystem:
 
     def read_head(self, path: str, limit: int) -> bytes:
         try:
-            # opening a pipe would wait for its writer, and a terminal for its user
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+            descriptor = os.open(path, READ_FLAGS)
             with open(descriptor, "rb") as file:
                 if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                     raise LookError(f"{path}: not a regular file", Absence.NOT_SUPPORTED)
@@ -154,18 +155,20 @@ class LiveSystem:
 
 
 class FollowedFile:
-    """One system call for each look: the file stays open, and is read from its start without seeking."""
+    """One system call for each look, where there is pread: the file stays open, and is read from its start."""
 
     def __init__(self, path: str, limit: int) -> None:
         self._path, self._limit = path, limit
         try:
-            # a pipe would wait for its writer; Windows knows none of these flags, and has none of these files
-            self._descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOCTTY", 0))
+            self._descriptor = os.open(path, READ_FLAGS)
         except OSError as error:
             raise _look_error(path, error) from error
 
     def __call__(self) -> bytes:
         try:
+            if sys.platform == "win32":
+                os.lseek(self._descriptor, 0, os.SEEK_SET)
+                return os.read(self._descriptor, self._limit)
             return os.pread(self._descriptor, self._limit, 0)
         except OSError as error:
             raise _look_error(self._path, error) from error

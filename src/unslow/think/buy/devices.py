@@ -18,6 +18,9 @@ _ORDERS: dict[str, Callable[[RigShown], tuple[float | str, ...]]] = {
 }
 
 
+NOTE_ON_JOULES = "TOK/J is tokens per joule by TDP, as if all of it were drawn: measured ones are higher"
+
+
 def ordered(rigs: Sequence[RigShown], order: str) -> tuple[RigShown, ...]:
     """By one of the orders, what is not known last; as they came without one."""
     if not order:
@@ -37,7 +40,7 @@ def _notes(rigs: Sequence[RigShown], purse: Purse, *, has_model: bool) -> Iterat
         yield f"partly: the rest lies on a host whose memory is taken to deliver {host:.0f} GB/s, which sets the speed"
     yield from price_notes(rigs, purse)
     if has_model and any(rig.tokens_per_joule_by_tdp for rig in rigs):
-        yield "tokens per joule are by TDP, as if all of it were drawn: measured ones are higher"
+        yield NOTE_ON_JOULES
 
 
 def work_notes(asked: AskedShown | None) -> Iterator[str]:

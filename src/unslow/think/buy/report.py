@@ -97,5 +97,7 @@ class DevicesReport(Shown, frozen=True, kw_only=True):
     asked: AskedShown | None = None
     sorted_by: str = ""
     currency: str = "USD"
+    catalogue_devices: int | None = None
+    """How many there are to compare, with `--all`."""
     devices: tuple[RigShown, ...] = ()
     notes: tuple[str, ...] = ()

@@ -77,16 +77,16 @@ def _by_traffic(case: Case) -> Found | Absent | None:
     seen, used = traffic.value, traffic.value.cache_used.value_or(0.0)
     thrown, asked = seen.preemptions.value_or(0), _requests(case)
     if thrown and asked and thrown < RARELY * asked:
-        return Absent(f"{thrown} of some {asked:.0f} requests in {seen.seconds:.0f} s were thrown out")
+        return Absent(f"{thrown} of some {asked:.0f} requests in {seen.seconds:.0f} s {_were(thrown)} preempted")
     if thrown:
-        words = f"{thrown} times in {seen.seconds:.0f} s a request was thrown out of the KV cache"
+        words = f"{_preemptions(thrown)} in {seen.seconds:.0f} s: the KV cache was full"
         return _found(case, words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
     if used >= FULL and seen.waiting >= SOMEBODY:
         words = f"{used:.0%} of the KV cache was in use while {seen.waiting:.1f} requests waited on average"
         return _found(case, words, (cite_traffic(traffic, words),))._replace(lost=waited(case))
     room = used < FULL or seen.counts_waiting  # else others may wait before it
     if room and isinstance(seen.preemptions, Known) and seen.running > 0:
-        return Absent(f"no request was thrown out in {seen.seconds:.0f} s")
+        return Absent(f"no request was preempted in {seen.seconds:.0f} s")
     return None
 
 
@@ -104,9 +104,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
     said = remarks_on(case, Topic.CACHE_FULL)
     preempted = [r for r in said if "preempt" in r.text.lower()]
     if preempted:
-        return _found(
-            case, f"requests are thrown out of the KV cache: {preempted[0].text}", cite_remarks(case, preempted)
-        )
+        return _found(case, f"requests are preempted: {preempted[0].text}", cite_remarks(case, preempted))
     return Suspected(said[0].text, "runtime.preemptions", SHOW) if said else None
 
 
@@ -128,16 +126,24 @@ def _by_counters(case: Case) -> Found | Absent | Suspected:
         return _found(case, growing, (full, cite(case, "runtime.running_requests")))
     uncounted = isinstance(case.run.traffic, Known) and not counts_waiting(case)
     if isinstance(case.runtime.preemptions, Known) and not uncounted:
-        return Absent(f"{words}, and no request was thrown out")
+        return Absent(f"{words}, and no request was preempted")
     return Suspected(words, "how many requests waited" if uncounted else "runtime.preemptions", SHOW)
 
 
 def _by_count(case: Case, preempted: int) -> Found | Suspected:
     """So many were thrown out: proof in a log, and of a counter only while the cache is short."""
-    words = f"{preempted} times a request was thrown out of the KV cache"
+    words = f"{_preemptions(preempted)}: the KV cache was full"
     if _is_total(case) and not _is_pressed(case):
-        return Suspected(f"{words} since the server started", "how often that happens now", SHOW)
+        return Suspected(f"{_preemptions(preempted)} since the server started", "how often that happens now", SHOW)
     return _found(case, words, (cite(case, "runtime.preemptions"),))
+
+
+def _preemptions(count: int) -> str:
+    return f"{count:,} request{'' if count == 1 else 's'} {_were(count)} preempted"
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _is_total(case: Case) -> bool:

@@ -3,9 +3,11 @@
 import os
 import select
 import stat
+import sys
 from typing import BinaryIO, Protocol
 
 from unslow.look.system import LookError
+from unslow.look.system.door import READ_FLAGS
 
 SILENCE_S = 60.0
 """A pipe that says nothing for so long is not going to: a download that feeds it retries sooner."""
@@ -57,7 +59,8 @@ class PipeSource:
         return bytes(data)
 
     def _next(self, most: int) -> bytes:
-        if not select.select([self._descriptor], [], [], self._silence_s)[0]:
+        # Windows can wait for sockets alone: a pipe is read there however long it says nothing
+        if sys.platform != "win32" and not select.select([self._descriptor], [], [], self._silence_s)[0]:
             raise LookError(f"says nothing for {self._silence_s:g} s")
         chunk = os.read(self._descriptor, min(most, _PIPE_BYTES))
         self._place += len(chunk)
@@ -66,8 +69,7 @@ class PipeSource:
 
 def opened(path: str) -> BinaryIO:
     """A regular file, open; OSError where there is none, LookError where it is something else."""
-    # opening a pipe would wait for its writer, and a terminal for its user
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY)
+    descriptor = os.open(path, READ_FLAGS)
     if not is_file(descriptor):
         os.close(descriptor)
         raise LookError("is not a file")

@@ -21,6 +21,7 @@ from unslow.look.models.safetensors.parts import (
     stem_of,
 )
 from unslow.look.system import LookError, System
+from unslow.look.system.door import READ_FLAGS
 
 MOST_TENSORS = 500_000  # in all parts together; a model of a trillion parameters has about 200 000
 MOST_INDEX_BYTES = 48 * 1024**2
@@ -116,7 +117,7 @@ def _quant_types(header: Header) -> dict[str, str]:
 
 def _read_part(path: str) -> tuple[Header, int]:
     try:
-        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0))  # opening a pipe would wait for ever
+        descriptor = os.open(path, READ_FLAGS)
         with open(descriptor, "rb") as file:
             status = os.fstat(descriptor)
             _check_kind(status.st_mode)

@@ -17,6 +17,11 @@ def masked_bytes(data: bytes) -> str:
     return masked_text(data.decode("utf-8", "replace"))
 
 
+def masked_tail(data: bytes, limit: int) -> str:
+    """The end of a file; the first line of it was cut, and may be the rest of a prompt that can't be told as one."""
+    return masked_bytes(data if len(data) < limit else data.partition(b"\n")[2])
+
+
 def _words(data: bytes) -> str:
     return "\0".join(masked_command(data.decode("utf-8", "replace").split("\0")))
 

@@ -23,7 +23,7 @@ from unslow.look.system.door import (
     LookError,
     System,
 )
-from unslow.look.system.recorded.kept import form_of, hidden, masked_bytes, masked_json, without_prompts
+from unslow.look.system.recorded.kept import form_of, hidden, masked_bytes, masked_json, masked_tail, without_prompts
 from unslow.look.system.recorded.recording import CLOCK, INDEX, Entry, packed
 
 T = TypeVar("T")
@@ -77,7 +77,9 @@ class Recorder:
         return self._keep(f"head {path}", lambda: self._system.read_head(path, limit), masked_bytes)
 
     def read_tail(self, path: str, limit: int) -> bytes:
-        return self._keep(f"tail {path}", lambda: self._system.read_tail(path, limit), masked_bytes)
+        return self._keep(
+            f"tail {path}", lambda: self._system.read_tail(path, limit), lambda data: masked_tail(data, limit)
+        )
 
     def list_dir(self, path: str) -> list[str]:
         return self._keep(f"folder {path}", lambda: self._system.list_dir(path))
