@@ -75,6 +75,8 @@ def _looker(runtime: Runtime) -> Looker:
 
 def _unit(runtime: Runtime, system: System | None) -> Unit:
     """The service that starts it, by its control group now, else by the limits that were seen of it."""
+    if isinstance(runtime.unit, Known):
+        return Unit.named(runtime.unit.value)
     pid = runtime.pid.value_or(0)
     if system is not None and pid:
         return read_unit(system, pid)
