@@ -41,7 +41,8 @@ def test_from_a_snapshot_the_facts_alone_decide():
     assert spelled.lines == ("/usr/bin/llama-server -m /m/a.gguf -t 4 -lm none",)
     limit = reported(9, "/sys/fs/cgroup/system.slice/llama.service/memory.max")
     of_unit = Runtime(name=LLAMA.name, command=LLAMA.command, memory_limit_bytes=limit)
-    assert spelled_plan([Knob.THREADS.to(4)], of_unit, MODEL).lines[-1] == "sudo systemctl daemon-reload && sudo systemctl restart llama"
+    lines = spelled_plan([Knob.THREADS.to(4)], of_unit, MODEL).lines
+    assert lines[-1] == "sudo systemctl daemon-reload && sudo systemctl restart llama"
 
 
 def test_a_live_program_is_asked_and_its_service_found():

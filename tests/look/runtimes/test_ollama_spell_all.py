@@ -31,8 +31,8 @@ def test_variables_first_then_a_model_of_its_own():
     }  # fmt: skip
     *written, restart, _, file, create, ask = spelled.lines
     assert restart == "sudo systemctl daemon-reload && sudo systemctl restart ollama"
-    assert [shlex.split(line)[7] for line in written] == [
-        "Environment=\"OLLAMA_NUM_PARALLEL=2\"", 'Environment="OLLAMA_KV_CACHE_TYPE=q8_0"',
+    assert [shlex.split(line)[8] for line in written] == [
+        'Environment="OLLAMA_NUM_PARALLEL=2"', 'Environment="OLLAMA_KV_CACHE_TYPE=q8_0"',
         'Environment="LLAMA_ARG_FIT_TARGET=256"',
     ]  # fmt: skip
     wanted = ["num_ctx 8192", "num_gpu 999", "num_batch 1024", "num_thread 8"]

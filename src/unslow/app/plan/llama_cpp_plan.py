@@ -48,7 +48,7 @@ _LACKING: dict[Knob, Abilities] = {
     Knob.LOGICAL_BATCH: Abilities(micro_batches=(128, 256, 512, 1024, 2048)),
 }
 """What is left to choose from where the version at hand has no word for a setting."""
-_NAMES = {"ollama": "Ollama", "lm_studio": "LM Studio"}
+RUNTIME_NAMES = {"ollama": "Ollama", "lm_studio": "LM Studio"}
 _WORTH_A_CHANGE = 1.05
 """Less of a gain is within what a prediction is off."""
 
@@ -131,7 +131,7 @@ def _question(
         threads=request.threads or hardware.processors.cores,
         abilities=abilities,
         draft=find_draft(system, request, found.blueprint),
-        runtime=_NAMES.get(request.runtime, request.runtime),
+        runtime=RUNTIME_NAMES.get(request.runtime, request.runtime),
     )
 
 
