@@ -1,10 +1,10 @@
 """The answer for llama.cpp, and for Ollama, which runs it."""
 
-from pathlib import Path
+from typing import Any
 
 from unslow import __version__
-from unslow.app.fit.gguf_settings import command_of, setting_notes, settings_of
-from unslow.app.fit.models import Found, as_quant, find_gguf_model
+from unslow.app.fit.gguf_settings import MICRO_BATCH, lines_of, setting_notes, settings_of
+from unslow.app.fit.models import OLLAMA, Found, as_quant, find_gguf_model
 from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms, room_notes
 from unslow.catalog.mixes import mixes_from_large_to_small
@@ -28,23 +28,29 @@ _COARSE_BITS = 3.3
 _SHORTEST_USEFUL = 2048
 _WORTH_A_WORD = 32 * MIB
 """Less is lost in any margin."""
-_TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (-fit off keeps them)"
+_TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (--fit off keeps them)"
+_TIGHT_IN_OLLAMA = "less stays free than the margin: Ollama would leave layers to the host (num_gpu keeps them)"
 
 
 @one_judgement()
 def gguf_answer(system: System, request: Request) -> FitReport:
     """Whether the model fits, as llama.cpp counts."""
     found = find_gguf_model(system, request.model, request.quant)
+    if found.tool == OLLAMA and not request.runtime_named:
+        request = request._replace(runtime="ollama")
     rooms, host = find_rooms(system, request.devices, request.ram_bytes)
     if request.tensor_split and len(request.tensor_split) != len(rooms):
         raise UserError(f"--tensor-split has {len(request.tensor_split)} shares for {len(rooms)} GPUs", "one for each")
     hyper = Hyper(found.blueprint)
     trained = found.blueprint.count("context_length", 8192) or 8192
-    settings = settings_of(request, trained, rooms)
+    settings = settings_of(request, trained, rooms, found.settings)
     if why := refusal(hyper, settings):
         raise UserError(f"llama.cpp does not start so: {why}", "see --kv-type, --flash-attention and --parallel")
     margin = llama_cpp.DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
     question = llama_cpp.Question(found.blueprint, rooms, host, settings, margin).settled()
+    if request.runtime == "ollama" and not request.ubatch and rooms and question.left() < 0:
+        small = settings._replace(micro_batch=MICRO_BATCH, batch=request.batch or MICRO_BATCH)
+        question = question._replace(settings=small).settled()  # Ollama takes a larger one only where it fits
     notes = setting_notes(request, settings, trained, experts=bool(hyper.experts), gpus=bool(rooms))
     said = (*found.notes, *notes, *room_notes(rooms, host), *_estimate_note(question), *_newer_note(question, hyper))
     return _Gguf(request, found, question).report(said)
@@ -72,6 +78,7 @@ class _Gguf:
     def __init__(self, request: Request, found: Found, question: llama_cpp.Question) -> None:
         self._request, self._found, self._question = request, found, question
         self._everything = found.blueprint.count("block_count") + 1
+        self._tight = False
 
     def report(self, notes: tuple[str, ...]) -> FitReport:
         """The whole answer."""
@@ -85,7 +92,8 @@ class _Gguf:
         experts = None if whole or self._request.gpu_layers is not None else llama_cpp.fewest_experts_on_host(question)
         set_layers = question.settings.gpu_layers
         if verdict == "tight":
-            notes = (*notes, _TIGHT)
+            notes = (*notes, _TIGHT_IN_OLLAMA if self._request.runtime == "ollama" else _TIGHT)
+        self._tight = verdict == "tight"
         return FitReport(
             unslow_version=__version__,
             model=_model_shown(found),
@@ -102,7 +110,7 @@ class _Gguf:
             kv=llama_cpp.shown_cache(question),
             next_quant=quant,
             least_cpu_moe=experts,
-            command=self._command(question.settings),
+            **self._lines(question.settings),
             ways=() if whole else tuple(self._ways(most_layers, most_context, experts, quant)),
             rule_of_thumb=self._rule(devices, host),
             notes=notes,
@@ -113,12 +121,10 @@ class _Gguf:
         most = llama_cpp.most_context(self._question)
         return most // self._question.settings.slots if most and self._request.runtime == "ollama" else most
 
-    def _command(self, settings: Settings) -> str:
-        source = self._found.source
-        model = source if Path(source).suffix == ".gguf" and "://" not in source else "MODEL.gguf"
-        if settings.flash_attention is not None and self._request.flash_attention == "auto":
-            settings = settings._replace(flash_attention=None)
-        return command_of(self._request, settings, model)
+    def _lines(self, settings: Settings) -> dict[str, Any]:
+        """What to type, as the fields of a report."""
+        lines = lines_of(self._request, self._found, settings, tight=self._tight)
+        return {"command": "\n".join(lines), "commands": lines}
 
     def _ways(
         self, layers: int | None, context: int | None, experts: int | None, quant: QuantShown | None
@@ -127,20 +133,18 @@ class _Gguf:
         settings, ways = self._question.settings, list[WayShown]()
         if context and context >= _SHORTEST_USEFUL:
             shorter = settings._replace(context=context * (settings.slots if self._request.runtime == "ollama" else 1))
-            ways.append(WayShown(what=f"a context of {context:,} tokens", command=self._command(shorter)))
+            ways.append(WayShown(what=f"a context of {context:,} tokens", **self._lines(shorter)))
         if smaller := self._smaller_cache():
-            ways.append(WayShown(what="the same context in a q8_0 cache", command=self._command(smaller)))
+            ways.append(WayShown(what="the same context in a q8_0 cache", **self._lines(smaller)))
         if experts:
-            command = self._command(settings._replace(gpu_layers=-1, experts_on_cpu=experts))
-            ways.append(
-                WayShown(what=f"the experts of {experts} layers on the host, all else on the GPU", command=command)
-            )
+            lines = self._lines(settings._replace(gpu_layers=-1, experts_on_cpu=experts))
+            ways.append(WayShown(what=f"the experts of {experts} layers on the host, all else on the GPU", **lines))
         if quant:
             coarse = ", which costs quality" if _mix_bits(quant.name) < _COARSE_BITS else ""
             ways.append(WayShown(what=f"{quant.name}, the largest usual quant that fits whole{coarse}"))
         if layers and layers < self._everything:
             what = f"{layers} of {self._everything} layers on the GPU, the others on the host: much slower"
-            ways.append(WayShown(what=what, command=self._command(settings._replace(gpu_layers=layers))))
+            ways.append(WayShown(what=what, **self._lines(settings._replace(gpu_layers=layers))))
         return ways
 
     def _smaller_cache(self) -> Settings | None:

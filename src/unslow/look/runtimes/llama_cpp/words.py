@@ -89,6 +89,17 @@ def _off_by(name: str, flag: str) -> _Turn:
     return turn
 
 
+def _on_by(name: str, flag: str) -> _Turn:
+    """A switch that is off by itself."""
+
+    def turn(value: Setting, wanted: Wanted) -> Answer:
+        if not value:
+            return Words((name,))
+        return Words((name,), (flag,)) if wanted.options.has(flag) else wanted.options.without(flag)
+
+    return turn
+
+
 def _model_file(value: Setting, _wanted: Wanted) -> Answer:
     if not isinstance(value, str) or not value.lower().endswith(".gguf"):
         return f"{value} is not the path of a GGUF file"
@@ -277,6 +288,7 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.TENSOR_SPLIT: _text("tensor_split", "-ts"),
     Knob.CONTEXT_LENGTH: _number("context", "-c", least=0),
     Knob.PARALLEL: _number("slots", "-np"),
+    Knob.KV_UNIFIED: _on_by("kv_unified", "-kvu"),
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.VALUE_CACHE_TYPE: _value_type,
     Knob.KV_OFFLOAD: _off_by("kv_offload", "-nkvo"),
