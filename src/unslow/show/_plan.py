@@ -55,7 +55,7 @@ def _answer(report: PlanReport) -> RenderableType:
     elif best:
         parts += ["", *_recommended(report, best)]
     if report.options:
-        parts += ["", Text("The front: each is better than the others in something", style="bold"), _table(report)]
+        parts += ["", Text("Pareto front of speed, context and quality", style="bold"), _table(report)]
     if report.rejected:
         parts += ["", Text("Why not", style="bold"), *(_because(r.what, r.because) for r in report.rejected)]
     if report.notes:
@@ -199,9 +199,15 @@ def _columns(report: PlanReport) -> tuple[str, ...]:
 
 
 def _numbered(report: PlanReport) -> Iterator[tuple[int | None, OptionShown]]:
-    if report.current:
-        yield None, report.current
-    yield from enumerate(report.options)
+    now = report.current
+    if now:
+        yield None, now
+    yield from ((n, option) for n, option in enumerate(report.options) if not (now and _is_same(option, now)))
+
+
+def _is_same(option: OptionShown, now: OptionShown) -> bool:
+    """Whether an option is what is now: then it is shown once."""
+    return now.name.endswith(option.name) and _figures(option) == _figures(now)
 
 
 def _figures(option: OptionShown) -> tuple[str, ...]:

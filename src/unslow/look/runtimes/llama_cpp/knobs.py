@@ -11,8 +11,10 @@ from unslow.facts.units import MIB
 from unslow.facts.values import Known
 from unslow.look.command_line import taken_out, unset
 from unslow.look.llama_server.arguments import spelled_flags, without_secrets
-from unslow.look.llama_server.builds import DEFAULTS, LOAD_MODE, build_number
+from unslow.look.llama_server.builds import LOAD_MODE, build_number
 from unslow.look.llama_server.flags import FLAGS
+from unslow.look.llama_server.options import Options
+from unslow.look.runtimes.llama_cpp.words import MOST_LAYERS
 
 _NAMES: dict[Knob, tuple[str, ...]] = {
     Knob.GPU_LAYERS: ("gpu_layers",),
@@ -39,9 +41,6 @@ _SET_BY_FIRST = (Knob.EXPERTS_ON_CPU, Knob.SPECULATIVE, Knob.LOAD_MODE)
 """Knobs whose first flag gives the value; the others only stand in its way."""
 _GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 _USUAL_BATCH = 2048
-_FITS_SINCE = next(default.since for default in DEFAULTS if default.fact == "fit")
-_ALL = "99"
-"""More layers than any model has that people run."""
 _FEWER = "-ngl N, with fewer layers than now: builds before b7407 do not fit them by themselves"
 _UNTHINKING = ["--reasoning-budget 0", labelled(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')]
 _NATIVE = (
@@ -56,7 +55,7 @@ _OLD_LOAD_MODES = {"none": ["--no-mmap"], "mlock": ["--no-mmap", "--mlock"], "mm
 
 def spell(change: Change, runtime: Runtime) -> list[str]:
     """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
-    if change.knob is Knob.FIT and change.value is not False and not _fits_by_itself(runtime):
+    if change.knob is Knob.FIT and change.value is not False and not Options(runtime, {}).fits_by_itself:
         return [labelled(Place.HAND, _FEWER)]
     if change.knob is Knob.FIT and change.value:
         change = Change(Knob.FIT, None, change.why)  # it is on unless something stops it
@@ -84,13 +83,6 @@ def variables_of(names: Sequence[str], environment: Mapping[str, str]) -> list[s
     found = [(variable, flag) for name in names for flag in (FLAGS[name],) for variable in flag.variables]
     opposites = [variable.replace("LLAMA_ARG_", "LLAMA_ARG_NO_", 1) for variable, flag in found if flag.opposites]
     return [variable for variable in (*(v for v, _ in found), *opposites) if variable in environment]
-
-
-def _fits_by_itself(runtime: Runtime) -> bool:
-    """Whether no number of layers means as many as fit; in older builds it means none, and a text may tell of one."""
-    build = build_number(runtime.version)
-    seen = isinstance(runtime.version, Known) or isinstance(runtime.pid, Known) or isinstance(runtime.url, Known)
-    return build >= _FITS_SINCE if build else seen
 
 
 def _outside_the_flags(change: Change, runtime: Runtime) -> list[str]:
@@ -177,7 +169,9 @@ def _standing_in_the_way(name: str) -> str:
 def _words(change: Change, runtime: Runtime) -> list[str]:
     """The flags that give the knob its value; none for None, and for a switch that is on by itself."""
     if change.value is None:
-        return ["-ngl", _ALL] if change.knob is Knob.GPU_LAYERS and not _fits_by_itself(runtime) else []
+        return (
+            ["-ngl", MOST_LAYERS] if change.knob is Knob.GPU_LAYERS and not Options(runtime, {}).fits_by_itself else []
+        )
     if change.knob is Knob.LOAD_MODE and 0 < (build_number(runtime.version) or LOAD_MODE) < LOAD_MODE:
         return _OLD_LOAD_MODES.get(str(change.value), [])
     if change.knob is Knob.PROMPT_CACHE and change.value == "swa-full":

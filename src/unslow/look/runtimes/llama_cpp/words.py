@@ -27,7 +27,7 @@ class Wanted(NamedTuple):
 Answer = Words | str
 """Words, or the reason why there are none."""
 _Turn = Callable[[Setting, Wanted], Answer]
-_MOST_LAYERS = "999"
+MOST_LAYERS = "999"
 """More than any model has, where a build has no word for all of them."""
 _LARGEST = 2**31 - 1  # llama.cpp reads numbers as `int`
 _USUAL_BATCH = 2048  # what every build takes where nobody says how large a batch is
@@ -112,11 +112,11 @@ def _quant(value: Setting, wanted: Wanted) -> Answer:
 
 
 def _layers(value: Setting, wanted: Wanted) -> Answer:
-    """A number of layers, or all; left out where the fit shall choose."""
-    if value is None and wanted.changes.get(Knob.FIT):
+    """A number of layers, or all by -1; None leaves it to the fit, where the build has one: others would take none."""
+    if value is None and (wanted.changes.get(Knob.FIT) or wanted.options.fits_by_itself):
         return Words(("gpu_layers",))
     if value is None or value == -1:
-        return Words(("gpu_layers",), ("-ngl", "all" if wanted.options.takes("-ngl", "all") else _MOST_LAYERS))
+        return Words(("gpu_layers",), ("-ngl", "all" if wanted.options.takes("-ngl", "all") else MOST_LAYERS))
     return _number("gpu_layers", "-ngl", least=0)(value, wanted)
 
 
@@ -151,7 +151,7 @@ def _experts(value: Setting, wanted: Wanted) -> Answer:
     names = ("n_cpu_moe", "cpu_moe", *(() if Knob.TENSOR_OVERRIDE in wanted.changes else ("override",)))
     if not value:
         return Words(names)
-    if not _whole(value) or not 0 < int(value) <= int(_MOST_LAYERS):
+    if not _whole(value) or not 0 < int(value) <= int(MOST_LAYERS):
         return _WRONG.format(value=value)
     if wanted.options.has("-ncmoe"):
         return Words(names, ("-ncmoe", str(value)))
