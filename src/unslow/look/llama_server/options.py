@@ -52,7 +52,7 @@ class Options:
 
     @property
     def fits_by_itself(self) -> bool:
-        """Whether no number of layers means as many as fit: in older builds, which a text may tell of, it means none."""
+        """Whether no number of layers means as many as fit: in older builds, of which a text may tell, none."""
         if self._told or self._build:
             return self.has("--fit")
         return self._is_seen

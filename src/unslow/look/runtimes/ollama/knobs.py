@@ -13,6 +13,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.units import MIB
 from unslow.look.runtimes.ollama.backend import spell_backend, spell_device
 from unslow.look.runtimes.ollama.places import home_of, is_at_least, is_known_at_least, option, variable, variables_set
+from unslow.look.runtimes.ollama.settings import ALL_LAYERS
 from unslow.look.supervised import COMPOSE_UP
 
 Words = Callable[[Setting, Runtime], list[str]]
@@ -50,8 +51,8 @@ def _context(value: Setting, runtime: Runtime) -> list[str]:
 
 
 def _layers(value: Setting, _runtime: Runtime) -> list[str]:
-    """Without a number Ollama fits as many as it can."""
-    return option("num_gpu", -1 if value is None else value)
+    """Without a number Ollama fits as many as it can; -1 are all of them."""
+    return option("num_gpu", {None: -1, -1: ALL_LAYERS}.get(value, value))
 
 
 def _fit(value: Setting, runtime: Runtime) -> list[str]:

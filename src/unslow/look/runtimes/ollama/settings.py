@@ -24,7 +24,7 @@ SINCE: Mapping[str, tuple[int, ...]] = {
 }
 """The release that first had each, by envconfig/config.go and api/types.go of every release."""
 _CACHE_TYPES = ("f16", "q8_0", "q4_0")
-_ALL_LAYERS = 999
+ALL_LAYERS = 999
 """More than any model has: less than nought leaves the number to Ollama."""
 
 
@@ -132,7 +132,7 @@ def _layers(value: Setting, wanted: _Wanted) -> Put | str:
     if value is None:
         return Put({"num_gpu": -1})
     if value == -1:
-        return Put({"num_gpu": _ALL_LAYERS})
+        return Put({"num_gpu": ALL_LAYERS})
     return _parameter("num_gpu")(value, wanted)
 
 
