@@ -60,9 +60,8 @@ class Place(NamedTuple):
 
 
 def command(case: Case, arm: Arm, model: Path, place: Place) -> list[str]:
-    """What is started; -np 1 and the context, unless the arm has its own."""
-    usual = {"-np": "1", "-c": str(case.context)}
-    added = [word for flag, value in usual.items() if flag not in arm.arguments for word in (flag, value)]
+    """What is started: the line of the arm, and the context unless it has its own."""
+    added = [] if "-c" in arm.arguments else ["-c", str(case.context)]
     address = ["--host", "127.0.0.1", "--port", str(place.port), "-lv", "4", "--no-webui"]
     return [str(place.server), "-m", str(model), *added, *arm.arguments, *address]
 

@@ -138,8 +138,8 @@ def test_a_change_whose_server_does_not_answer_is_mended_later(tmp_path):
 def test_names():
     assert full_name("qwen3") == "qwen3:latest"
     assert full_name("host:1/lib/qwen3") == "host:1/lib/qwen3:latest"
-    assert derived_name("qwen3") == derived_name("qwen3:latest") == "qwen3:latest-unslow"
-    assert derived_name("/models/My Model.gguf") == "my-model:latest-unslow"
+    assert derived_name("qwen3") == derived_name("qwen3:latest") == "qwen3-unslow"
+    assert derived_name("/models/My Model.gguf") == "my-model-unslow"
     assert full_name(derived_name("hf.co/a/b:Q4_K_M")) == "b:Q4_K_M-unslow"  # one that it makes is listed as it is
     assert checked_name("a/b:c-d") == "a/b:c-d"
     with pytest.raises(UserError):

@@ -41,14 +41,15 @@ def test_from_a_snapshot_the_facts_alone_decide():
     assert spelled.lines == ("/usr/bin/llama-server -m /m/a.gguf -t 4 -lm none",)
     limit = reported(9, "/sys/fs/cgroup/system.slice/llama.service/memory.max")
     of_unit = Runtime(name=LLAMA.name, command=LLAMA.command, memory_limit_bytes=limit)
-    assert spelled_plan([Knob.THREADS.to(4)], of_unit, MODEL).lines[0] == "sudo systemctl edit llama"
+    lines = spelled_plan([Knob.THREADS.to(4)], of_unit, MODEL).lines
+    assert lines[-1] == "sudo systemctl daemon-reload && sudo systemctl restart llama"
 
 
 def test_a_live_program_is_asked_and_its_service_found():
     spelled = spelled_plan(
         [Knob.THREADS.to(4), Knob.LOAD_MODE.to("none"), Knob.SPLIT_MODE.to("tensor")], RUNNING, MODEL, system=system()
     )
-    assert spelled.lines[0] == "sudo systemctl edit llama"
+    assert spelled.lines[-1] == "sudo systemctl daemon-reload && sudo systemctl restart llama"
     assert spelled.argv == (*COMMAND, "-t", "4")
     assert {change.knob: why for change, why in spelled.left_out} == {
         Knob.SPLIT_MODE: "the llama-server at hand has no -sm tensor",
@@ -71,7 +72,7 @@ def test_a_file_that_is_gone_is_not_named():
     [
         ("llama_cpp", "llama-server -m /m/a.gguf"),
         ("llama.cpp", "llama-server -m /m/a.gguf"),
-        ("ollama", "sudo systemctl edit ollama"),
+        ("ollama", "sudo mkdir -p /etc/systemd/system/ollama.service.d"),
         ("vllm", "vllm serve /m/a.gguf --max-num-seqs 2"),
         ("lm_studio", "lms load a --parallel 2"),
         ("LM Studio", "lms load a --parallel 2"),

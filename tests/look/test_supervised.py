@@ -1,11 +1,13 @@
 import json
+import os
 import shlex
+import subprocess
 
 import pytest
 
 from unslow.facts.placed import Place, line_of
 from unslow.look.at_hand import Unit
-from unslow.look.supervised import drop_in_text, in_unit, shell_line, started
+from unslow.look.supervised import drop_in, drop_in_text, in_unit, shell_line, started
 
 WORDS = ["/usr/bin/llama-server", "-m", "/m/a b.gguf", "-ot", r"blk\.(1|2)\.ffn=CPU", "--api-key", "KEY"]
 VARIABLES = {"A": "1 2", "B": None}
@@ -21,13 +23,33 @@ def test_a_shell_gets_one_line():
 
 
 def test_a_service_gets_a_drop_in():
-    _, edit, text, again = started(WORDS, VARIABLES, unit=Unit("llama.service"))
-    assert (edit, again) == ("sudo systemctl edit llama", "sudo systemctl restart llama")
+    _, *lines, again = started(WORDS, VARIABLES, unit=Unit("llama.service"))
+    assert again == "sudo systemctl daemon-reload && sudo systemctl restart llama"
+    folder = "/etc/systemd/system/llama.service.d"
     command = r'ExecStart=/usr/bin/llama-server -m "/m/a b.gguf" -ot "blk\\.(1|2)\\.ffn=CPU" --api-key KEY'
-    parts = ["[Service]", 'Environment="A=1 2"', "UnsetEnvironment=B", "ExecStart=", command]
-    assert line_of(text) == (Place.DROP_IN, "\n".join(parts))
-    assert started(["/x"], {}, unit=Unit("a.service", of_user=True))[0] == "systemctl --user edit a"
+    files = {"A": ['Environment="A=1 2"'], "B": ["UnsetEnvironment=B"], "command": ["ExecStart=", command]}
+    for (name, text), line in zip(files.items(), lines, strict=True):
+        written = ["printf", r"%s\n", "[Service]", *text, "|", "sudo", "tee", f"{folder}/zz-{name}.conf"]
+        assert shlex.split(line) == ["sudo", "mkdir", "-p", folder, "&&", *written]
     assert "whole path" in started(["llama-server"], {}, unit=Unit("a.service"))[0]
+
+
+@pytest.mark.parametrize("of_user", [False, True])
+def test_a_shell_writes_the_drop_ins_and_restarts_once(tmp_path, of_user):
+    root = tmp_path / "root"
+    made = tmp_path / ("home/.config/systemd/user" if of_user else "root/etc/systemd/system")
+    lines = drop_in(Unit("ollama.service", of_user=of_user), {"OLLAMA_X": "it's 5 %", "OLLAMA_Y": None})
+    stub = f'sudo() {{ if [ "$1" = systemctl ]; then "$@"; else "$1" "${{@:2:$#-2}}" {root}"${{@: -1}}"; fi; }}'
+    script = f'{stub}\nsystemctl() {{ echo called: "$@"; }}\n' + "\n".join(lines)
+    done = subprocess.run(["bash", "-c", script], env={"HOME": str(tmp_path / "home"), "PATH": os.environ["PATH"]},
+                          capture_output=True, text=True, check=True)  # fmt: skip
+    assert not done.stderr
+    asked = [line for line in done.stdout.splitlines() if line.startswith("called")]
+    user = "--user " if of_user else ""
+    assert asked == [f"called: {user}daemon-reload", f"called: {user}restart ollama"]
+    folder = made / "ollama.service.d"
+    assert (folder / "zz-OLLAMA_X.conf").read_text() == '[Service]\nEnvironment="OLLAMA_X=it\'s 5 %%"\n'
+    assert (folder / "zz-OLLAMA_Y.conf").read_text() == "[Service]\nUnsetEnvironment=OLLAMA_Y\n"
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ def fit(  # noqa: PLR0913 (as many as the command has flags)
     device: str | Sequence[str] = "auto",
     ram: str | None = None,
     quant: str | None = None,
-    runtime: str = "llama.cpp",
+    runtime: str | None = None,
     margin: str | None = None,
     context: int | str | None = None,
     parallel: int | None = None,
@@ -41,7 +41,7 @@ def fit(  # noqa: PLR0913 (as many as the command has flags)
     device: "RTX 4090", "2x H100", "M3 Max 64GB", "24GB", "cpu", or "auto" for this machine's; several as a list
     ram: the host's memory, where it is not this machine's: "64GB"
     quant: for a name with no file; None for the published one, else Q4_K_M
-    runtime: "llama.cpp", "ollama", "vllm" or "transformers"
+    runtime: "llama.cpp", "ollama", "vllm" or "transformers"; None for the first, or for what stores it
     margin: what has to stay free on each device: "512MiB"; None for 1GiB
     context: tokens, for all slots together (Ollama: for each): 8192 or "128k"; 0 for all that the model was trained
         for; None for 8192, with vLLM for the longest that fits

@@ -1,5 +1,6 @@
 """A whole plan in the words of the runtime that it is for: the one that runs, or one that the user names."""
 
+import sys
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
 from unslow.facts.spelled import Spelled
-from unslow.facts.values import Known, reported
+from unslow.facts.values import NOT_LOOKED, Known, first_known, reported
 from unslow.look.at_hand import NO_UNIT, AtHand, Unit
 from unslow.look.paths import is_absolute
 from unslow.look.runtimes import Looker, looker_of, lookers
@@ -22,6 +23,8 @@ from unslow.think.adapt.surroundings import system_of, unit_of
 
 _NO_WORDS = "{runtime} has no setting for it"
 _HEAD_BYTES = 4
+_SYSTEMS = {"win32": "Windows", "darwin": "macOS"}
+_HERE = reported(_SYSTEMS[sys.platform], "this machine") if sys.platform in _SYSTEMS else NOT_LOOKED
 
 
 def spelled_plan(
@@ -58,7 +61,8 @@ def _named(runtime: Runtime, name: str) -> Runtime:
     if not full:
         known = ", ".join(sorted(_plain(looker.NAME) for looker in lookers()))
         raise UserError(f"no runtime is named {name}", f"known are {known}")
-    return msgspec.structs.replace(runtime, name=reported(full, "given"))
+    system = first_known(runtime.system, _HERE)  # what does not run yet is started here
+    return msgspec.structs.replace(runtime, name=reported(full, "given"), system=system)
 
 
 def _plain(name: str) -> str:
@@ -75,6 +79,8 @@ def _looker(runtime: Runtime) -> Looker:
 
 def _unit(runtime: Runtime, system: System | None) -> Unit:
     """The service that starts it, by its control group now, else by the limits that were seen of it."""
+    if isinstance(runtime.unit, Known):
+        return Unit.named(runtime.unit.value)
     pid = runtime.pid.value_or(0)
     if system is not None and pid:
         return read_unit(system, pid)

@@ -46,7 +46,7 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
     add(
         "--quant", metavar="NAME", help="the quant to fit, for a name with no file (default: as published, else Q4_K_M)"
     )
-    add("--runtime", default="llama_cpp", metavar="NAME", help="llama_cpp (default), ollama, vllm or transformers")
+    add("--runtime", metavar="NAME", help="llama_cpp (default), ollama (of its own models), vllm or transformers")
     add("--margin", dest="margin_bytes", metavar="SIZE", help="to stay free on each device (default: 1GiB)")
 
 

@@ -61,6 +61,8 @@ class Knob(StrEnum):
     LOGICAL_BATCH = "logical_batch"
     OP_OFFLOAD = "op_offload"
     """Whether a GPU computes long prompts with weights that lie in the host's memory."""
+    KV_UNIFIED = "kv_unified"
+    """Whether slots share one cache."""
     MAIN_GPU = "main_gpu"
     MEMORY_SHARE = "memory_share"
     """Of every GPU's memory, what a serving engine takes for itself."""

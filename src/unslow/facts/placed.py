@@ -14,7 +14,6 @@ class Place(StrEnum):
     REQUEST = "in a request"
     MODELFILE = "in the Modelfile"
     WHOLE_MODELFILE = "as the file Modelfile"
-    DROP_IN = "in the drop-in of the service"
     COMPOSE = "in the compose file"
     MANIFEST = "in the manifest of the pod"
     PYTHON = "in Python"

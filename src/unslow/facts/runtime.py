@@ -90,6 +90,8 @@ class Runtime(Facts, frozen=True, kw_only=True):
     """The operating system that it runs on, where that is not the one of this machine."""
     container: Fact[str] = NOT_LOOKED
     """What it runs in: docker, podman, kubernetes, ..."""
+    unit: Fact[str] = NOT_LOOKED
+    """The service of systemd that starts it, a user's with `--user` before it; not found where a shell did."""
     front: Fact[str] = NOT_LOOKED
     """What stands before it and passes requests on, such as a router or llama-swap, and where."""
 

@@ -15,6 +15,16 @@ class Unit(NamedTuple):
     name: str = ""
     of_user: bool = False
 
+    @classmethod
+    def named(cls, text: str) -> "Unit":
+        """By the words that systemctl takes for it, as facts have them."""
+        return cls(text.rpartition(" ")[2], of_user=text.startswith("--user "))
+
+    @property
+    def words(self) -> str:
+        """Those words."""
+        return f"--user {self.name}" if self.of_user else self.name
+
 
 NO_UNIT = Unit()
 

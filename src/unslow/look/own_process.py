@@ -4,14 +4,16 @@ import msgspec
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, first_known, measured, not_found, reported
+from unslow.facts.values import NOT_LOOKED, Fact, Known, first_known, measured, not_found, reported
 from unslow.look.kernel.files import parse_numbers
 from unslow.look.kernel.ggml_libraries import parse_cpu_library
 from unslow.look.kernel.machine_code import read_code_features
 from unslow.look.kernel.numa_maps import read_bytes_by_node, read_nodes
 from unslow.look.limits import with_limits
+from unslow.look.processes import read_process
 from unslow.look.system import LookError, System, unknown
 from unslow.look.system.door import read_text
+from unslow.look.units import unit_fact
 
 GRAPHS_OFF = "GGML_CUDA_DISABLE_GRAPHS"
 """Whatever its value, ggml's CUDA backend then starts every kernel by itself."""
@@ -28,6 +30,7 @@ def with_own_process(system: System, subject: Subject) -> Subject:
         runtime,
         eager=first_known(runtime.eager, _eager(runtime)),
         build_features=first_known(runtime.build_features, _build_features(system, pid.value)),
+        unit=runtime.unit if runtime.unit != NOT_LOOKED else unit_fact(read_process(system, pid.value)),
         bytes_by_node=_bytes_by_node(system, pid.value),
         disk_read_bytes=_disk_read_bytes(system, runtime, pid.value),
     )

@@ -15,6 +15,8 @@ COMPOSED = "docker compose"
 COMPOSE_UP = "docker compose up -d"
 _ENGINES = ("docker", "podman")
 _HIDDEN = f"{SHOWN} stands for a secret that is not shown here: put it in"
+_LAST = "zz-"
+"""Drop-ins are read in the order of their names: this one after `override.conf`, which `systemctl edit` writes."""
 _RELATIVE = "systemd starts programs by their whole path: put it before {program}"
 
 
@@ -46,14 +48,21 @@ def shell_line(words: Sequence[str], environment: Environment) -> str:
 
 
 def drop_in(unit: Unit, environment: Environment, command: Sequence[str] = ()) -> tuple[str, ...]:
-    """What goes into the editor of `systemctl edit`, which reads it anew by itself, and the restart."""
-    root = "systemctl --user" if unit.of_user else "sudo systemctl"
-    name = unit.name.removesuffix(".service")
-    return (
-        f"{root} edit {name}",
-        labelled(Place.DROP_IN, drop_in_text(environment, command)),
-        f"{root} restart {name}",
+    """Lines that write drop-ins of the service and start it again; each variable has a file of its own.
+
+    So one fix does not take away another, and the same one twice changes nothing.
+    """
+    texts = {name: drop_in_text({name: value}) for name, value in environment.items()}
+    if command:
+        texts["command"] = drop_in_text({}, command)
+    root, sudo = ("systemctl --user", "") if unit.of_user else ("sudo systemctl", "sudo ")
+    folder = f"{'~/.config/systemd/user' if unit.of_user else '/etc/systemd/system'}/{unit.name}.d"
+    made = f"{sudo}mkdir -p {folder}"
+    written = (
+        f"{made} && printf '%s\\n' {shlex.join(text.splitlines())} | {sudo}tee {folder}/{_LAST}{name}.conf"
+        for name, text in texts.items()
     )
+    return (*written, f"{root} daemon-reload && {root} restart {unit.name.removesuffix('.service')}")
 
 
 def drop_in_text(environment: Environment, command: Sequence[str] = ()) -> str:
@@ -96,6 +105,11 @@ def _in_container(shown: Sequence[str], environment: Environment, container: str
 def composed_variables(environment: Environment) -> str:
     """Variables for a compose file."""
     return "\n".join(_variables(environment, "environment:", _of_compose))
+
+
+def pod_variables(environment: Environment) -> str:
+    """Variables for the manifest of a pod."""
+    return "\n".join(_variables(environment, "env:", _of_pod))
 
 
 def _listed(words: Sequence[str], dollars: str = "$") -> str:

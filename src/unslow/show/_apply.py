@@ -63,7 +63,8 @@ def _applied(report: ApplyReport) -> Iterator[RenderableType]:
     yield from _dim([f"left out: {what}" for what in report.left_out])
     yield from _then(report.then, done=report.restarted)
     if report.change:
-        yield _in(f"taken back by: {report.undo}   (kept in {report.journal})")
+        yield _in(f"kept in {report.journal}; taken back by:")
+        yield command_text(safe(report.undo), 4)
 
 
 def _head(outcome: str, words: str) -> Text:
@@ -86,7 +87,8 @@ def _model(model: ModelShown) -> Padding:
 def _then(lines: Sequence[str], *, done: bool) -> Iterator[RenderableType]:
     shell = [line for line in lines if line_of(line).place is Place.SHELL]
     if shell:
-        yield _in(f"{'done' if done else 'then'}: {' && '.join(shell)}")
+        yield _in("done:" if done else "then:")
+        yield command_text(safe(" && ".join(shell)), 4)
     yield from (_in(line) for line in lines if line not in shell)
 
 

@@ -1,13 +1,14 @@
 """Why it is slow, for a terminal: each root cause with what follows from it, one price, and what to do."""
 
 from collections.abc import Iterator
+from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.placed import in_place
+from unslow.show._commands import command_text
 from unslow.show._labels import label, worded_value
 from unslow.show._price import price_of
 from unslow.show._promise import promised
@@ -18,6 +19,10 @@ from unslow.think.report import Finding, Fix, SubjectReport
 
 _SHORT = 40
 """Characters of a value: so few may be said twice."""
+_NAMES = 12
+"""Columns of the names on the left: those of "because", the longest of them."""
+_Row = tuple[str, Text] | str
+"""A name with its words, or a line to copy."""
 
 
 def chain_parts(subject: SubjectReport, *, everything: bool) -> list[RenderableType]:
@@ -27,17 +32,27 @@ def chain_parts(subject: SubjectReport, *, everything: bool) -> list[RenderableT
 
 
 def _chain(number: int, chain: Chain, subject: SubjectReport, *, everything: bool) -> RenderableType:
-    root, grid = chain.root, pair_grid()
+    root = chain.root
     head = Text(root.title, style="bold").append(f"  ({root.cause}, {root.confidence:.0%} sure)", style="dim")
-    if price := price_of(number, root, subject):
-        grid.add_row("     costs", Text(price, style="green"))
-    grid.add_row("     because", root.because)
-    _fixes(grid, root.fixes)
-    _evidence(grid, root)
     best = max((f.predicted.get(DECODE, 0.0) for f in root.fixes), default=0.0)
-    for link in chain.after:
-        _link(grid, link, best, everything=everything)
-    return Group(_numbered(number, head), *_arrows(chain), grid)
+    price = price_of(number, root, subject)
+    rows: list[_Row] = [("costs", Text(price, style="green"))] if price else []
+    rows += [("because", Text(root.because)), *_fixes(root.fixes), *_evidence(root)]
+    rows += [row for link in chain.after for row in _link(link, best, everything=everything)]
+    return Group(_numbered(number, head), *_arrows(chain), *_in_columns(rows))
+
+
+def _in_columns(rows: list[_Row]) -> Iterator[RenderableType]:
+    """Names and words in two columns; a line to copy stands between them, where no column cuts it."""
+    for is_line, some in groupby(rows, key=lambda row: isinstance(row, str)):
+        if is_line:
+            yield from (command_text(str(line), _NAMES + 2) for line in some)
+        else:
+            grid = pair_grid()
+            grid.columns[0].min_width = _NAMES
+            for name, words in (row for row in some if not isinstance(row, str)):
+                grid.add_row(f"     {name}", words)
+            yield grid
 
 
 def _numbered(number: int, head: Text) -> RenderableType:
@@ -56,22 +71,20 @@ def _arrows(chain: Chain) -> Iterator[RenderableType]:
         yield Padding(words, (0, 0, 0, 5 + 2 * depth))
 
 
-def _link(grid: Table, link: Finding, best: float, *, everything: bool) -> None:
+def _link(link: Finding, best: float, *, everything: bool) -> Iterator[_Row]:
     """A consequence: why it is there; its own fixes are other ways out, where they give half of the best or more."""
-    grid.add_row("     then", Text(link.because, style="" if everything else "dim"))
+    yield "then", Text(link.because, style="" if everything else "dim")
     if everything:
-        _evidence(grid, link)
-        _fixes(grid, link.fixes)
+        yield from (*_evidence(link), *_fixes(link.fixes))
     else:
         for fix in (f for f in link.fixes[:1] if f.predicted.get(DECODE, best) >= best / 2):
-            grid.add_row("     or", Text(_told(fix)))
+            yield "or", Text(_told(fix))
 
 
-def _fixes(grid: Table, fixes: tuple[Fix, ...]) -> None:
+def _fixes(fixes: tuple[Fix, ...]) -> Iterator[_Row]:
     for number, fix in enumerate(fixes):
-        grid.add_row("     fix" if not number else "     or", Text(_told(fix)))
-        for command in fix.commands:
-            grid.add_row("", Text(in_place(command), style="cyan"))
+        yield "or" if number else "fix", Text(_told(fix))
+        yield from fix.commands
 
 
 def _told(fix: Fix) -> str:
@@ -81,11 +94,11 @@ def _told(fix: Fix) -> str:
     return f"{fix.why}{gives}{risk}"
 
 
-def _evidence(grid: Table, finding: Finding) -> None:
+def _evidence(finding: Finding) -> Iterator[_Row]:
     """What shows it; what `because` has word for word is not said again."""
     for item in finding.evidence:
         against = f" ({item.reference})" if item.reference else ""
         value = worded_value(item.fact, item.value)
         said = "" if len(value) > _SHORT and value in finding.because else f": {value}"
         text = Text(f"{label(item.fact)}{said}{against}")
-        grid.add_row("     seen", text.append(f"  [{item.origin}: {item.source}]", style="dim"))
+        yield "seen", text.append(f"  [{item.origin}: {item.source}]", style="dim")

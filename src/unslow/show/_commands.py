@@ -11,11 +11,11 @@ from unslow.facts.placed import Line, Place, in_place, line_of
 _TICKS = re.compile("`+")
 _LANGUAGES = {
     Place.SHELL: "sh", Place.POWERSHELL: "powershell", Place.CMD: "bat", Place.PYTHON: "python",
-    Place.REQUEST: "json", Place.COMPOSE: "yaml", Place.MANIFEST: "yaml", Place.DROP_IN: "ini",
+    Place.REQUEST: "json", Place.COMPOSE: "yaml", Place.MANIFEST: "yaml",
 }  # fmt: skip
 
 
-_WHOLE = frozenset({Place.WHOLE_MODELFILE, Place.DROP_IN, Place.COMPOSE, Place.MANIFEST, Place.PYTHON})
+_WHOLE = frozenset({Place.WHOLE_MODELFILE, Place.COMPOSE, Place.MANIFEST, Place.PYTHON})
 """Places whose texts have lines of their own; in a shell a second line would be a second command."""
 
 

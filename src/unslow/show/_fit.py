@@ -11,9 +11,10 @@ from rich.text import Text
 
 from unslow.facts.errors import UserError
 from unslow.show._clean import as_json, cleaned
+from unslow.show._commands import command_text
 from unslow.show._console import TextConsole
 from unslow.show._units import count, size
-from unslow.think.fit.report import FitReport, MemoryShown
+from unslow.think.fit.report import FitReport, MemoryShown, WayShown
 
 FORMATS = ("terminal", "json")
 _LONGEST_BAR, _SHORTEST_BAR = 60, 12
@@ -49,7 +50,7 @@ def render_fit(report: FitReport, form: str, *, width: int, color: bool) -> str:
     if form == "json":
         return as_json(report)
     console = TextConsole(width=width, color=color)
-    console.print(_answer(cleaned(report), console.width))
+    console.print(_answer(cleaned(report), console.width), crop=False)  # commands to copy may be wider
     return console.text
 
 
@@ -60,6 +61,8 @@ def _answer(report: FitReport, width: int) -> RenderableType:
     if bars:
         parts += ["", *_bars(bars, width), _legend(report)]
     parts += ["", _room(report)]
+    if report.command and not report.ways:
+        parts += [Text("  run it", style="dim"), *_lines_to_copy(report, 4)]
     if report.ways:
         parts += ["", Text("What would fit", style="bold"), *_ways(report)]
     if report.notes:
@@ -217,8 +220,6 @@ def _room(report: FitReport) -> Table:
     for kv in report.kv if len(report.kv) > 1 else ():
         cells = f" of {kv.cells:,} tokens" if kv.cells else ""
         grid.add_row(f"  KV: {kv.what}", f"{kv.layers} layers{cells}, {size(kv.bytes)}")
-    if report.command and not report.ways:
-        grid.add_row("  run it", report.command)
     return grid
 
 
@@ -235,5 +236,9 @@ def _context(report: FitReport) -> str:
 def _ways(report: FitReport) -> Iterator[RenderableType]:
     for way in report.ways:
         yield Padding(Text(f"- {way.what}"), (0, 0, 0, 2))
-        if way.command:
-            yield Padding(Text(way.command, style="cyan"), (0, 0, 0, 6))
+        yield from _lines_to_copy(way, 6)
+
+
+def _lines_to_copy(one: FitReport | WayShown, indent: int) -> list[Text]:
+    lines = one.commands or ((one.command,) if one.command else ())
+    return [command_text(line, indent) for line in lines]

@@ -11,6 +11,7 @@ from unslow.facts.errors import UserError
 from unslow.show import _fleet_words as words
 from unslow.show._buy import Column, table_of
 from unslow.show._clean import as_json
+from unslow.show._commands import command_text
 from unslow.show._console import TextConsole
 from unslow.show._fleet_markdown import markdown_of
 from unslow.show._fleet_metrics import metrics_of
@@ -72,13 +73,13 @@ def _parts(report: FleetReport, slow: int, width: int, *, everything: bool) -> I
         yield from ("", Text(_title(report, slow), style="bold"))
         beside = words.beside_peers(report)
         for number, one in enumerate(report.instances, 1):
-            yield _instance(number, one, report.window_s, beside.get(one.key, ""))
+            yield from _instance(number, one, report.window_s, beside.get(one.key, ""))
     yield from _odd(report, everything=everything)
     yield from _untold(report)
     yield from _others(report)
     if command := words.next_command(report):
         yield from ("", Text("To see one whole", style="bold"))
-        yield Text(f"  {command}", style="cyan", no_wrap=True, overflow="ignore")
+        yield command_text(command)
 
 
 def _urgent(report: FleetReport) -> Iterator[RenderableType]:
@@ -128,7 +129,7 @@ def _title(report: FleetReport, slow: int) -> str:
     return "What loses most" if shown >= slow else f"What loses most ({shown} of {slow:,}; --top N or --all shows more)"
 
 
-def _instance(number: int, one: Instance, window_s: float, beside: str) -> RenderableType:
+def _instance(number: int, one: Instance, window_s: float, beside: str) -> Iterator[RenderableType]:
     name = Text(one.key, style="bold")
     if one.verdict == "failed":
         name.append("  FAILED", style="bold red")
@@ -139,9 +140,12 @@ def _instance(number: int, one: Instance, window_s: float, beside: str) -> Rende
     lines.append(Text(words.cause_words(one)))
     if beside:
         lines.append(Text(beside, style="dim"))
-    if fix := words.fix_words(one):
-        lines.append(Text("First: ", style="green").append(fix, style="default"))
-    return _hung(Text(f"{number:>3}.", style="dim"), *lines)
+    why, command = words.fix_words(one)
+    if why or command:
+        lines.append(Text("First: ", style="green").append(why, style="default"))
+    yield _hung(Text(f"{number:>3}.", style="dim"), *lines)
+    if command:
+        yield command_text(command, 5)
 
 
 def _odd(report: FleetReport, *, everything: bool) -> Iterator[RenderableType]:

@@ -57,8 +57,9 @@ def _instance(number: int, one: Instance, window_s: float, beside: str) -> Itera
     yield f"   - {prose(words.cause_words(one))}"
     if beside:
         yield f"   - {prose(beside)}"
-    if fix := words.fix_words(one):
-        yield f"   - First: {prose(fix)}"
+    why, command = words.fix_words(one)
+    if why or command:
+        yield f"   - First: {prose(why)}{f' (`{command}`)' if command and why else f'`{command}`' if command else ''}"
 
 
 def _odd(report: FleetReport, *, everything: bool) -> Iterator[str]:

@@ -165,16 +165,15 @@ def cause_words(one: Instance) -> str:
     return ". ".join(one.summary.split(". ")[:2]).rstrip(".") + "."
 
 
-def fix_words(one: Instance) -> str:
-    """The first thing to do, and the line to copy where it is short; empty where a cause has no fix."""
+def fix_words(one: Instance) -> tuple[str, str]:
+    """The first thing to do, and the line to copy where it is short; both empty where a cause has no fix."""
     fixes = [fix for chain in chains_of(one.findings) for link in (chain.root, *chain.after) for fix in link.fixes]
     if not fixes:
         told = f"see `unslow explain {one.by_itself[0]}`" if one.by_itself else _LOOK_THERE
-        return "" if one.findings else told
+        return "" if one.findings else told, ""
     fix = fixes[0]
     lines = [line.text for command in fix.commands if (line := line_of(command)).place is not Place.HAND]
-    short = next((f"`{line}`" for line in lines if len(line) <= LONGEST_COMMAND and "\n" not in line), "")
-    return f"{fix.why} ({short})" if fix.why and short else fix.why or short
+    return fix.why, next((line for line in lines if len(line) <= LONGEST_COMMAND and "\n" not in line), "")
 
 
 def speed_words(one: Instance, window_s: float) -> str:

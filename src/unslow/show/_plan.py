@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from unslow.facts.errors import UserError
-from unslow.facts.placed import Place, line_of
 from unslow.show._clean import as_json, cleaned
 from unslow.show._commands import command_text, commands
 from unslow.show._console import TextConsole
@@ -56,7 +55,7 @@ def _answer(report: PlanReport) -> RenderableType:
     elif best:
         parts += ["", *_recommended(report, best)]
     if report.options:
-        parts += ["", Text("The front: each is better than the others in something", style="bold"), _table(report)]
+        parts += ["", Text("Pareto front of speed, context and quality", style="bold"), _table(report)]
     if report.rejected:
         parts += ["", Text("Why not", style="bold"), *(_because(r.what, r.because) for r in report.rejected)]
     if report.notes:
@@ -107,7 +106,7 @@ def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableTy
         yield _changes(best.changes)
     if best.commands:
         yield ""
-        yield from map(_line, best.commands)
+        yield from map(command_text, best.commands)
     for cost in best.costs:
         yield _dim(f"costs: {cost}")
     if best.risk:
@@ -119,12 +118,7 @@ def _kept(report: PlanReport, now: OptionShown) -> Iterator[RenderableType]:
     yield Padding(Text(_as_it_is(report, now)), (0, 0, 0, 2))
     if now.commands and not report.of_running:
         yield ""
-        yield from map(_line, now.commands)
-
-
-def _line(text: str) -> RenderableType:
-    """A line to copy as it is; words to a person in as many lines as they need."""
-    return Padding(Text(text, style="cyan"), (0, 0, 0, 2)) if line_of(text).place is Place.HAND else command_text(text)
+        yield from map(command_text, now.commands)
 
 
 def _speeds(speed: SpeedShown) -> str:
@@ -205,9 +199,15 @@ def _columns(report: PlanReport) -> tuple[str, ...]:
 
 
 def _numbered(report: PlanReport) -> Iterator[tuple[int | None, OptionShown]]:
-    if report.current:
-        yield None, report.current
-    yield from enumerate(report.options)
+    now = report.current
+    if now:
+        yield None, now
+    yield from ((n, option) for n, option in enumerate(report.options) if not (now and _is_same(option, now)))
+
+
+def _is_same(option: OptionShown, now: OptionShown) -> bool:
+    """Whether an option is what is now: then it is shown once."""
+    return now.name.endswith(option.name) and _figures(option) == _figures(now)
 
 
 def _figures(option: OptionShown) -> tuple[str, ...]:

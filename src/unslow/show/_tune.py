@@ -9,6 +9,7 @@ from rich.text import Text
 
 from unslow.facts.errors import UserError
 from unslow.show._clean import as_json, cleaned
+from unslow.show._commands import command_text
 from unslow.show._console import TextConsole
 from unslow.show._tables import dim, plain_table
 from unslow.show._units import rate, span
@@ -41,7 +42,7 @@ def render_tune(report: TuneReport, form: str, *, width: int, color: bool) -> st
         return as_json(report)
     console = TextConsole(width=width, color=color)
     for part in _parts(cleaned(report)):
-        console.print(part)
+        console.print(part, crop=False)  # the line to copy may be wider than the terminal
     return console.text
 
 
@@ -78,7 +79,7 @@ def _winner(report: TuneReport) -> Iterator[RenderableType]:
         likely = f"{span(said.low)} to {span(said.high)} likely"
         yield dim(f"a request takes {span(best.request_s.mid)}; predicted were {span(said.mid)}, {likely}")
     yield ""
-    yield Padding(Text(report.command, style="bold", overflow="fold"), (0, 0, 0, 2))
+    yield command_text(report.command)
     yield ""
 
 

@@ -9,6 +9,7 @@ from unslow.facts.values import NOT_LOOKED
 from unslow.show._budget import budget_parts
 from unslow.show._chains import chain_parts
 from unslow.show._clean import cleaned
+from unslow.show._commands import command_text
 from unslow.show._console import TextConsole
 from unslow.show._labels import label, worded_value
 from unslow.show._tables import pair_grid
@@ -120,7 +121,7 @@ def _questions(subject: SubjectReport) -> list[RenderableType]:
     """Commands to copy: each on a line of its own, not wrapped."""
     parts: list[RenderableType] = [Text("To settle it, run", style="bold")]
     for question in subject.ask_next:
-        parts += [Text(f"  {question.command}", style="cyan", no_wrap=True, overflow="ignore")]
+        parts += [command_text(question.command)]
         parts += [Padding(Text(question.why, style="dim"), (0, 0, 0, 6))]
     return parts
 

@@ -176,6 +176,8 @@ def suspicion_rows(tick: Tick, width: int) -> list[Row]:
         rows += [Row(SUSPICION, styled(line), 3 + at) for at, line in enumerate(wrapped(found.because, wide, 4))]
     if found.fix:
         rows += [Row(SUSPICION, styled((line, "cyan")), 10 + at) for at, line in enumerate(wrapped(found.fix, wide, 3))]
+    if found.command:  # whole on a row of its own: half a line must not look like one to copy
+        rows += [Row(SUSPICION, styled((found.command, "cyan")), 10)]
     return rows
 
 

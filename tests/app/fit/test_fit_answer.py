@@ -68,7 +68,7 @@ def test_other_processes_margin_and_experts() -> None:
     spilled = fit("qwen3-30b-a3b", devices=["12GB"], ram_bytes="64GB")
     assert spilled.verdict == "partly"
     assert spilled.least_cpu_moe
-    assert any(f"--n-cpu-moe {spilled.least_cpu_moe}" in way.command for way in spilled.ways)
+    assert any(f"-ncmoe {spilled.least_cpu_moe}" in way.command for way in spilled.ways)
     on_host = fit("qwen3-30b-a3b", devices=["12GB"], n_cpu_moe=48, ram_bytes="64GB")
     assert on_host.fits
     assert on_host.host.weights_bytes > 14 * GIB

@@ -88,7 +88,7 @@ def test_a_large_model_on_a_small_card() -> None:
     half = memory.what_if({"gpu_layers": "40"})
     assert half.verdict == "partly"
     assert half.summary.startswith("Fits in part: 40 of 81 layers on the RTX 4090, ")
-    assert half.command == "llama-server -m MODEL.gguf -c 8192 -ngl 40"
+    assert half.command == "llama-server -m MODEL.gguf -ngl 40 -c 8192"
     small = memory.what_if({"quant": "IQ2_XXS"})
     assert small.verdict in ("fits", "tight")
     assert half.decode_tokens_per_s

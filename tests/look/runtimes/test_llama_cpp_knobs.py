@@ -1,10 +1,12 @@
+import shlex
+
 import msgspec
 import pytest
 
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
-from unslow.look.runtimes.llama_cpp import changed_command, spell
+from unslow.look.runtimes.llama_cpp import spell, spell_all
 
 COMMAND = ["llama-server", "-m", "m.gguf", "-ngl", "20", "-c", "8192"]
 
@@ -50,7 +52,7 @@ def test_fragment_and_whole_line(change, fragment, line):
         (Knob.LOAD_MODE.to("none"), "-lm none"),
         (Knob.NUMA.to("distribute"), "--numa distribute"),
         (Knob.SPECULATIVE.to(None), "remove -md/-hfd/--spec-type/--spec-draft-n-max"),
-        (Knob.SPECULATIVE.to("draft.gguf"), "-md draft.gguf"),
+        (Knob.SPECULATIVE.to("draft.gguf"), "-md draft.gguf --spec-type draft-simple"),
         (Knob.SAMPLER.to(40), "--top-k 40"),
         (Knob.PROMPT_CACHE.to(True), "remove --no-cache-prompt"),
         (Knob.GRAPHS.to(True), "unset GGML_CUDA_DISABLE_GRAPHS"),
@@ -85,14 +87,14 @@ def test_graphs_that_a_variable_switches_off():
 
 def test_every_spelling_of_a_flag_is_replaced():
     command = ["llama-server", "--n-gpu-layers=5", "-fit", "off", "--gpu-layers", "20", "-m", "a b.gguf"]
-    assert changed_command(command, Knob.GPU_LAYERS.to(None), runtime(command)) == [
+    assert shlex.split(spell(Knob.GPU_LAYERS.to(None), runtime(command))[-1]) == [
         "llama-server",
         "-fit",
         "off",
         "-m",
         "a b.gguf",
     ]
-    assert changed_command(command, Knob.FIT.to(None)) == ["llama-server", "-m", "a b.gguf"]
+    assert shlex.split(spell(Knob.FIT.to(True), runtime(command))[-1]) == ["llama-server", "-m", "a b.gguf"]
 
 
 def test_words_with_spaces_are_quoted():
@@ -136,7 +138,7 @@ def test_knobs_outside_the_command_line():
 def test_where_no_number_of_layers_may_mean_none_all_are_asked_for(version):
     told = Runtime(command=reported(["./main", "-m", "m.gguf", "-ngl", "20"], "x"))
     old = msgspec.structs.replace(told, version=reported(version, "x")) if version else told
-    assert spell(Knob.GPU_LAYERS.to(None), old) == ["-ngl 99", "./main -m m.gguf -ngl 99"]
+    assert spell(Knob.GPU_LAYERS.to(None), old) == ["-ngl 999", "./main -m m.gguf -ngl 999"]
     assert spell(Knob.FIT.to(value=True), old)[0].startswith("by hand: -ngl N, with fewer layers")
     assert spell(Knob.GPU_LAYERS.to(None), runtime(COMMAND))[0] == "remove -ngl 20"
 
@@ -196,3 +198,26 @@ def test_windows_that_are_kept_as_a_whole():
 def test_a_variable_that_sets_it_is_unset(change, variable):
     told = runtime(["llama-server", "-m", "m.gguf"], {variable: "10", "HOME": "/root"})
     assert spell(change, told) == [f"unset {variable}", f"env -u {variable} llama-server -m m.gguf"]
+
+
+TURNED = {
+    Knob.GPU_LAYERS: (None, -1, 0, 20), Knob.EXPERTS_ON_CPU: (None, 12), Knob.CONTEXT_LENGTH: (None, 8192),
+    Knob.KV_CACHE_TYPE: (None, "q8_0"), Knob.THREADS: (None, 8), Knob.DEVICE: (None, "CUDA1"),
+    Knob.FIT: (None, True, False), Knob.FIT_MARGIN: (None, 2**29), Knob.PARALLEL: (None, 1, 4, 8),
+    Knob.KV_OFFLOAD: (True, False), Knob.FLASH_ATTENTION: (None, True, False), Knob.BATCH: (None, 256, 4096),
+    Knob.SPLIT_MODE: (None, "none", "layer"), Knob.TENSOR_SPLIT: (None, "3,1"), Knob.LOAD_MODE: (None, "none", "mlock"),
+    Knob.NUMA: (None, "distribute"), Knob.SPECULATIVE: (None, "none", "/m/d.gguf"), Knob.SAMPLER: (None, 40),
+    Knob.PROMPT_CACHE: (True, False, "swa-full"), Knob.TENSOR_OVERRIDE: ("a=CPU",), Knob.LOGICAL_BATCH: (4096,),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("build", ["b3800", "b6500", "b9999", "b10586"])
+@pytest.mark.parametrize(("knob", "value"), [(knob, value) for knob, values in TURNED.items() for value in values])
+def test_one_change_and_a_whole_plan_of_it_are_the_same_words(knob, value, build):
+    command = ["llama-server", "-m", "/m/a.gguf", "-c", "8192", "-ngl", "10", "-t", "4", "-ub", "256", "-np", "4"]
+    facts = {"version": reported(build, "x"), "slots": reported(4, "x"), "context_length": reported(8192, "x")}
+    seen = msgspec.structs.replace(runtime(command), kv_unified=reported(False, "x"), **facts)
+    lines, whole = spell(knob.to(value), seen), spell_all([knob.to(value)], seen)
+    again = [line for line in lines if line.startswith("llama-server")]
+    unchanged = not whole.argv or list(whole.argv) == command
+    assert again in ([[shlex.join(whole.argv)], *([[]] if unchanged else [])])

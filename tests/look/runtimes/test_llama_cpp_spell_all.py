@@ -67,7 +67,7 @@ def read_back(argv: tuple[str, ...], environment: dict[str, str]) -> tuple[Runti
     return told(settings, complete=True), settings
 
 
-def as_told(change: Change, runtime: Runtime, settings: dict) -> object:
+def as_told(change: Change, runtime: Runtime, settings: dict) -> object:  # noqa: PLR0911 (one for each kind)
     """What the server is told by a command line, in the terms of the change."""
     match change.knob:
         case Knob.MODEL_FILE:
@@ -76,6 +76,8 @@ def as_told(change: Change, runtime: Runtime, settings: dict) -> object:
             return -1 if runtime.gpu_layers_set.value == ALL_LAYERS else runtime.gpu_layers_set.value
         case Knob.EXPERTS_ON_CPU:
             return int(settings["n_cpu_moe"].value)
+        case Knob.FIT:  # which is on by itself
+            return "fit" not in settings or settings["fit"].value == "on"
         case Knob.TENSOR_OVERRIDE:
             return settings["override"].value
         case Knob.TENSOR_SPLIT:
@@ -131,7 +133,8 @@ def spelled_at(build: int, *changes: Change, command: tuple[str, ...] = ("llama-
         (9000, Knob.LOAD_MODE.to("mlock"), ["--no-mmap", "--mlock"]),
         (9000, Knob.LOAD_MODE.to("dio"), ["-dio"]),
         (7000, Knob.GPU_LAYERS.to(None), ["-ngl", "999"]),
-        (9000, Knob.GPU_LAYERS.to(None), ["-ngl", "all"]),
+        (9000, Knob.GPU_LAYERS.to(None), []),
+        (9000, Knob.GPU_LAYERS.to(-1), ["-ngl", "all"]),
         (7000, Knob.FIT.to(False), []),
         (9000, Knob.BATCH.to(1024), ["-ub", "1024"]),
         (9000, Knob.BATCH.to(4096), ["-ub", "4096", "-b", "4096"]),
@@ -178,11 +181,11 @@ def test_quantised_values_without_flash_attention_are_left_out():
     assert spelled_at(9000, changes[1], command=("s", "-m", "m", "-fa", "off")).argv[-2:] == ("-fa", "on")
 
 
-def test_the_fit_gets_its_hands_free_but_keeps_the_context():
+def test_the_fit_gets_its_hands_free_and_keeps_a_context_that_is_asked_for():
     command = ("s", "-m", "m", "-ngl", "5", "-c", "8192", "-ts", "1,1", "-ncmoe", "3", "-ot", "a=CPU", "--fit", "off")
-    assert spelled_at(9000, Knob.FIT.to(True), command=command).argv == ("s", "-m", "m", "-c", "8192", "--fit", "on")
+    assert spelled_at(9000, Knob.FIT.to(True), command=command).argv == ("s", "-m", "m")  # it is on by itself
     both = spelled_at(9000, Knob.FIT.to(True), Knob.EXPERTS_ON_CPU.to(4), Knob.GPU_LAYERS.to(None), command=command)
-    assert both.argv == ("s", "-m", "m", "-c", "8192", "--fit", "on", "-ncmoe", "4")
+    assert both.argv == ("s", "-m", "m", "-ncmoe", "4")
 
 
 def test_a_quant_is_the_file_that_has_it():

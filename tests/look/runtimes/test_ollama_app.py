@@ -91,7 +91,7 @@ def test_the_log_of_this_machine_says_nothing_of_another():
     ("system", "home"),
     [
         ("Microsoft Windows 11 Pro", "windows"), ("Windows x86_64", "windows"), ("macOS 15.6", "mac"),
-        ("Darwin arm64", "mac"), ("Ubuntu 24.04.3 LTS", "linux"), ("Linux x86_64", "linux"), ("", "linux"),
+        ("Darwin arm64", "mac"), ("Ubuntu 24.04.3 LTS", "service"), ("Linux x86_64", "service"), ("", "service"),
     ],
 )  # fmt: skip
 def test_the_name_of_a_system_tells_where_a_variable_is_set(system: str, home: str):

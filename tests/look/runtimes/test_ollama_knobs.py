@@ -56,14 +56,16 @@ def test_a_context_for_all_requests_is_said_for_one():
 def test_a_variable_is_set_where_the_server_runs():
     linux = spell(Change(Knob.PARALLEL, 2), LINUX)
     folder = "/etc/systemd/system/ollama.service.d"
-    unit = "printf '[Service]\\nEnvironment=\"OLLAMA_NUM_PARALLEL=2\"\\n'"
-    assert linux == [
-        f"sudo mkdir -p {folder} && {unit} | sudo tee {folder}/OLLAMA_NUM_PARALLEL.conf",
+    unit = "printf '%s\\n' '[Service]' 'Environment=\"OLLAMA_NUM_PARALLEL=2\"'"
+    assert linux[:2] == [
+        f"sudo mkdir -p {folder} && {unit} | sudo tee {folder}/zz-OLLAMA_NUM_PARALLEL.conf",
         "sudo systemctl daemon-reload && sudo systemctl restart ollama",
     ]
     assert 'setx OLLAMA_NUM_PARALLEL "2"' in words(Knob.PARALLEL, 2, WINDOWS)
     assert 'launchctl setenv OLLAMA_NUM_PARALLEL "2"' in words(Knob.PARALLEL, 2, MAC)
-    assert spell(Change(Knob.PARALLEL, 2), BOXED) == ["by hand: start the container with `-e OLLAMA_NUM_PARALLEL=2`"]
+    assert spell(Change(Knob.PARALLEL, 2), BOXED) == [
+        "by hand: start the container again with `-e OLLAMA_NUM_PARALLEL=2`"
+    ]
 
 
 def test_old_versions_have_other_words_or_none():
@@ -109,7 +111,7 @@ COMPOSED = Runtime(container=reported("docker compose", "x"))
 
 def test_a_compose_file_is_changed_and_brought_up():
     assert spell(Change(Knob.PARALLEL, 2), COMPOSED) == [
-        'in the compose file: environment: ["OLLAMA_NUM_PARALLEL=2"]',
+        'in the compose file: environment:\n  OLLAMA_NUM_PARALLEL: "2"',
         "docker compose up -d",
     ]
     assert "driver: nvidia" in words(Knob.GPU_BACKEND, "CUDA", COMPOSED)

@@ -148,7 +148,10 @@ def _service(
 
 
 def _report(plan: PlanReport, option: OptionShown, spelled: Spelled) -> ApplyReport:
-    left_out = tuple(f"{change.knob} = {change.value}: {why}" for change, why in spelled.left_out)
+    left_out = tuple(
+        f"{change.knob} {'not set' if change.value is None else f'= {change.value}'}: {why}"
+        for change, why in spelled.left_out
+    )
     return ApplyReport(
         unslow_version=__version__, runtime=plan.runtime, model=plan.model, option=option.name, how="by_hand",
         outcome="printed", left_out=left_out,

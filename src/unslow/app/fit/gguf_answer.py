@@ -3,12 +3,11 @@
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import product
-from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from unslow import __version__
-from unslow.app.fit.gguf_settings import command_of, setting_notes, settings_of
-from unslow.app.fit.models import Found, as_quant, find_gguf_model
+from unslow.app.fit.gguf_settings import MICRO_BATCH, lines_of, setting_notes, settings_of
+from unslow.app.fit.models import OLLAMA, Found, as_quant, find_gguf_model
 from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms, room_notes
 from unslow.catalog.mixes import Mix, mixes_from_large_to_small
@@ -35,23 +34,29 @@ _SHORTEST_USEFUL = 2048
 _SAME_CONTEXT_PACKED = "the same context in a q8_0 cache"
 _WORTH_A_WORD = 32 * MIB
 """Less is lost in any margin."""
-_TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (-fit off keeps them)"
+_TIGHT = "less stays free than the margin: llama.cpp's own fit would move layers to the host (--fit off keeps them)"
+_TIGHT_IN_OLLAMA = "less stays free than the margin: Ollama would leave layers to the host (num_gpu keeps them)"
 
 
 @one_judgement()
 def gguf_answer(system: System, request: Request) -> FitReport:
     """Whether the model fits, as llama.cpp counts."""
     found = find_gguf_model(system, request.model, request.quant)
+    if found.tool == OLLAMA and not request.runtime_named:
+        request = request._replace(runtime="ollama")
     rooms, host = find_rooms(system, request.devices, request.ram_bytes)
     if request.tensor_split and len(request.tensor_split) != len(rooms):
         raise UserError(f"--tensor-split has {len(request.tensor_split)} shares for {len(rooms)} GPUs", "one for each")
     hyper = Hyper(found.blueprint)
     trained = found.blueprint.count("context_length", 8192) or 8192
-    settings = settings_of(request, trained, rooms)
+    settings = settings_of(request, trained, rooms, found.settings)
     if why := refusal(hyper, settings):
         raise UserError(f"llama.cpp does not start so: {why}", "see --kv-type, --flash-attention and --parallel")
     margin = llama_cpp.DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
     question = llama_cpp.Question(found.blueprint, rooms, host, settings, margin).settled()
+    if request.runtime == "ollama" and not request.ubatch and rooms and question.left() < 0:
+        small = settings._replace(micro_batch=MICRO_BATCH, batch=request.batch or MICRO_BATCH)
+        question = question._replace(settings=small).settled()  # Ollama takes a larger one only where it fits
     notes = setting_notes(request, settings, trained, experts=bool(hyper.experts), gpus=bool(rooms))
     said = (*found.notes, *notes, *room_notes(rooms, host), *_estimate_note(question), *_newer_note(question, hyper))
     return _Gguf(request, found, question).report(said)
@@ -93,6 +98,7 @@ class _Gguf:
         self._request, self._found, self._question = request, found, question
         self._everything = found.blueprint.count("block_count") + 1
         self._made: dict[str, Blueprint] = {}
+        self._tight = False
 
     def report(self, notes: tuple[str, ...]) -> FitReport:
         """The whole answer."""
@@ -105,7 +111,8 @@ class _Gguf:
         runs_so = {"partly": placed, "does_not_fit": None}.get(verdict, question.settings)
         set_layers = question.settings.gpu_layers
         if verdict == "tight":
-            notes = (*notes, _TIGHT)
+            notes = (*notes, _TIGHT_IN_OLLAMA if self._request.runtime == "ollama" else _TIGHT)
+        self._tight = verdict == "tight"
         return FitReport(
             unslow_version=__version__,
             model=_model_shown(found),
@@ -122,7 +129,7 @@ class _Gguf:
             kv=llama_cpp.shown_cache(question),
             next_quant=next((s.shown() for s in smaller if s.question.settings == question.settings), None),
             least_cpu_moe=placed.experts_on_cpu or None if placed and FITS[verdict] is False else None,
-            command=self._command(runs_so) if runs_so else "",
+            **(self._lines(runs_so) if runs_so else {}),
             ways=tuple(self._ways(placed, smaller)) if FITS[verdict] is False else (),
             rule_of_thumb=self._rule(devices, host),
             notes=notes,
@@ -141,12 +148,11 @@ class _Gguf:
     def _with_context(self, settings: Settings, tokens: int) -> Settings:
         return settings._replace(context=tokens * (settings.slots if self._request.runtime == "ollama" else 1))
 
-    def _command(self, settings: Settings, *, other_file: bool = False) -> str:
-        source = self._found.source
-        is_file = Path(source).suffix == ".gguf" and "://" not in source and not other_file
-        if settings.flash_attention is not None and self._request.flash_attention == "auto":
-            settings = settings._replace(flash_attention=None)
-        return command_of(self._request, settings, source if is_file else "MODEL.gguf")
+    def _lines(self, settings: Settings, *, other_file: bool = False) -> dict[str, Any]:
+        """What to type, as the fields of a report; of another file than the one that was read, the name is left open."""
+        found = self._found._replace(requantised=True) if other_file else self._found
+        lines = lines_of(self._request, found, settings, tight=self._tight)
+        return {"command": "\n".join(lines), "commands": lines}
 
     def _ways(self, placed: Settings | None, smaller: Sequence[_Smaller]) -> Iterator[WayShown]:
         """What would fit instead, by what is lost: context first, then a little quality, speed, and much quality."""
@@ -155,7 +161,7 @@ class _Gguf:
         yield from self._less_cache()
         yield from () if is_coarse else whole
         if placed:
-            yield WayShown(what=self._placement_words(placed), command=self._command(placed))
+            yield WayShown(what=self._placement_words(placed), **self._lines(placed))
         else:
             yield from self._less_and_partly()
         yield from whole if is_coarse else ()
@@ -165,15 +171,16 @@ class _Gguf:
         settings, packed = self._question.settings, self._packed_cache
         shorter = self._most_context(self._question) or 0
         if shorter >= _SHORTEST_USEFUL:
-            command = self._command(self._with_context(settings, shorter))
-            yield WayShown(what=f"a context of {shorter:,} tokens", command=command)
+            yield WayShown(
+                what=f"a context of {shorter:,} tokens", **self._lines(self._with_context(settings, shorter))
+            )
         if packed and self._question.left(packed) >= 0:
-            yield WayShown(what=_SAME_CONTEXT_PACKED, command=self._command(packed))
+            yield WayShown(what=_SAME_CONTEXT_PACKED, **self._lines(packed))
         elif packed:
             longer = self._most_context(self._question._replace(settings=packed)) or 0
             if longer > max(shorter, _SHORTEST_USEFUL):
-                command = self._command(self._with_context(packed, longer))
-                yield WayShown(what=f"a context of {longer:,} tokens in a q8_0 cache", command=command)
+                lines = self._lines(self._with_context(packed, longer))
+                yield WayShown(what=f"a context of {longer:,} tokens in a q8_0 cache", **lines)
 
     def _less_and_partly(self) -> Iterator[WayShown]:
         """Where GPUs and host together do not hold what is asked for: less of it, as much as fits on the GPUs."""
@@ -186,7 +193,7 @@ class _Gguf:
         less += [(f"a context of {half:,} tokens", self._with_context(asked.settings, half)) for half in halves]
         for what, settings in less:
             if placed := self._placed(asked._replace(settings=settings)):
-                yield WayShown(what=f"{what}, with {self._placement_words(placed)}", command=self._command(placed))
+                yield WayShown(what=f"{what}, with {self._placement_words(placed)}", **self._lines(placed))
                 break
         there = sum(room.usable_bytes for room in (*asked.rooms, *((asked.host,) if asked.host else ())))
         room = there - len(asked.rooms) * asked.margin_bytes  # with less, most trials would be in vain
@@ -194,7 +201,7 @@ class _Gguf:
             other = asked._replace(blueprint=self._as_quant(quant.name), settings=settings)
             if other.weights_and_cache_bytes <= room and (placed := self._placed(other)):
                 what = f"{self._quant_words(quant, placed)}, with {self._placement_words(placed)}"
-                yield WayShown(what=what, command=self._command(placed, other_file=True))
+                yield WayShown(what=what, **self._lines(placed, other_file=True))
                 break
 
     def _placement_words(self, settings: Settings) -> str:
@@ -208,7 +215,7 @@ class _Gguf:
     def _smaller_way(self, smaller: _Smaller) -> WayShown:
         settings = smaller.question.settings
         what = f"{self._quant_words(smaller.quant, settings)}, the largest usual quant that fits whole"
-        return WayShown(what=what, command=self._command(settings, other_file=True))
+        return WayShown(what=what, **self._lines(settings, other_file=True))
 
     def _quant_words(self, quant: Mix, settings: Settings) -> str:
         bits = quant.bits_per_weight

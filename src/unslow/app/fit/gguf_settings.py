@@ -1,31 +1,44 @@
-"""The settings of llama.cpp that a request means, and the command line that means the same."""
+"""The settings of llama.cpp that a request means, and the knobs that mean the same."""
 
 import re
-import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
+from unslow.app.fit.models import Found
 from unslow.app.fit.request import Request
+from unslow.app.spell_plan import spelled_plan
 from unslow.facts.errors import UserError
+from unslow.facts.knob import Change, Knob
+from unslow.facts.model import Model
+from unslow.facts.placed import Place, labelled
+from unslow.facts.runtime import Runtime
+from unslow.facts.units import GIB
+from unslow.facts.values import NOT_LOOKED, reported
 from unslow.think.fit.rooms import Room
-from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.memory.llama_cpp.settings import Settings, ollama_micro_batch
 
 DEFAULT_CONTEXT = 8192
 SERVER_SLOTS = 4
 """What llama-server takes by default, with one cache for all of them."""
 BATCH, MICRO_BATCH = 2048, 512
+_OLLAMA_CONTEXTS = ((47 * GIB, 262144), (23 * GIB, 32768), (0, 4096))
+"""Of all GPUs' memory together, and the context that Ollama then takes by itself, since 0.15.5 (server/routes.go)."""
+_PLAIN_TYPES = ("f32", "f16", "bf16")
 _FLASH = {"on": True, "off": False, "auto": None}
 
 
-def settings_of(request: Request, trained: int, rooms: Sequence[Room]) -> Settings:
-    """With llama-server's defaults where the request says nothing; Ollama's context is of each slot."""
+def settings_of(request: Request, trained: int, rooms: Sequence[Room], own: Mapping[str, Any]) -> Settings:
+    """With the runtime's defaults where the request says nothing; `own` is what Ollama's store has set."""
     ollama = request.runtime == "ollama"
     slots = request.parallel or (1 if ollama else SERVER_SLOTS)
     unified = request.parallel is None if request.kv_unified is None else request.kv_unified
-    micro_batch = request.ubatch or MICRO_BATCH
-    context = min(DEFAULT_CONTEXT, trained) if request.context is None else request.context or trained
+    context = _context(request, trained, rooms, own)
+    usual = int(own.get("num_batch", 0)) or ollama_micro_batch(context) if ollama else MICRO_BATCH
+    micro_batch = request.ubatch or usual
     return Settings(
         context=context * slots if ollama else context,
-        batch=request.batch or max(BATCH, micro_batch),
+        batch=request.batch or (micro_batch if ollama else max(BATCH, micro_batch)),
         micro_batch=micro_batch,
         slots=slots,
         unified=unified and not ollama,
@@ -41,6 +54,20 @@ def settings_of(request: Request, trained: int, rooms: Sequence[Room]) -> Settin
         overrides=_overrides(request.override_tensor, len(rooms)),
         split=request.tensor_split,
     )
+
+
+def _context(request: Request, trained: int, rooms: Sequence[Room], own: Mapping[str, Any]) -> int:
+    """As asked for; else what the model's Modelfile says, and what Ollama takes by the memory of all GPUs.
+
+    Ollama cuts what is longer than the model was trained for (llm/server.go).
+    """
+    if request.context is not None:
+        return request.context or trained
+    if request.runtime != "ollama":
+        return min(DEFAULT_CONTEXT, trained)
+    memory = sum(room.capacity_bytes for room in rooms)
+    usual = next(tokens for least, tokens in _OLLAMA_CONTEXTS if memory >= least)
+    return min(int(own.get("num_ctx", 0)) or usual, trained)
 
 
 def _overrides(patterns: tuple[str, ...], devices: int) -> tuple[tuple[str, str], ...]:
@@ -73,39 +100,63 @@ def setting_notes(request: Request, settings: Settings, trained: int, *, experts
     return notes
 
 
-def command_of(request: Request, settings: Settings, model: str) -> str:
-    """The command line that runs the model so; Ollama's settings are environment variables and a request's options."""
-    if request.runtime == "ollama":
-        context = settings.slot_context
-        start = f"OLLAMA_CONTEXT_LENGTH={context} OLLAMA_NUM_PARALLEL={settings.slots}"
-        kind = settings.key_type.lower()
-        cache = f" OLLAMA_FLASH_ATTENTION=1 OLLAMA_KV_CACHE_TYPE={kind}" if kind != "f16" else ""
-        return f"{start}{cache} ollama serve"
-    words = ["llama-server", "-m", model, "-c", str(settings.context), *_flags(request, settings)]
-    return shlex.join(words)
+def lines_of(request: Request, found: Found, settings: Settings, *, tight: bool = False) -> tuple[str, ...]:
+    """What to type to run the model so, by the writer of the runtime's commands that every verb has."""
+    source, ollama = found.source, request.runtime == "ollama"
+    is_file = not found.requantised and Path(source).suffix == ".gguf" and "://" not in source
+    name = found.name_in_ollama(request.model) if ollama else ""
+    changes = _changes(request, settings, tight=tight)
+    if ollama and is_file:
+        changes = [Knob.MODEL_FILE.to(str(Path(source).absolute())), *changes]
+    model = Model(
+        name=reported(name, "given") if name else NOT_LOOKED,
+        path=reported(source if is_file else "MODEL.gguf", "given"),
+    )
+    spelled = spelled_plan(changes, Runtime(), model, name=request.runtime)
+    left = (f"{change.knob.replace('_', ' ')} {change.value}: {why}" for change, why in spelled.left_out)
+    return (*spelled.lines, *(labelled(Place.HAND, f"not in these lines: {what}") for what in left))
 
 
-def _flags(request: Request, settings: Settings) -> list[str]:
-    """Only what differs from llama-server's defaults."""
-    usual = settings.slots == SERVER_SLOTS and settings.unified
-    pairs = {
-        "-np": "" if usual else str(settings.slots),
-        "-b": "" if settings.batch == BATCH else str(settings.batch),
-        "-ub": "" if settings.micro_batch == MICRO_BATCH else str(settings.micro_batch),
-        "-ctk": "" if settings.key_type == "F16" else settings.key_type.lower(),
-        "-ctv": "" if settings.value_type == "F16" else settings.value_type.lower(),
-        "-fa": "" if request.flash_attention == "auto" else request.flash_attention,
-        "-ngl": "" if settings.gpu_layers < 0 else str(settings.gpu_layers),
-        "--n-cpu-moe": str(settings.experts_on_cpu or ""),
-        "-ot": ",".join(request.override_tensor),
-        "-ts": ",".join(f"{share:g}" for share in settings.split),
-    }
-    switches = {
-        "-kvu": settings.unified and not usual and settings.slots > 1,
-        "-nkvo": not settings.cache_on_gpu,
-        "--swa-full": settings.full_windows,
-        "--no-op-offload": not settings.offload_ops,
-    }
-    return [w for flag, value in pairs.items() if value for w in (flag, value)] + [
-        f for f, on in switches.items() if on
+def _changes(request: Request, settings: Settings, *, tight: bool) -> list[Change]:
+    """All that memory was counted with and the runtime does not do by itself; `tight` leaves nothing to its fit."""
+    ollama = request.runtime == "ollama"
+    return [
+        Knob.CONTEXT_LENGTH.to(settings.context),
+        *_slots(settings, ollama=ollama),
+        *([Knob.LOGICAL_BATCH.to(settings.batch)] if settings.batch != BATCH and not ollama else []),
+        *([Knob.BATCH.to(settings.micro_batch)] if settings.micro_batch != MICRO_BATCH or ollama else []),
+        *_cache(request, settings),
+        *_placement(request, settings, tight=tight),
+        *([Knob.OP_OFFLOAD.to(False)] if not settings.offload_ops else []),  # noqa: FBT003
     ]
+
+
+def _slots(settings: Settings, *, ollama: bool) -> list[Change]:
+    if (settings.slots, settings.unified) == ((1, False) if ollama else (SERVER_SLOTS, True)):
+        return []
+    shared = [Knob.KV_UNIFIED.to(True)] if settings.unified and settings.slots > 1 else []  # noqa: FBT003
+    return [Knob.PARALLEL.to(settings.slots), *shared]
+
+
+def _cache(request: Request, settings: Settings) -> list[Change]:
+    key, value = settings.key_type.lower(), settings.value_type.lower()
+    changes = [Knob.KV_CACHE_TYPE.to(key)] if key != "f16" or value != key else []
+    changes += [Knob.VALUE_CACHE_TYPE.to(value)] if value != key else []
+    if request.flash_attention != "auto" or value not in _PLAIN_TYPES:
+        changes.append(Knob.FLASH_ATTENTION.to(request.flash_attention != "off"))
+    if not settings.cache_on_gpu:
+        changes.append(Knob.KV_OFFLOAD.to(False))  # noqa: FBT003
+    return [*changes, Knob.PROMPT_CACHE.to("swa-full")] if settings.full_windows else changes
+
+
+def _placement(request: Request, settings: Settings, *, tight: bool) -> list[Change]:
+    changes = [Knob.GPU_LAYERS.to(settings.gpu_layers)] if settings.gpu_layers >= 0 or tight else []
+    if tight and request.runtime != "ollama":  # whose number of layers turns its fit off
+        changes.append(Knob.FIT.to(False))  # noqa: FBT003
+    if settings.experts_on_cpu:
+        changes.append(Knob.EXPERTS_ON_CPU.to(settings.experts_on_cpu))
+    if request.override_tensor:
+        changes.append(Knob.TENSOR_OVERRIDE.to(",".join(request.override_tensor)))
+    if settings.split:
+        changes.append(Knob.TENSOR_SPLIT.to(",".join(f"{share:g}" for share in settings.split)))
+    return changes

@@ -1,8 +1,9 @@
 """The model that a user means: a file, a URL, a stored model, or one that only the catalogue knows."""
 
 import math
-from collections.abc import Callable
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from unslow.app.fit.addresses import is_address, meant_by
 from unslow.app.fit.chosen_mix import chosen_mix, mix_named
@@ -28,6 +29,13 @@ _FILE_HINT = "give a GGUF file, or a name that `unslow models` lists"
 _WEB_HINT = "is the address right, and can it be reached from here? A file that is here needs no address"
 
 
+CATALOGUE = "catalogue"
+"""The source of a model of which no file was read."""
+OLLAMA = "Ollama"
+_TAGGED = re.compile(r"[\w.-]{1,96}(?:/[\w.-]{1,96}){0,3}:[\w.-]{1,96}")
+"""A name with a tag, as Ollama has them."""
+
+
 class Found(NamedTuple):
     """A model down to its tensors, and where that is known from."""
 
@@ -47,6 +55,8 @@ class Found(NamedTuple):
     """The model that was named, where this one was computed because it has the same shape."""
     tool: str = ""
     """Whose store it is in, which then has the name for it; empty of a file by its path."""
+    settings: Mapping[str, Any] = {}
+    """What the store has set for it, such as `num_ctx`."""
     shape: FoundShape | None = None
     """As engines that load safetensors have it; its blueprint then has no tensors."""
 
@@ -54,6 +64,14 @@ class Found(NamedTuple):
     def weights_bytes(self) -> int:
         """All weights together."""
         return total_bytes(self.shape.parts) if self.shape else sum(t.bytes for t in self.blueprint.tensors)
+
+    def name_in_ollama(self, word: str) -> str:
+        """What Ollama calls it: by its store, or by a tag that the user typed; empty where neither tells."""
+        if self.requantised:
+            return ""
+        if self.tool == OLLAMA:
+            return self.name
+        return word if self.source == CATALOGUE and _TAGGED.fullmatch(word) else ""
 
 
 def find_gguf_model(system: System, word: str, quant: str | None) -> Found:
@@ -130,7 +148,9 @@ def _stored(system: System, model: StoredModel) -> Found:
     extras = [f"{len(model.projectors)} projector(s)"] * bool(model.projectors)
     extras += [f"{len(model.adapters)} adapter(s)"] * bool(model.adapters)
     notes = (f"without its {' and '.join(extras)}: they need memory of their own",) if extras else ()
-    return found._replace(name=one_line(model.name), notes=(*found.notes, *notes), tool=model.tool)
+    return found._replace(
+        name=one_line(model.name), notes=(*found.notes, *notes), tool=model.tool, settings=model.settings
+    )
 
 
 def _from_catalogue(meant: Meant, asked: str | None) -> Found:
@@ -138,7 +158,7 @@ def _from_catalogue(meant: Meant, asked: str | None) -> Found:
     mix, why = chosen_mix(meant, asked)
     how = f"no file was read: tensors by {model.source}, types as llama-quantize picks them"
     notes = (*same_shape_note(meant), *why, how, *projector_note(model))
-    found = Found(model.name, made_up(model, mix.name), mix.name, "catalogue", model.parameters, notes)
+    found = Found(model.name, made_up(model, mix.name), mix.name, CATALOGUE, model.parameters, notes)
     return _estimated(found._replace(stands_for=meant.stands_for), asked or meant.quant)
 
 

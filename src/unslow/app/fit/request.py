@@ -31,6 +31,8 @@ class Request(NamedTuple):
     devices: tuple[str, ...] = ("auto",)
     quant: str | None = None
     runtime: str = "llama_cpp"
+    runtime_named: bool = False
+    """Whether the user did: else a model of Ollama's store is for Ollama."""
     context: int | None = None
     kv_type: str = "f16"
     kv_type_v: str | None = None
@@ -59,7 +61,7 @@ class Request(NamedTuple):
         lists = {k: tuple(v) for k, v in known.items() if isinstance(v, list)}
         sizes = {k: parsed_size(v) for k, v in known.items() if k.endswith("_bytes") and isinstance(v, str)}
         counts = {k: parsed_count(k, v) for k, v in known.items() if k in _LOWEST and isinstance(v, str)}
-        return cls(**{**known, **lists, **sizes, **counts}).spelled().checked()
+        return cls(**{**known, **lists, **sizes, **counts}, runtime_named="runtime" in known).spelled().checked()
 
     def spelled(self) -> Self:
         """With the words that people use for runtimes and types as this program has them."""

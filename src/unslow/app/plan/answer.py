@@ -4,10 +4,9 @@ from collections.abc import Callable
 
 import msgspec
 
-from unslow.app.fit.models import Found
+from unslow.app.fit.models import CATALOGUE, Found
 from unslow.app.plan.commands import Speller, left_out, with_commands
 from unslow.app.plan.drafts import check_drafting
-from unslow.app.plan.files import CATALOGUE
 from unslow.app.plan.llama_cpp_plan import decides, plan_for_model
 from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.running import plan_running, untold
@@ -69,7 +68,7 @@ def _other_planner(runtime: str) -> Callable[[System, PlanRequest, Case | None],
 def _for_model(system: System, request: PlanRequest) -> PlanReport:
     lacking: set[Knob] = set()
     for _ in range(_MOST_TRIES):
-        report, found = plan_for_model(system, request, lacking)
+        request, report, found = plan_for_model(system, request, lacking)
         layers = reported(found.blueprint.count("block_count") + 1, "the model's file")
         speller = Speller(Runtime(layers=layers), _model_of(system, found, request), fresh=True, name=request.runtime)
         lacks = {knob for knob in left_out(report, speller) if decides(knob)} - lacking
@@ -82,9 +81,10 @@ def _for_model(system: System, request: PlanRequest) -> PlanReport:
 def _model_of(system: System, found: Found, request: PlanRequest) -> Model:
     """A model by the file that is here, and by the name that the runtime's own store has for it: none is made up."""
     is_file = found.source != CATALOGUE and not found.requantised and exists(system, found.source)
-    is_named = not found.requantised and found.tool in _RUNTIMES and _RUNTIMES[found.tool] == request.runtime
+    own = not found.requantised and _RUNTIMES.get(found.tool, "") == request.runtime
+    name = found.name_in_ollama(request.model or "") if request.runtime == "ollama" else found.name if own else ""
     return Model(
-        name=reported(found.name, "given") if is_named else NOT_LOOKED,
+        name=reported(name, "given") if name else NOT_LOOKED,
         path=reported(found.source, "given") if is_file else NOT_LOOKED,
         quant=reported(found.quant, "given"),
     )

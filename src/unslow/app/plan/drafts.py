@@ -1,7 +1,6 @@
 """The draft model that a user names for a plan of llama.cpp, or why it can't be one."""
 
-from unslow.app.fit.models import find_gguf_model
-from unslow.app.plan.files import CATALOGUE
+from unslow.app.fit.models import CATALOGUE, find_gguf_model
 from unslow.app.plan.request import PlanRequest
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.errors import UserError

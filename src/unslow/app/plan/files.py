@@ -3,7 +3,7 @@
 import posixpath
 from collections.abc import Callable, Iterator
 
-from unslow.app.fit.models import Found, as_quant, find_gguf_model
+from unslow.app.fit.models import CATALOGUE, Found, as_quant, find_gguf_model
 from unslow.catalog.quant_in_name import split_quant
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.errors import UserError
@@ -15,7 +15,6 @@ OTHER_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "Q3_K_M", "Q2_K")
 """Of the mixes that llama-quantize makes, those that most publishers offer."""
 SMALLEST_QUANTS = ("IQ2_M", "IQ2_XS", "IQ2_XXS")
 """Looked at where one of them is the first that fits onto the GPUs whole: that may be ten times as fast."""
-CATALOGUE = "catalogue"
 _MOST_SIBLINGS = 6
 _LIKE = 0.03
 """Of parameters: a file with so many fewer or more is another model."""

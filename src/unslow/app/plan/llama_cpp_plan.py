@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from unslow import __version__
-from unslow.app.fit.models import Found, find_gguf_model
+from unslow.app.fit.models import OLLAMA, Found, find_gguf_model
 from unslow.app.plan.drafts import find_draft
 from unslow.app.plan.files import variants_of
 from unslow.app.plan.machines import find_hardware, threads_by_itself
@@ -48,7 +48,7 @@ _LACKING: dict[Knob, Abilities] = {
     Knob.LOGICAL_BATCH: Abilities(micro_batches=(128, 256, 512, 1024, 2048)),
 }
 """What is left to choose from where the version at hand has no word for a setting."""
-_NAMES = {"ollama": "Ollama", "lm_studio": "LM Studio"}
+RUNTIME_NAMES = {"ollama": "Ollama", "lm_studio": "LM Studio"}
 _WORTH_A_CHANGE = 1.05
 """Less of a gain is within what a prediction is off."""
 
@@ -76,17 +76,24 @@ def decides(knob: Knob) -> bool:
 
 
 @one_judgement()
-def plan_for_model(system: System, request: PlanRequest, lacking: Collection[Knob] = ()) -> tuple[PlanReport, Found]:
-    """The best settings for a model that a user names, against what llama.cpp would choose by itself."""
+def plan_for_model(
+    system: System, request: PlanRequest, lacking: Collection[Knob] = ()
+) -> tuple[PlanRequest, PlanReport, Found]:
+    """The best settings for a model that a user names, against what llama.cpp would choose by itself.
+
+    With the request as it was taken: a model of Ollama's store is for Ollama, unless another runtime was named.
+    """
     if request.model is None:
         raise UserError("which model?", "`unslow plan MODEL`: a GGUF file, or a name such as llama-3.3-70b")
     found = find_gguf_model(system, request.model, request.quant)
     if found.incomplete:
         raise UserError(f"{found.source}: {found.incomplete}", "download it again")
+    if found.tool == OLLAMA and "runtime" not in request.given:
+        request = request._replace(runtime="ollama")
     goal = goal_of(request, found)
     hardware = find_hardware(system, request, found.blueprint)
     if isinstance(hardware, Unknown):
-        return unknown_report(request, found, goal, hardware), found
+        return request, unknown_report(request, found, goal, hardware), found
     machine, place = hardware
     question = _question(system, request, found, goal, machine, abilities_of(request.runtime, lacking))
     itself = request.threads or threads_by_itself(place.machine) or question.threads
@@ -96,7 +103,8 @@ def plan_for_model(system: System, request: PlanRequest, lacking: Collection[Kno
     notes = (*found.notes, *place.notes, *taken, *planned.notes)
     names = [device.name for device in place.devices or (place.device,) * place.gpus]
     report = report_of(request, found, goal, planned, machine_words(names, place.host_room))
-    return msgspec.structs.replace(report, current=current, notes=notes, stands_for=found.stands_for), found
+    report = msgspec.structs.replace(report, current=current, notes=notes, stands_for=found.stands_for)
+    return request, report, found
 
 
 def _incomparable(question: Question, planned: Planned, current: OptionShown | None) -> tuple[str, ...]:
@@ -131,7 +139,7 @@ def _question(
         threads=request.threads or hardware.processors.cores,
         abilities=abilities,
         draft=find_draft(system, request, found.blueprint),
-        runtime=_NAMES.get(request.runtime, request.runtime),
+        runtime=RUNTIME_NAMES.get(request.runtime, request.runtime),
     )
 
 

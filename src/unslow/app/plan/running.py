@@ -8,7 +8,14 @@ from unslow import __version__
 from unslow.app.fit.models import Found
 from unslow.app.plan.drafts import find_draft
 from unslow.app.plan.files import variants_of
-from unslow.app.plan.llama_cpp_plan import abilities_of, goal_of, machine_words, report_of, unknown_report
+from unslow.app.plan.llama_cpp_plan import (
+    RUNTIME_NAMES,
+    abilities_of,
+    goal_of,
+    machine_words,
+    report_of,
+    unknown_report,
+)
 from unslow.app.plan.machines import threads_by_itself
 from unslow.app.plan.margins import margin_of
 from unslow.app.plan.request import PlanRequest
@@ -28,7 +35,15 @@ from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
 from unslow.think.plan.llama_cpp.question import Question
 from unslow.think.plan.llama_cpp.room import room_lacking
-from unslow.think.plan.llama_cpp.running import Seen, context_of, current_of, hindered_by_threads, now_of, slots_of
+from unslow.think.plan.llama_cpp.running import (
+    Seen,
+    context_of,
+    current_of,
+    hindered_by_threads,
+    now_of,
+    shared_slots_of,
+    slots_of,
+)
 from unslow.think.plan.llama_cpp.seen_hardware import hardware_of, is_assumed
 from unslow.think.plan.llama_cpp.whole import fits_whole
 from unslow.think.plan.overflow import UNPRICED, by_measurement, has_unpriced, is_far_below, overflows
@@ -61,6 +76,8 @@ def plan_running(
         threads=request.threads or hardware.processors.cores,
         abilities=abilities_of(request.runtime, lacking)._replace(fuses=fuses_of(case), rotates=rotates_of(case)),
         draft=find_draft(system, request, found.blueprint, here=live),
+        runtime=RUNTIME_NAMES.get(request.runtime, request.runtime),
+        shared_slots=0 if "users" in request.given else shared_slots_of(case),
     )
     return _answer(request, case, found, question, said)
 

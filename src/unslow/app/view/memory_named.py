@@ -1,8 +1,6 @@
 """A model on a device that a user names, as a subject of what-if questions: no server has to run."""
 
-from pathlib import Path
-
-from unslow.app.fit.gguf_settings import command_of, settings_of
+from unslow.app.fit.gguf_settings import lines_of, settings_of
 from unslow.app.fit.models import find_gguf_model
 from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms, room_notes
@@ -29,7 +27,7 @@ def named_subject(system: System, request: Request) -> Subject | Unknown:
     if request.tensor_split and len(request.tensor_split) != len(rooms):
         raise UserError(f"--tensor-split has {len(request.tensor_split)} shares for {len(rooms)} GPUs", "one for each")
     trained = found.blueprint.count("context_length", _USUAL_TRAINED) or _USUAL_TRAINED
-    base = settings_of(request, trained, rooms)
+    base = settings_of(request, trained, rooms, found.settings)
     if why := refusal(hyper_of(found.blueprint), base):
         raise UserError(f"llama.cpp does not start so: {why}", "see --kv-type, --flash-attention and --parallel")
     if not rooms and host is None:
@@ -42,10 +40,9 @@ def named_subject(system: System, request: Request) -> Subject | Unknown:
         quant=found.quant if found.quant not in ("", "?") else "as it is",
         slots=base.slots,
     )
-    source = found.source if Path(found.source).suffix == ".gguf" and "://" not in found.source else "MODEL.gguf"
 
     def command(asked: Asked, settings: Settings) -> str:
-        return command_of(request, settings, source if asked.quant == now.quant else "MODEL.gguf")
+        return "\n".join(lines_of(request, found._replace(requantised=asked.quant != now.quant), settings))
 
     return Subject(
         found, tuple(rooms), host, base, now,

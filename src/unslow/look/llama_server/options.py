@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 
 from unslow.facts.runtime import Runtime
+from unslow.facts.values import Known
 from unslow.look.llama_server.builds import FLASH_ATTENTION_TAKES_A_VALUE, LOAD_MODE, build_number
 
 SINCE: Mapping[str, int] = {
@@ -47,6 +48,14 @@ class Options:
 
     def __init__(self, runtime: Runtime, told: Mapping[str, str]) -> None:
         self._build, self._told = build_number(runtime.version), told
+        self._is_seen = any(isinstance(fact, Known) for fact in (runtime.version, runtime.pid, runtime.url))
+
+    @property
+    def fits_by_itself(self) -> bool:
+        """Whether no number of layers means as many as fit: in older builds, of which a text may tell, none."""
+        if self._told or self._build:
+            return self.has("--fit")
+        return self._is_seen
 
     def has(self, flag: str) -> bool:
         """Whether the build knows a flag."""

@@ -32,7 +32,9 @@ def container_of(case: Case) -> str:
 
 
 def unit_of(case: Case) -> str:
-    """The service of systemd whose control group limits the runtime; empty for none that is known."""
+    """The service of systemd that starts the runtime, or whose control group limits it; empty for none known."""
+    if isinstance(case.runtime.unit, Known):
+        return case.runtime.unit.value.rpartition(" ")[2]
     limits = (case.runtime.memory_limit_bytes, case.runtime.quota_cpus)
     found = (_UNIT.search(limit.source) for limit in limits if isinstance(limit, Known))
     return next((match[1] for match in found if match), "")

@@ -140,6 +140,8 @@ class Suspicion(Shown, frozen=True, kw_only=True):
     more: int = 0
     """How many other findings there are."""
     fix: str = ""
+    command: str = ""
+    """The first line to copy of the fix, where it has one."""
     at: str = ""
     """When it was judged."""
 

@@ -81,11 +81,11 @@ def _against(report: SubjectReport) -> str:
 
 def _found(findings: tuple[Finding, ...], at: str) -> Suspicion:
     first = findings[0]
-    fix = next((f"{fix.why}: {fix.commands[0]}" for fix in first.fixes if fix.commands), "")
-    fix = fix or (first.fixes[0].why if first.fixes else "")
+    fix, command = next(((fix.why, fix.commands[0]) for fix in first.fixes if fix.commands), ("", ""))
+    fix = fix or (first.fixes[0].why if first.fixes and not command else "")
     return Suspicion(
         kind="found", title=first.title, because=first.because, cause=first.cause, cost=first.cost,
-        speedup=first.speedup, more=len(findings) - 1, fix=fix, at=at,
+        speedup=first.speedup, more=len(findings) - 1, fix=fix, command=command, at=at,
     )  # fmt: skip
 
 

@@ -50,9 +50,9 @@ def knobs(option: OptionShown) -> dict[str, object]:
     return {change.knob: change.value for change in option.settings}
 
 
-def test_what_fits_needs_no_setting_but_the_context() -> None:
+def test_what_fits_needs_no_setting_but_the_context_and_its_slot() -> None:
     found, now = planned(planning.hardware(24), Goal(8192, Work(512)))
-    assert knobs(best(found)) == {"context_length": 8192}
+    assert knobs(best(found)) == {"context_length": 8192, "parallel": 1}
     assert best(found).speedup == pytest.approx(1.0, abs=0.01)
     assert now
 
@@ -215,7 +215,7 @@ def test_a_draft_is_shown_with_what_it_must_reach_and_never_recommended() -> Non
 
 def test_one_gpu_that_holds_it_all_is_not_split() -> None:
     found, _ = planned(planning.hardware(12, gpus=2), Goal(8192, Work(32, 0, 512)))
-    assert knobs(best(found)) == {"context_length": 8192, "split_mode": "none", "main_gpu": 0}
+    assert knobs(best(found)) == {"context_length": 8192, "parallel": 1, "split_mode": "none", "main_gpu": 0}
     assert sum(1 for device in best(found).devices if device.total_bytes) == 1
     assert any(
         "rows of every matrix" in r.what

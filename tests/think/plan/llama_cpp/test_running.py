@@ -90,9 +90,12 @@ def test_experts_are_told_from_the_buffers_where_no_setting_names_them() -> None
 
 def test_only_what_somebody_turned_stands_in_the_knobs_of_now() -> None:
     plain = case(context_length=4096, threads=CORES, ubatch=512, batch=2048, gpu_layers=31, layers=31)
-    assert knobs(seen(plain), {"context": "4096"}) == {"context_length": 4096}
-    assert knobs(seen(plain)) == {}  # which its own fit chose, and may choose otherwise
-    assert knobs(seen(case("Ollama", context_length=4096))) == {"context_length": 4096}
+    assert knobs(seen(plain), {"context": "4096"}) == {"context_length": 4096, "parallel": 1}
+    assert knobs(seen(plain)) == {"parallel": 1}  # the context is what its own fit chose, and may choose otherwise
+    of_ollama = {"context_length": 4096, "parallel": 1, "batch": 512}  # whose own choice of both is not fixed
+    assert knobs(seen(case("Ollama", context_length=4096))) == of_ollama
+    shared = case(context_length=4096, slots=4, kv_unified=True)
+    assert "parallel" not in knobs(seen(shared))  # they stay, and are counted as they are
 
 
 def test_the_knobs_of_now_in_the_words_of_the_plan() -> None:
@@ -120,7 +123,7 @@ def test_flash_attention_that_is_off_by_itself_is_no_knob() -> None:
 def test_a_server_without_gpus_has_no_knobs_of_them() -> None:
     one = case(context_length=4096, gpu_layers_set=12, fit=False)
     assert knobs(seen(one, on_gpus=False), {"device": "none", "context": "4096"}) == {
-        "context_length": 4096, "device": "none"
+        "context_length": 4096, "parallel": 1, "device": "none"
     }  # fmt: skip
 
 

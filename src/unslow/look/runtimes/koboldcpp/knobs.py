@@ -29,6 +29,8 @@ NAMES: dict[Knob, tuple[str, ...]] = {
     Knob.PROMPT_CACHE: ("nofastforward",),
 }
 """The settings that a knob turns; the first of them gives it its value."""
+_ALL_LAYERS = 999
+"""More than any model has: less than nought lets KoboldCpp choose."""
 _CACHE_TYPES = {"f16": "0", "q8_0": "1", "q4_0": "2"}  # numbers are understood by every version
 _SWITCHED_OFF_BY = {Knob.KV_OFFLOAD: "lowvram", Knob.PROMPT_CACHE: "nofastforward"}
 _LOAD_MODES = {"mmap": "--usemmap", "mlock": "--usemlock", "mmap+mlock": "--usemmap --usemlock"}
@@ -75,6 +77,8 @@ def words_of(knob: Knob, value: Setting) -> list[str]:
     flag = FLAGS[NAMES[knob][0]].spellings[0]
     if value is None:
         return []
+    if knob is Knob.GPU_LAYERS and value == -1:
+        value = _ALL_LAYERS
     if knob in _SWITCHED_OFF_BY:
         return [] if value else [flag]
     if knob is Knob.FLASH_ATTENTION:

@@ -12,8 +12,6 @@ from unslow.look.runtimes.koboldcpp.flags import spelled_flags, without_secrets
 from unslow.look.runtimes.koboldcpp.knobs import NAMES, words_of
 from unslow.look.supervised import started
 
-_ALL_LAYERS = 999
-"""More than any model has: less than nought lets KoboldCpp choose."""
 _CACHE_TYPES = ("f16", "q8_0", "q4_0")
 _NO_MODEL = "put `--model FILE` into the line: which file the model is in is not known"
 
@@ -61,5 +59,4 @@ def _names(change: Change) -> tuple[str, ...]:
 def _words(change: Change) -> list[str]:
     if change.knob is Knob.MODEL_FILE:
         return ["--model", str(change.value)]
-    every = change.knob is Knob.GPU_LAYERS and change.value in (None, -1)
-    return words_of(change.knob, _ALL_LAYERS if every else change.value)
+    return words_of(change.knob, change.value)

@@ -14,7 +14,7 @@ from unslow.look.llama_server.process import found_server, takes_command
 from unslow.look.llama_server.server import read_server
 from unslow.look.processes import Process
 from unslow.look.runtimes.llama_cpp.elsewhere import read_embedded, read_url, with_log
-from unslow.look.runtimes.llama_cpp.knobs import changed_command, spell
+from unslow.look.runtimes.llama_cpp.knobs import spell
 from unslow.look.runtimes.llama_cpp.spell_all import spell_all
 
 NAME = "llama.cpp"
@@ -36,7 +36,6 @@ __all__ = [
     "NAME",
     "PORTS",
     "RANK",
-    "changed_command",
     "find",
     "read",
     "read_embedded",

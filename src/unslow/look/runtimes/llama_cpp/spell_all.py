@@ -46,7 +46,7 @@ _BARE = (PROGRAM,)
 
 def _wanted(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand) -> Wanted:
     given = {flag.name: flag.value for flag in spelled_flags(runtime.command.value_or([]))}
-    return Wanted({c.knob: c.value for c in changes}, given, Options(runtime, at_hand.options))
+    return Wanted({c.knob: c.value for c in changes}, given, Options(runtime, at_hand.options), runtime)
 
 
 def _command(runtime: Runtime, at_hand: AtHand) -> Sequence[str]:

@@ -4,7 +4,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.runtime import Runtime
 from unslow.facts.units import MIB
+from unslow.facts.values import Known
 from unslow.look.llama_server.options import Options
 
 
@@ -22,6 +24,7 @@ class Wanted(NamedTuple):
     changes: Mapping[Knob, Setting]
     given: Mapping[str, str]
     options: Options
+    runtime: Runtime = Runtime()
 
 
 Answer = Words | str
@@ -89,6 +92,17 @@ def _off_by(name: str, flag: str) -> _Turn:
     return turn
 
 
+def _on_by(name: str, flag: str) -> _Turn:
+    """A switch that is off by itself."""
+
+    def turn(value: Setting, wanted: Wanted) -> Answer:
+        if not value:
+            return Words((name,))
+        return Words((name,), (flag,)) if wanted.options.has(flag) else wanted.options.without(flag)
+
+    return turn
+
+
 def _model_file(value: Setting, _wanted: Wanted) -> Answer:
     if not isinstance(value, str) or not value.lower().endswith(".gguf"):
         return f"{value} is not the path of a GGUF file"
@@ -101,11 +115,12 @@ def _quant(value: Setting, wanted: Wanted) -> Answer:
 
 
 def _layers(value: Setting, wanted: Wanted) -> Answer:
-    """A number of layers, or all; left out where the fit shall choose."""
-    if value is None and wanted.changes.get(Knob.FIT):
+    """A number of layers, or all by -1; None leaves it to the fit, where the build has one: others would take none."""
+    if value is None and (wanted.changes.get(Knob.FIT) or wanted.options.fits_by_itself):
         return Words(("gpu_layers",))
     if value is None or value == -1:
-        return Words(("gpu_layers",), ("-ngl", "all" if wanted.options.takes("-ngl", "all") else _MOST_LAYERS))
+        named = value == -1 and wanted.options.takes("-ngl", "all")  # which a build of unknown age may not
+        return Words(("gpu_layers",), ("-ngl", "all" if named else _MOST_LAYERS))
     return _number("gpu_layers", "-ngl", least=0)(value, wanted)
 
 
@@ -117,7 +132,9 @@ def _fit(value: Setting, wanted: Wanted) -> Answer:
     placed = [name for knob, name in asked.items() if knob not in wanted.changes]
     experts = [] if Knob.EXPERTS_ON_CPU in wanted.changes else ["n_cpu_moe", "cpu_moe", "n_cpu_ffn"]
     away = [] if value is False else [*placed, *experts]
-    return Words(("fit", *away), () if value is None else ("--fit", "on" if value else "off"))
+    if value and Knob.CONTEXT_LENGTH not in wanted.changes:
+        away.append("context")  # an explicit one is never made shorter
+    return Words(("fit", *away), ("--fit", "off") if value is False else ())  # it is on unless something stops it
 
 
 def _margin(value: Setting, wanted: Wanted) -> Answer:
@@ -147,6 +164,17 @@ def _experts(value: Setting, wanted: Wanted) -> Answer:
     layers = "|".join(str(layer) for layer in range(int(value)))
     pattern = rf"blk\.({layers})\.ffn_(up|down|gate)_exps=CPU"
     return Words(names, ("-ot", pattern)) if wanted.options.has("-ot") else wanted.options.without("-ncmoe")
+
+
+def _slots(value: Setting, wanted: Wanted) -> Answer:
+    """Fewer slots with caches of their own would only share out the whole: a context that is set shrinks with them."""
+    said, runtime = _number("slots", "-np")(value, wanted), wanted.runtime
+    slots, total = runtime.slots.value_or(0), runtime.context_length.value_or(0)
+    apart = isinstance(runtime.kv_unified, Known) and not runtime.kv_unified.value
+    is_set = "context" in wanted.given and Knob.CONTEXT_LENGTH not in wanted.changes
+    if isinstance(said, str) or not (_whole(value) and 0 < int(value or 0) < slots and apart and is_set and total):
+        return said
+    return Words(("slots", "context"), (*said.words, "-c", str(total // slots * int(value or 0))))
 
 
 def _cache_type(value: Setting, wanted: Wanted) -> Answer:
@@ -276,7 +304,8 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.SPLIT_MODE: _split,
     Knob.TENSOR_SPLIT: _text("tensor_split", "-ts"),
     Knob.CONTEXT_LENGTH: _number("context", "-c", least=0),
-    Knob.PARALLEL: _number("slots", "-np"),
+    Knob.PARALLEL: _slots,
+    Knob.KV_UNIFIED: _on_by("kv_unified", "-kvu"),
     Knob.KV_CACHE_TYPE: _cache_type,
     Knob.VALUE_CACHE_TYPE: _value_type,
     Knob.KV_OFFLOAD: _off_by("kv_offload", "-nkvo"),

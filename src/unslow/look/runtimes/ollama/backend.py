@@ -6,7 +6,8 @@ from collections.abc import Callable
 from unslow.facts.knob import Setting
 from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
-from unslow.look.runtimes.ollama.places import COMPOSE_UP, home_of, variable
+from unslow.look.runtimes.ollama.places import home_of, variable
+from unslow.look.supervised import COMPOSE_UP
 
 _INSTALL = "curl -fsSL https://ollama.com/install.sh | sh"
 _NVIDIA_CONTAINER = "docker run -d --gpus all -v ollama:/root/.ollama -p 11434:11434 --name ollama ollama/ollama"
@@ -19,6 +20,8 @@ _NVIDIA_SERVICE = labelled(
 )
 _AMD_SERVICE = labelled(Place.COMPOSE, 'devices: ["/dev/kfd", "/dev/dri"]')
 _AMD_IMAGE = labelled(Place.COMPOSE, "image: ollama/ollama:rocm")
+_NVIDIA_POD = labelled(Place.MANIFEST, "resources: {limits: {nvidia.com/gpu: 1}}")
+_AMD_POD = labelled(Place.MANIFEST, "resources: {limits: {amd.com/gpu: 1}}")
 _GROUPS = "sudo usermod -a -G render,video ollama"
 _HIDES = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
 _SIBLINGS = {"90": "9.0.0", "103": "10.3.0", "110": "11.0.0", "115": "11.5.1"}
@@ -41,17 +44,21 @@ def _anything(backend: str, runtime: Runtime) -> list[str]:
     home, cuda, rocm = home_of(runtime), backend in ("", "CUDA"), backend in ("", "ROCm")
     if home == "compose":
         return [*([_NVIDIA_SERVICE] if cuda else []), *([_AMD_SERVICE, _AMD_IMAGE] if rocm else []), COMPOSE_UP]
+    if home == "pod":
+        return [*([_NVIDIA_POD] if cuda else []), *([_AMD_POD] if rocm else [])]
     if home == "container":
         return [*([_NVIDIA_CONTAINER] if cuda else []), *([_AMD_CONTAINER] if rocm else [])]
-    if home == "linux":
+    if home in ("service", "shell"):
         return [_INSTALL, *(["nvidia-smi"] if cuda else []), *(["rocminfo"] if rocm else [])]
     return [labelled(Place.HAND, "install Ollama anew from https://ollama.com")]
 
 
 def _opened(runtime: Runtime) -> list[str]:
     home = home_of(runtime)
-    if home == "compose":
-        return [_AMD_SERVICE, _AMD_IMAGE, COMPOSE_UP]
+    if home in ("compose", "pod"):
+        return _anything("ROCm", runtime)
+    if home == "shell":
+        return ["sudo usermod -a -G render,video $USER", labelled(Place.HAND, "log in again and start `ollama serve`")]
     return [_AMD_CONTAINER] if home == "container" else [_GROUPS, "sudo systemctl restart ollama"]
 
 
@@ -72,7 +79,7 @@ def _newer_driver(_runtime: Runtime) -> list[str]:
 
 
 def _libraries(runtime: Runtime) -> list[str]:
-    return [_INSTALL] if home_of(runtime) == "linux" else _anything("", runtime)
+    return [_INSTALL] if home_of(runtime) in ("service", "shell") else _anything("", runtime)
 
 
 _BY_REASON: tuple[tuple[str, Callable[[Runtime], list[str]]], ...] = (

@@ -12,7 +12,9 @@ from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.facts.units import MIB
 from unslow.look.runtimes.ollama.backend import spell_backend, spell_device
-from unslow.look.runtimes.ollama.places import COMPOSE_UP, home_of, is_at_least, is_known_at_least, option, variable
+from unslow.look.runtimes.ollama.places import home_of, is_at_least, is_known_at_least, option, variable, variables_set
+from unslow.look.runtimes.ollama.settings import ALL_LAYERS
+from unslow.look.supervised import COMPOSE_UP
 
 Words = Callable[[Setting, Runtime], list[str]]
 _SMALLEST_BYTES = 2**24  # a number below is one of MiB already
@@ -49,8 +51,8 @@ def _context(value: Setting, runtime: Runtime) -> list[str]:
 
 
 def _layers(value: Setting, _runtime: Runtime) -> list[str]:
-    """Without a number Ollama fits as many as it can."""
-    return option("num_gpu", -1 if value is None else value)
+    """Without a number Ollama fits as many as it can; -1 are all of them."""
+    return option("num_gpu", {None: -1, -1: ALL_LAYERS}.get(value, value))
 
 
 def _fit(value: Setting, runtime: Runtime) -> list[str]:
@@ -73,8 +75,9 @@ def _margin(value: Setting, runtime: Runtime) -> list[str]:
 def _cache_type(value: Setting, runtime: Runtime) -> list[str]:
     """A quantised cache needs flash attention, which before 0.30 had to be asked for."""
     on = is_known_at_least(runtime, _SERVED_BY_LLAMA_SERVER)
-    asked = [] if on else variable("OLLAMA_FLASH_ATTENTION", 1, runtime)[:1]
-    return [*asked, *variable("OLLAMA_KV_CACHE_TYPE", value if value in _CACHE_TYPES else "q8_0", runtime)]
+    asked = {} if on else {"OLLAMA_FLASH_ATTENTION": "1"}
+    kind = str(value) if value in _CACHE_TYPES else "q8_0"
+    return variables_set({**asked, "OLLAMA_KV_CACHE_TYPE": kind}, runtime)
 
 
 def _flash_attention(value: Setting, runtime: Runtime) -> list[str]:
@@ -133,6 +136,8 @@ def _version(value: Setting, runtime: Runtime) -> list[str]:
             return [f"docker pull {image}"]
         case "compose":
             return [labelled(Place.COMPOSE, f"image: {image}"), COMPOSE_UP]
+        case "pod":
+            return [labelled(Place.MANIFEST, f"image: {image}"), "kubectl apply -f FILE"]
         case "windows" | "mac":
             where = f"https://github.com/ollama/ollama/releases/tag/v{tag}" if tag else "https://ollama.com/download"
             return [labelled(Place.HAND, f"install it from {where}")]

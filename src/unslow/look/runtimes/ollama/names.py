@@ -15,6 +15,7 @@ def full_name(name: str) -> str:
 
 
 def derived_name(model: str) -> str:
-    """A name beside the one of the model: the same model, another tag."""
+    """A name beside the one of the model: another tag of it, or another name where it has none but the usual."""
     name, _, tag = re.split(r"[\\/]", model)[-1].removesuffix(".gguf").partition(":")
-    return f"{_NOT_TAG.sub('-', name).lower()}:{tag or USUAL_TAG}-{MADE}"
+    plain = _NOT_TAG.sub("-", name).lower()
+    return f"{plain}-{MADE}" if tag in ("", USUAL_TAG) else f"{plain}:{tag}-{MADE}"

@@ -1,61 +1,42 @@
 """Where a setting is put: in a chat, in a model, or in the service of each operating system."""
 
 import re
-from typing import Literal, NamedTuple
+from collections.abc import Mapping
+from typing import Literal
 
 from unslow.facts.knob import Setting
 from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
+from unslow.facts.values import Absence, Known, Unknown
+from unslow.look.at_hand import Unit
+from unslow.look.keys import SHOWN
+from unslow.look.supervised import COMPOSE_UP, COMPOSED, composed_variables, drop_in, pod_variables, shell_line
 
-Home = Literal["container", "compose", "windows", "mac", "linux"]
+Home = Literal["container", "pod", "compose", "windows", "mac", "service", "shell"]
 _WINDOWS = re.compile(r"\b[A-Za-z]:\\|\.exe\b")
 _NAMED: dict[Home, re.Pattern[str]] = {
     "windows": re.compile(r"\bwindows\b", re.IGNORECASE),
     "mac": re.compile(r"\bmac ?os\b|\bdarwin\b|\bmac\b", re.IGNORECASE),
-    "linux": re.compile(r"\blinux\b", re.IGNORECASE),
+    "service": re.compile(r"\blinux\b", re.IGNORECASE),
 }
 """Systems by a word of their names, such as `Microsoft Windows 11 Pro` or `Darwin arm64`."""
-_DROP_INS = "/etc/systemd/system/ollama.service.d"
-_APP_AGAIN = (labelled(Place.HAND, "quit Ollama and start it again"),)
-_COMPOSED = "docker compose"
-COMPOSE_UP = "docker compose up -d"
-
-
-class _Way(NamedTuple):
-    """How a variable is set, how it is taken away, and how the server is started again to see it."""
-
-    put: str
-    away: str
-    again: tuple[str, ...]
-
-
-_WAYS: dict[Home, _Way] = {
-    "container": _Way(
-        labelled(Place.HAND, "start the container with `-e NAME=VALUE`"),
-        labelled(Place.HAND, "start the container without `-e NAME`"),
-        (),
-    ),
-    "compose": _Way(
-        labelled(Place.COMPOSE, 'environment: ["NAME=VALUE"]'),
-        labelled(Place.HAND, "take NAME out of the `environment` of the compose file"),
-        (COMPOSE_UP,),
-    ),
-    "windows": _Way('setx NAME "VALUE"', r"reg delete HKCU\Environment /F /V NAME", _APP_AGAIN),
-    "mac": _Way('launchctl setenv NAME "VALUE"', "launchctl unsetenv NAME", _APP_AGAIN),
-    "linux": _Way(
-        f"sudo mkdir -p {_DROP_INS} && "
-        rf"""printf '[Service]\nEnvironment="NAME=VALUE"\n' | sudo tee {_DROP_INS}/NAME.conf""",
-        labelled(Place.HAND, f"take NAME out of the unit and of `{_DROP_INS}`"),
-        ("sudo systemctl daemon-reload && sudo systemctl restart ollama",),
-    ),
-}
+_INSTALLED = Unit("ollama.service")
+"""What Ollama's installer makes on Linux."""
+_SERVE = ("ollama", "serve")
+_APP_AGAIN = labelled(Place.HAND, "quit Ollama and start it again")
+_STOPPED = labelled(Place.HAND, "stop the server, then start it again so")
 _MAC = re.compile(r"/Users/|/Applications/")
 
 
 def home_of(runtime: Runtime) -> Home:
-    """What it runs on, by the paths that it shows; Linux, where it shows none."""
-    if runtime.container.value_or(""):
-        return "compose" if runtime.container.value_or("") == _COMPOSED else "container"
+    """How it was started, by its control group and by the paths that it shows; as a service, where it shows nothing."""
+    if container := runtime.container.value_or(""):
+        return "compose" if container == COMPOSED else "pod" if container == "kubernetes" else "container"
+    home = _system_of(runtime)
+    return "shell" if home == "service" and _is_in_no_unit(runtime) else home
+
+
+def _system_of(runtime: Runtime) -> Home:
     if named := _named(runtime.system.value_or("")):
         return named
     paths = " ".join(
@@ -68,18 +49,74 @@ def home_of(runtime: Runtime) -> Home:
     )
     if _WINDOWS.search(paths):
         return "windows"
-    return "mac" if _MAC.search(paths) else "linux"
+    return "mac" if _MAC.search(paths) else "service"
 
 
 def _named(system: str) -> Home | None:
     return next((home for home, name in _NAMED.items() if name.search(system)), None)
 
 
+def _is_in_no_unit(runtime: Runtime) -> bool:
+    """Whether its process was seen, and no service of systemd starts it."""
+    return isinstance(runtime.unit, Unknown) and runtime.unit.absence is Absence.NOT_FOUND
+
+
 def variable(name: str, value: Setting, runtime: Runtime) -> list[str]:
     """A variable of the server set, or taken away with None, and the server started again."""
-    way = _WAYS[home_of(runtime)]
-    first = way.away if value is None else way.put
-    return [first.replace("NAME", name).replace("VALUE", "" if value is None else _word(value)), *way.again]
+    return variables_set({name: None if value is None else _word(value)}, runtime)
+
+
+def variables_set(variables: Mapping[str, str | None], runtime: Runtime) -> list[str]:
+    """Variables where this server reads them, and the server started again once."""
+    if not variables:
+        return []
+    match home_of(runtime):
+        case "service":
+            lines = _of_service(variables, runtime)
+        case "shell":
+            lines = [_STOPPED, _served(variables, runtime)]
+        case "windows":
+            lines = [*(_of_user(name, value) for name, value in variables.items()), _APP_AGAIN]
+        case "mac":
+            lines = [*(_of_launchd(name, value) for name, value in variables.items()), _APP_AGAIN]
+        case "compose":
+            lines = [labelled(Place.COMPOSE, composed_variables(variables)), COMPOSE_UP]
+        case "pod":
+            lines = [labelled(Place.MANIFEST, pod_variables(variables)), "kubectl apply -f FILE"]
+        case "container":
+            lines = [_of_container(variables)]
+    return lines
+
+
+def _of_service(variables: Mapping[str, str | None], runtime: Runtime) -> list[str]:
+    """In drop-ins of its unit; of one that nobody saw, of the installer's, with a word that this is a guess."""
+    if isinstance(runtime.unit, Known):
+        return list(drop_in(Unit.named(runtime.unit.value), variables))
+    by_shell = f"this is for the service that its installer makes; in a shell: {_served(variables, runtime)}"
+    return [*drop_in(_INSTALLED, variables), labelled(Place.HAND, by_shell)]
+
+
+def _served(variables: Mapping[str, str | None], runtime: Runtime) -> str:
+    """The server in a shell, with what it has of its own variables by now."""
+    own, seen = runtime.environment, runtime.environment.value_or({})
+    is_own = isinstance(own, Known) and own.source.startswith("/proc/")  # a log lists every default too
+    kept = {name: value for name, value in seen.items() if is_own and name.startswith("OLLAMA_") and SHOWN not in value}
+    return shell_line(_SERVE, {**{n: v for n, v in kept.items() if n not in variables}, **variables})
+
+
+def _of_user(name: str, value: str | None) -> str:
+    return rf"reg delete HKCU\Environment /F /V {name}" if value is None else f'setx {name} "{value}"'
+
+
+def _of_launchd(name: str, value: str | None) -> str:
+    return f"launchctl unsetenv {name}" if value is None else f'launchctl setenv {name} "{value}"'
+
+
+def _of_container(variables: Mapping[str, str | None]) -> str:
+    given = " ".join(f"-e {name}={value}" for name, value in variables.items() if value is not None)
+    away = " or ".join(f"-e {name}" for name, value in variables.items() if value is None)
+    parts = [f"with `{given}`" if given else "", f"without `{away}`" if away else ""]
+    return labelled(Place.HAND, f"start the container again {' and '.join(filter(None, parts))}")
 
 
 def option(name: str, value: Setting) -> list[str]:

@@ -20,6 +20,7 @@ from unslow.look.runtimes.ollama.logs import HOW_TO_GET, Log, last_load_of, read
 from unslow.look.runtimes.ollama.processes import DEFAULT_URL, Child, children_of, url_of
 from unslow.look.runtimes.ollama.settle import server_facts, settled
 from unslow.look.system import LookError, System, unknown
+from unslow.look.units import unit_fact
 
 NAME = "Ollama"
 _MOST_NAMED = 3
@@ -108,6 +109,7 @@ def _of_process(process: Process, log: Log) -> Runtime:
         command=process.command(),
         log_path=log.path,
         container=process.container(),
+        unit=unit_fact(process),
     )
     return overlaid(told, shown)
 

@@ -24,7 +24,7 @@ SINCE: Mapping[str, tuple[int, ...]] = {
 }
 """The release that first had each, by envconfig/config.go and api/types.go of every release."""
 _CACHE_TYPES = ("f16", "q8_0", "q4_0")
-_ALL_LAYERS = 999
+ALL_LAYERS = 999
 """More than any model has: less than nought leaves the number to Ollama."""
 
 
@@ -81,8 +81,13 @@ def _too_new(put: Put, runtime: Runtime) -> str:
     return ""
 
 
-def _parameter(name: str) -> _Turn:
+def _parameter(name: str, by_itself: int | None = None) -> _Turn:
+    """A parameter of a model; a derived one inherits its parent's, so that only a value can take one away."""
+
     def turn(value: Setting, _wanted: _Wanted) -> Put | str:
+        if value is None:
+            unset = f"a derived model can't take {name} away from its parent"
+            return unset if by_itself is None else Put({name: by_itself})
         return Put({name: value}) if _is_number(value) else f"{value!r} is no value of {name}"
 
     return turn
@@ -130,10 +135,10 @@ def _context(value: Setting, wanted: _Wanted) -> Put | str:
 
 
 def _layers(value: Setting, wanted: _Wanted) -> Put | str:
-    if value is None and wanted.changes.get(Knob.FIT):
+    if value is None:
         return Put({"num_gpu": -1})
-    if value is None or value == -1:
-        return Put({"num_gpu": _ALL_LAYERS})
+    if value == -1:
+        return Put({"num_gpu": ALL_LAYERS})
     return _parameter("num_gpu")(value, wanted)
 
 
@@ -227,7 +232,7 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.KEEP_ALIVE: _keep_alive,
     Knob.BATCH: _parameter("num_batch"),
     Knob.LOGICAL_BATCH: _logical_batch,
-    Knob.THREADS: _parameter("num_thread"),
+    Knob.THREADS: _parameter("num_thread", by_itself=0),
     Knob.SAMPLER: _parameter("top_k"),
     Knob.MAIN_GPU: _parameter("main_gpu"),
     Knob.SPLIT_MODE: _split,

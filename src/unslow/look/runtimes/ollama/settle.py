@@ -27,7 +27,7 @@ _OF_SERVER = (
     "version", "environment", "devices", "gpu_refused", "keep_alive_s", "max_loaded_models", "context_default",
     "warnings", "loads", "fit", "fit_margin_bytes",
 )  # fmt: skip
-_OUTER = ("name", "url", "version", "log_path", "container", "environment", "loads")
+_OUTER = ("name", "url", "version", "log_path", "container", "unit", "environment", "loads")
 _NOTABLE_BYTES = 256 * MIB
 
 

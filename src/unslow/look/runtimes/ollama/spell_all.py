@@ -5,22 +5,23 @@ The model at hand stays as it is; whoever wants the new settings asks for the ne
 
 from collections.abc import Mapping, Sequence
 
+import msgspec
+
 from unslow.facts.knob import Change, Setting
 from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.facts.shell_words import WINDOWS, quoted
 from unslow.facts.spelled import Spelled
-from unslow.look.at_hand import NOTHING, AtHand, Unit
+from unslow.facts.values import Known, reported
+from unslow.look.at_hand import NOTHING, AtHand
 from unslow.look.runtimes.ollama.names import derived_name
-from unslow.look.runtimes.ollama.places import COMPOSE_UP, home_of, variable
+from unslow.look.runtimes.ollama.places import home_of, variables_set
 from unslow.look.runtimes.ollama.settings import put_together
-from unslow.look.supervised import composed_variables, drop_in
 
 _NAMELESS = (
     "write a file Modelfile whose first line is FROM and the model: its name in `ollama list`, or the path of its GGUF"
     " file; no name of it was checked"
 )
-_SERVICE = Unit("ollama.service")
 
 
 def spell_all(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Spelled:
@@ -29,7 +30,9 @@ def spell_all(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOT
     own = at_hand.model.name.value_or("")
     base = put.base or own
     model = _of_model(base, put.parameters, put.base, runtime, own) if base else _of_nameless(put.parameters)
-    lines = (*_of_server(put.variables, runtime, at_hand), *model)
+    if at_hand.unit.name and not isinstance(runtime.unit, Known):
+        runtime = msgspec.structs.replace(runtime, unit=reported(at_hand.unit.words, "its control group"))
+    lines = (*variables_set(put.variables, runtime), *model)
     return Spelled(lines, left, environment=dict(put.variables))
 
 
@@ -67,17 +70,3 @@ def _of_nameless(parameters: Mapping[str, Setting]) -> tuple[str, ...]:
 
 def _instead(own: str) -> str:
     return f" in place of {own}" if own else ""
-
-
-def _of_server(variables: Mapping[str, str | None], runtime: Runtime, at_hand: AtHand) -> tuple[str, ...]:
-    """Variables where the server reads them, and the server started again once."""
-    if not variables:
-        return ()
-    match home_of(runtime):
-        case "linux":
-            return drop_in(at_hand.unit if at_hand.unit.name else _SERVICE, variables)
-        case "compose":
-            return (labelled(Place.COMPOSE, composed_variables(variables)), COMPOSE_UP)
-        case _:
-            each = [variable(name, value, runtime) for name, value in variables.items()]
-            return (*(lines[0] for lines in each), *each[-1][1:])

@@ -8,6 +8,14 @@ CELLS_PADDING = 256
 """The context, and the cells of each slot, are multiples of this."""
 
 
+def ollama_micro_batch(context: int) -> int:
+    """What Ollama takes for a context of one request where memory allows it, else 512.
+
+    generationBatchForContext in its server/sched.go, since 0.30.
+    """
+    return 512 if context <= 4096 else 1024 if context <= 32768 else 2048  # noqa: PLR2004
+
+
 class Settings(NamedTuple):
     """The settings that decide memory."""
 

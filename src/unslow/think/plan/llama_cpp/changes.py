@@ -25,6 +25,10 @@ class Usual(NamedTuple):
     """What a runtime does where nobody says, and what the machine allows."""
 
     threads: int
+    slots: int | None = None
+    """None where one cache is shared by several, which no number of slots with a cache of their own is."""
+    micro_batch: int | None = DEFAULT_MICRO_BATCH
+    """None where it depends on the memory that is free."""
     pinned: bool = False
     """Whether weights with the host may lie in memory that a GPU copies from directly."""
 
@@ -60,11 +64,11 @@ def _turned(variant: Variant, found: Found, usual: Usual) -> Iterator[Turned]:
     if not variant.given:
         yield Turned(Knob.MODEL_FILE, variant.file or variant.quant, f"the same model as {variant.quant}")
     yield Turned(Knob.CONTEXT_LENGTH, settings.context, "tokens of all conversations")
-    if settings.slots > 1:
+    if not settings.unified and settings.slots != usual.slots:
         yield Turned(Knob.PARALLEL, settings.slots, "conversations at a time")
     yield from _cache(found)
     yield from _where(variant, found)
-    if settings.micro_batch != DEFAULT_MICRO_BATCH:
+    if settings.micro_batch != usual.micro_batch:
         yield Turned(Knob.BATCH, settings.micro_batch, _why_micro_batch(settings.micro_batch))
     if settings.batch != _USUAL_BATCH:
         yield Turned(Knob.LOGICAL_BATCH, settings.batch, "a micro-batch is part of a batch")

@@ -25,7 +25,13 @@ class Shown:
 
     def __init__(self, question: Question, now: tuple[ChangeShown, ...], before: Found | None, threads: int) -> None:
         self.question, self.now, self.before = question, now, before
-        self.usual = Usual(threads, question.hardware.pinned)
+        ollama = question.runtime == "Ollama"
+        self.usual = Usual(
+            threads,
+            slots=1 if ollama and not now else None,  # of llama-server four that share one cache
+            micro_batch=None if ollama else DEFAULT_MICRO_BATCH,  # server/sched.go, generationBatchForContext
+            pinned=question.hardware.pinned,
+        )
 
     def option(self, point: Point) -> OptionShown:
         """A point as the report has it."""

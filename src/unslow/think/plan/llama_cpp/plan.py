@@ -89,8 +89,13 @@ def _shortened(chosen: Chosen, best: Point) -> list[Point]:
 
 
 def _told_apart(points: Sequence[Point]) -> list[Point]:
-    """The first of those that a reader would take for the same."""
-    return list({name_of(point): point for point in reversed(points)}.values())[::-1]
+    """The first of those that a reader would take for the same: by their names, or by all that a front is made of."""
+    named = list({name_of(point): point for point in reversed(points)}.values())[::-1]
+    return list({_figures(point): point for point in reversed(named)}.values())[::-1]
+
+
+def _figures(point: Point) -> tuple[object, ...]:
+    return point.variant.quant, point.context, point.increase, f"{point.request_s:.3g}"
 
 
 def _left_out(chosen: Chosen, front: list[Point]) -> tuple[Point, ...]:

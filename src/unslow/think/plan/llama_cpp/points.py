@@ -5,7 +5,7 @@ from math import inf, nextafter
 
 from unslow.facts.errors import UserError
 from unslow.think.memory.llama_cpp.need import Need
-from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
+from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings, ollama_micro_batch
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.by_itself import fitted
 from unslow.think.plan.llama_cpp.found import Counted, Found
@@ -84,7 +84,7 @@ class Points:
         sides = (True,) if found.settings.cache_on_gpu else (True, False)
         most_s, own = nextafter(NEARLY * found.price.request_s, inf), found.settings.micro_batch
         between = range(min(own, DEFAULT_MICRO_BATCH), max(own, DEFAULT_MICRO_BATCH) + 1)
-        nearer = [size for size in self._micro_batches(base.context // base.slots) if size in between and size != own]
+        nearer = [size for size in self._micro_batches(self._of_one(base)) if size in between and size != own]
         nearer.sort(key=lambda size: abs(size - DEFAULT_MICRO_BATCH))
         tried = (search.best(base, (size,), sides, most_s) for size in nearer)
         return next((each for each in tried if each), None)
@@ -108,7 +108,7 @@ class Points:
         others = [free for n, free in enumerate(hardware.free_bytes) if n != number]
         if max(others) > search.margin_bytes:
             search.allowed = lambda placing: not placing.first_complete
-        context, goal = base.context // base.slots, self.question.goal
+        context, goal = self._of_one(base), self.question.goal
         free = self.unguarded or goal.alone or goal.aim != "speed"
         guards = () if free else self._guards(variant, context)
         own_guards = tuple(g._replace(pricing=Pricing(variant.pieces, one, g.pricing.work)) for g in guards)
@@ -128,7 +128,7 @@ class Points:
 
     def _near_or_far(self, search: Search, base: Settings, *, may_be_far: bool) -> Found | None:
         """The cache goes to the host only where that gains much: conversations get deeper than they were thought to."""
-        sizes = self._micro_batches(base.context // base.slots)
+        sizes = self._micro_batches(self._of_one(base))
         near = search.best(base, sizes)
         if not may_be_far or (near and not near.placing.first_complete):
             return near
@@ -176,8 +176,19 @@ class Points:
 
     def base(self, context: int) -> Settings:
         """The settings of a server with so much context for each conversation."""
-        users = self.question.goal.work.users
-        return Settings(context=context * users, slots=users, outputs=users, flash_attention=self._flash_attention)
+        users, shared = self.question.goal.work.users, self.question.shared_slots
+        slots = max(users, shared)
+        return Settings(
+            context=context * users,
+            slots=slots,
+            unified=shared > users,
+            outputs=slots,
+            flash_attention=self._flash_attention,
+        )
+
+    def _of_one(self, base: Settings) -> int:
+        """The context of one conversation."""
+        return base.context // self.question.goal.work.users
 
     @cached_property
     def _flash_attention(self) -> bool | None:
@@ -200,11 +211,20 @@ class Points:
             given = self.question.given
             search = self._new_search(given, self.question.goal.work)
             has_room = has_room_for(given.blueprint, self.question.hardware)
-            found = self._by_itself[context] = fitted(search, self.base(context)) if has_room else None
+            found = self._by_itself[context] = self._fitted(search, context) if has_room else None
             if found:
                 sizes = [need.compute for need in found.memory.needs[:-1]]
                 self.search(given).buffers.hint(found.settings, found.placing.kind, sizes)
         return self._by_itself[context]
+
+    def _fitted(self, search: Search, context: int) -> Found | None:
+        """Ollama also takes a larger micro-batch for a longer context, unless that leaves something to the host."""
+        base = self.base(context)
+        if self.question.runtime == "Ollama":
+            found = fitted(search, base._replace(micro_batch=ollama_micro_batch(context)))
+            if found and not found.placing.first_complete:
+                return found
+        return fitted(search, base)
 
     def _guards(self, variant: Variant, context: int) -> tuple[Guard, ...]:
         now = self.by_itself(context)

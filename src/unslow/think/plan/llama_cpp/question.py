@@ -50,6 +50,8 @@ class Question(NamedTuple):
     draft: Draft | None = None
     runtime: str = "llama.cpp"
     """That it is for, by its own name: llama.cpp, or what is built on it."""
+    shared_slots: int = 0
+    """Slots of what runs that share one cache, and stay as they are; 0 where each conversation has its own."""
 
     @property
     def given(self) -> Variant:

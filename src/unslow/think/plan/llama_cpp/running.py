@@ -61,6 +61,12 @@ def slots_of(case: Case) -> int:
     return slots if apart and one < whole else 1
 
 
+def shared_slots_of(case: Case) -> int:
+    """Slots that share one cache; 0 where there is one, or each has its own."""
+    settings = settings_of(case)
+    return settings.slots if settings.unified and settings.slots > 1 else 0
+
+
 def _multiplies(case: Case) -> bool:
     """Whether every conversation has a cache of its own: Ollama takes the context of one, times their number."""
     return case.runtime.name.value_or("") == "Ollama"
@@ -161,14 +167,15 @@ def _turned(seen: Seen, told: Mapping[str, str], users_asked: bool) -> Iterator[
     settings, runtime = settings_of(case), case.runtime
     if _keeps_context(seen, told):
         yield Knob.CONTEXT_LENGTH, settings.context
-    if settings.slots > 1 and ("slots" in told or slots_of(case) > 1) and (users_asked or slots_of(case) > 1):
+    own = slots_of(case)
+    if settings.slots == 1 or own > 1 or (users_asked and "slots" in told):
         yield Knob.PARALLEL, settings.slots
     yield from _cache(settings, told)
     if seen.on_gpus:
         yield from _where(seen, told)
     elif told.get("device", "") == "none":
         yield Knob.DEVICE, "none"
-    if settings.micro_batch != DEFAULT_MICRO_BATCH:
+    if settings.micro_batch != DEFAULT_MICRO_BATCH or _multiplies(case):
         yield Knob.BATCH, settings.micro_batch
     if settings.batch != _USUAL_BATCH and "batch" in told:
         yield Knob.LOGICAL_BATCH, settings.batch
