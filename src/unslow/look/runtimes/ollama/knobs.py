@@ -52,7 +52,7 @@ def _context(value: Setting, runtime: Runtime) -> list[str]:
 
 def _layers(value: Setting, _runtime: Runtime) -> list[str]:
     """Without a number Ollama fits as many as it can; -1 are all of them."""
-    return option("num_gpu", {None: -1, -1: ALL_LAYERS}.get(value, value))
+    return option("num_gpu", -1 if value is None else ALL_LAYERS if value == -1 else value)
 
 
 def _fit(value: Setting, runtime: Runtime) -> list[str]:
