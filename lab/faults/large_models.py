@@ -3,9 +3,9 @@
     python -m lab.faults.large_models FOLDER [NAME ...]
 
 writes llama8b.gguf (4.9 GB), llama1b.gguf, llama1b-bf16.gguf, smol135m.gguf, moe30b.gguf (18.6 GB), llama70b.gguf
-(42.5 GB), qwen0.6b.gguf and qwen14b.gguf (9 GB) at about the speed of the disk; a file that is there is kept. Each byte
-of a prompt is a token of theirs. What decides the speed of a model is how many bytes it has and where they lie, never
-what they say.
+(42.5 GB), qwen0.6b.gguf, qwen14b.gguf (9 GB) and gemma12b.gguf (7.3 GB) at about the speed of the disk; a file that is
+there is kept. Each byte of a prompt is a token of theirs. What decides the speed of a model is how many bytes it has
+and where they lie, never what they say.
 """
 
 import sys
@@ -24,7 +24,7 @@ from unslow.think.blueprints.made_up import made_up
 
 LLAMA_8B, LLAMA_70B, MOE_30B = "llama8b", "llama70b", "moe30b"
 LLAMA_1B, LLAMA_1B_BF16, SMOL_135M = "llama1b", "llama1b-bf16", "smol135m"
-QWEN_06B, QWEN_14B = "qwen0.6b", "qwen14b"
+QWEN_06B, QWEN_14B, GEMMA_12B = "qwen0.6b", "qwen14b", "gemma12b"
 
 SHAPES = {
     LLAMA_8B: ("llama-3.1-8b", "Q4_K_M"),
@@ -35,6 +35,7 @@ SHAPES = {
     LLAMA_70B: ("llama-3.3-70b", "Q4_K_M"),
     QWEN_06B: ("qwen3-0.6b", "Q4_K_M"),
     QWEN_14B: ("qwen3-14b", "Q4_K_M"),
+    GEMMA_12B: ("gemma-3-12b", "Q4_K_M"),
 }
 """Each file, without its ending: a model of the catalogue and its mix of types."""
 

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from lab.faults.large_models import LLAMA_8B, LLAMA_70B, SHAPES
+from lab.faults.large_models import GEMMA_12B, LLAMA_8B, LLAMA_70B, SHAPES
 
 from unslow.catalog.models import Shape, WellKnown, model_at
 
@@ -43,6 +43,7 @@ CASES = (
     _case("8b", LLAMA_8B, 3, 8, 30),
     *(_case("moe", MOE, gib, 8, 15) for gib in (3, 4)),
     _case("moe", MOE, 4, 32, 15),
+    *(_case("gemma", GEMMA_12B, gib, 8, 25) for gib in (6, 7)),
     *(_case("70b", LLAMA_70B, gib, 8, 70, 24) for gib in (24, 32)),
     Case("tiny", TINY, TINY, 1, 2048, 16, 10),
 )
