@@ -135,14 +135,15 @@ class EstimatedMix(NamedTuple):
 
 
 _ESTIMATES = {
-    "q2kxl": ("Q2_K", 0.95, 0.1), "q3kxl": ("Q3_K_M", 1.01, 0.05), "q4kxl": ("Q4_K_M", 1.03, 0.05),
-    "q5kxl": ("Q5_K_M", 1.1, 0.05), "q6kxl": ("Q6_K", 1.13, 0.05), "q8kxl": ("Q8_0", 1.1, 0.1),
+    "q2kxl": ("Q2_K", 0.95, 0.2), "q3kxl": ("Q3_K_M", 1.01, 0.05), "q4kxl": ("Q4_K_M", 1.05, 0.05),
+    "q5kxl": ("Q5_K_M", 1.1, 0.05), "q6kxl": ("Q6_K", 1.13, 0.05), "q8kxl": ("Q8_0", 1.1, 0.3),
     "nvfp4": ("Q4_0", 1.0, 0.1),
 }  # fmt: skip
 """Sizes of unsloth's files against those mixes: Qwen3.6-35B-A3B UD-Q2_K_XL 11.4, UD-Q3_K_XL 15.7, UD-Q5_K_XL 24.8,
 UD-Q6_K_XL 29.7, UD-Q8_K_XL 35.8 GiB; Qwen3.6-27B UD-Q6_K_XL 23.88 GiB; gemma-4-12b UD-Q6_K_XL 9.94 GiB;
-gemma-4-26B-A4B UD-Q4_K_XL 17.0 GB (huggingface.co/unsloth, as people list them, 2026). Of models below 3B the tables
-weigh more: Qwen3.5-2B UD-Q8_K_XL is 1.45 times Q8_0. NVFP4 has 4.5 bits, as Q4_0 has."""
+gemma-4-26B-A4B UD-Q4_K_XL 17.01 GiB (huggingface.co/unsloth, as people list them, 2026). Of models below 3B the tables
+weigh more: Qwen3.5-2B UD-Q8_K_XL is 1.45 times Q8_0, Gemma 4 E2B UD-Q2_K_XL 0.75 times Q2_K.
+NVFP4 has 4.5 bits, as Q4_0 has."""
 _SAME_NAME = (1.04, 0.05)
 """UD-Q4_K_M of Qwen3.6-35B-A3B is 1.05 times Q4_K_M (20.6 GiB), UD-Q6_K 1.03 times Q6_K (27.3 GiB)."""
 _BITS_ALONE = {"2": "Q2_K", "3": "Q3_K_M", "4": "Q4_K_M", "5": "Q5_K_M", "6": "Q6_K", "8": "Q8_0"}

@@ -40,8 +40,8 @@ def _taken_as(said: Said, claim: Amount, found: Finding) -> Iterator[str]:
     model, quant = said.model_at(claim.start), said.quant_at(claim.start)
     subject = found.subject
     for known in model.models if model and subject else ():
-        other = same_shape_as(model.label, known) if model and subject and known.name == subject.model else ""
-        if other:
+        written = said.text[model.start : model.end] if model and subject and known.name == subject.model else ""
+        if other := same_shape_as(written, known):
             yield f"{other} has the shape of {known.name}: computed with that"
     if quant and subject and estimated_mix(quant.label):
         yield f"{quant.label} is an estimate by {subject.quant}"
