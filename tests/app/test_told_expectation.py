@@ -51,3 +51,42 @@ def test_requests_that_run_together_are_not_held_against_one():
 
 def test_one_line_is_one_line():
     assert "Read 1 line: " in report("ollama is slow on my RTX 3090: 3 tok/s\n").notes[-1]
+
+
+def asked(rate: float) -> SubjectReport:
+    return report(f"RTX 4090, llama 3.1 8b Q4_K_M gguf in LM Studio, {rate:g} tok/s. is this ok?\n")
+
+
+def test_a_speed_at_the_edge_of_what_is_usual_is_normal():
+    subject = asked(128)
+    assert subject.expected.achievable[DECODE].low > 128
+    assert subject.verdict == "normal"
+    assert speed_question(subject) == "ok"
+    assert "too little is known" not in subject.summary
+
+
+def test_a_speed_below_what_is_usual_is_slow_by_so_much_and_the_suspects_are_ranked():
+    subject = asked(110)
+    assert subject.verdict == "slow"
+    assert re.search(r"2\d% less than the 1\d\d that are usual", subject.summary)
+    little, much = (re.search(r"most likely first: (.*?)\.", asked(rate).summary) for rate in (110, 20))
+    assert little
+    assert much
+    assert "backend" not in little[1], "without a GPU it would be far slower"
+    assert "backend" in much[1]
+    assert "sampling" not in much[1], "it can't cost so much"
+
+
+def test_a_speed_above_what_is_usual_is_normal_and_the_prediction_is_doubted():
+    assert asked(185).verdict == "normal"
+    assert "the prediction was low" in asked(185).summary
+
+
+def test_a_speed_that_no_memory_gives_is_not_called_normal():
+    assert asked(2000).verdict == "cannot_tell"
+    assert "faster than the memory bandwidth allows" in asked(2000).summary
+
+
+def test_a_usual_speed_that_was_higher_before_is_held_against_what_is_usual():
+    subject = report("RTX 4090, llama 3.1 8b Q4_K_M gguf in LM Studio, 140 tok/s, was 160 before the update\n")
+    assert "too little is known" not in subject.summary

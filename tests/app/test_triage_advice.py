@@ -1,14 +1,18 @@
-"""What pasted text is answered with: a context that fits by the count of `fit`, the mildest fix first, the right system."""
+"""What pasted text is answered with: a context that fits by `fit`, the mildest fix first, commands of its system."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from unslow.app.fit.gguf_answer import gguf_answer
 from unslow.app.fit.request import Request
+from unslow.app.read_target import read_stored
 from unslow.app.triage import triage
 from unslow.facts.units import GIB, MIB
 from unslow.look.system.live import LiveSystem
+from unslow.show import render
+from unslow.think.judge import diagnose
 from unslow.think.report import Fix, SubjectReport
 
 PASTES = Path(__file__).parent / "pastes"
@@ -141,3 +145,27 @@ def test_the_model_of_the_driver_tells_windows():
     text = pasted("ollama_spill_windows")
     without_prompts = "\n".join(line for line in text.splitlines() if not line.startswith("PS ") and ".exe" not in line)
     assert "setx" in commands(report(without_prompts))
+
+
+def shown(text: str) -> str:
+    return render(triage([text.encode()], "paste").report, "terminal", width=100, color=False)
+
+
+def test_no_heading_without_a_line_below_it():
+    assert "How fast" not in shown("help my computer is slow\n")
+
+
+def test_a_time_of_which_no_part_is_known_is_not_drawn():
+    times = """\
+prompt eval time =   20000.00 ms /  4000 tokens (    5.00 ms per token,   200.00 tokens per second)
+       eval time =   11111.00 ms /   100 tokens (  111.11 ms per token,     9.00 tokens per second)
+      total time =   31111.00 ms /  4100 tokens
+"""
+    assert "unexplained" not in shown(pasted("llama_cpp_lent_memory") + times)
+
+
+def test_one_speed_to_reach_is_named_once():
+    machine = Path(__file__).parents[1] / "machines/h200_llama_server_gpu_layers_set_too_low"
+    summary = diagnose(read_stored(str(machine))).subjects[0].summary
+    assert len(re.findall(r"about \d+", summary)) == 1, summary
+    assert "which should bring it there" in summary

@@ -171,7 +171,7 @@ def _by_words(case: Case) -> Found | Suspected | None:
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], cure: Cure | None = None) -> Found:
-    change = Knob.QUANT.to(None, "a smaller quant, model or context, or fewer other programs")
+    change = Knob.QUANT.to(None, "fewer other programs, a shorter context, or a smaller quant or model")
     # physics reckons with memory that is there, so the case as configured is the cured one
     return Found(because, evidence, cure, (Remedy(change, cure),))
 

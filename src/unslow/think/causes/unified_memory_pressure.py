@@ -220,7 +220,7 @@ def _roomy(case: Case) -> Cure:
 
 def _remedies(case: Case) -> tuple[Remedy, ...]:
     """More for the GPU where the system can spare it; less of other things where the memory itself is short."""
-    smaller = Remedy(Knob.QUANT.to(None, "a smaller quant or model, or a shorter context"), None, "quality falls")
+    smaller = Remedy(Knob.QUANT.to(None, "a shorter context, or a smaller quant or model"), None, "quality falls")
     asked, limit = _asked(case)[0], _limit(case)[0]
     total = float(case.machine.memory.total_bytes.value_or(0))
     shorter = _shorter_context(case, limit)
