@@ -16,7 +16,7 @@ from unslow.think.buy.choice_report import ChoiceReport, OfferShown, RefusedShow
 _COLUMNS = (
     Column("", right=False), Column("BUY", right=False), Column("GB"), Column("QUANT", right=False),
     Column("TOK/S"), Column("80 %", right=False), Column("PROMPT", spare=2),
-    Column("80 %", right=False, spare=4), Column("WITH", right=False, spare=5), Column("PAY"),
+    Column("80 %", right=False, spare=2), Column("WITH", right=False, spare=4), Column("PAY"),
     Column("PRICE", right=False, spare=3), Column("W", spare=1),
 )  # fmt: skip
 

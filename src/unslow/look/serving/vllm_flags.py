@@ -90,7 +90,6 @@ def told(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
         "kv_type_v": kv_type,
         "gpu_memory_fraction": given.share("memory_fraction"),
         "cpu_offload_bytes": given.gibibytes("cpu_offload", default=0),
-        "kv_blocks_set": given.number("kv_blocks", default=0),
         "max_sequences": given.number("sequences"),
         "max_batched_tokens": given.number("batched_tokens"),
         "prompt_cache": given.truth("prefix_cache"),
@@ -101,6 +100,7 @@ def told(settings: Mapping[str, Setting], *, complete: bool) -> Runtime:
         "device_set": given.text("device"),
         "quantization": given.text("quantization"),
         "weights_type": given.text("dtype"),
+        **({"kv_blocks_set": given.number("kv_blocks")} if "kv_blocks" in settings else {}),
         **_drafting(given),
         **_threads(given),
     }

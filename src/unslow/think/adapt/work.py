@@ -6,6 +6,7 @@ from unslow.think.adapt.cure import EVERYTHING, Cure, with_settings
 from unslow.think.adapt.cured_placement import cured_placement
 from unslow.think.adapt.gpu_question import gpu_device
 from unslow.think.adapt.host_question import host_work
+from unslow.think.adapt.runtime_family import runs_paged
 from unslow.think.adapt.shape import read_shape
 from unslow.think.physics.decode import Work
 from unslow.think.physics.sampling import LOGITS_S_PER_ENTRY
@@ -24,7 +25,7 @@ def work(case: Case, cure: Cure | None = None) -> Work:
         device=gpu_device(case, shape, placement, depth),
         host=host.side,
         vocabulary=shape.vocabulary,
-        logits_s_per_entry=LOGITS_S_PER_ENTRY,
+        logits_s_per_entry=0.0 if runs_paged(case) else LOGITS_S_PER_ENTRY,  # such engines sample on the GPU
         crowding_s=host.crowding_s,
         throttling=host.throttling,
         beside=beside_parts(case, shape, placement, cure, depth),

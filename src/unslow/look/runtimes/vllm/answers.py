@@ -167,8 +167,8 @@ def cache_facts(config: Mapping[str, str], source: str) -> dict[str, Fact[Any]]:
         facts["kv_bytes"] = reported(size, source)
     if fraction.replace(".", "", 1).isdecimal() and 0 < float(fraction) <= 1:
         facts["gpu_memory_fraction"] = reported(float(fraction), source)
-    if (told := config.get("num_gpu_blocks_override", "")) == "None" or told.isdecimal():
-        facts["kv_blocks_set"] = reported(_number(config, "num_gpu_blocks_override") or 0, source)
+    if told := _number(config, "num_gpu_blocks_override"):
+        facts["kv_blocks_set"] = reported(told, source)
     if config.get("enable_prefix_caching") in ("True", "False"):
         facts["prompt_cache"] = reported(config["enable_prefix_caching"] == "True", source)
     if config.get("cache_dtype", "auto") != "auto":
