@@ -22,7 +22,7 @@ from unslow.think.words import lines
 LONGEST = {"unslow.look.": LONGEST_LINE, "unslow.facts.": LONGEST_LINE, "unslow.think.claims.": LONGEST_SENTENCE}
 """Letters of the longest text that the patterns of a package are shown; any other is shown prose, or a few words."""
 NEAR_LINEAR = 8.0
-"""How much longer a text may take that is four times as long: 4 where time is linear in it, 16 where it is quadratic."""
+"""How much longer a text may take that is four times as long: 4 where time is linear, 16 where it is quadratic."""
 NOTICED_S = 0.02
 """Less can be noise, and harms nobody; a quadratic pattern takes several times that for the longest line of a log."""
 MOST_TEXTS = 24
@@ -97,7 +97,7 @@ def _repeats(tree: Any, before: str) -> Iterator[tuple[str, Any]]:
         before = (before + _sample([(code, argument)], "a"))[-200:]
 
 
-def _inside(code: Any, argument: Any) -> list[Any]:
+def _inside(code: Any, argument: Any) -> list[Any]:  # noqa: PLR0911 (one for each kind of part)
     match code:
         case codes.MAX_REPEAT | codes.MIN_REPEAT | codes.POSSESSIVE_REPEAT:
             return [argument[2]]
