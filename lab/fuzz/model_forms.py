@@ -60,7 +60,8 @@ def small(name: str, layers: int) -> Blueprint:
 def hostile_gguf(dice: Random) -> bytes:
     """The header of a model with some keys and tensors changed."""
     plan = small(dice.choice(one_of_each_architecture()), dice.choice(LAYERS))
-    metadata, tensors = dict(plan.metadata), list(plan.tensors)
+    metadata: dict[str, Any] = dict(plan.metadata)
+    tensors = list(plan.tensors)
     for _ in range(dice.choice((0, 1, 1, 1, 2, 4))):
         present = [k for k in metadata if k.startswith(f"{plan.architecture}.")]
         key = dice.choice(present) if dice.random() < 0.7 else f"{plan.architecture}.{dice.choice(gguf_keys())}"

@@ -18,7 +18,7 @@ from unslow.facts.values import NOT_LOOKED, Amount, Count, Fact
 SCHEMA = "unslow.snapshot/1"
 LARGEST_SNAPSHOT_BYTES = 32 * 1024**2
 LONGEST_TEXT, MOST_TEXT = 64 * 1024, 1024**2
-"""Letters in one text, and in all of them, that are masked and searched for names; recorded ones have ten thousand."""
+"""Letters in one text, and in all of them, which are masked and searched; recorded snapshots have ten thousand."""
 _LONGEST_SHOWN = 60
 
 

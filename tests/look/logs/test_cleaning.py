@@ -47,3 +47,8 @@ def test_half_a_character_at_the_end_is_no_error():
 
 def test_nothing_at_all_is_no_error():
     assert b"".join(in_utf8([])) == b""
+
+
+def test_blanks_without_end_are_cut():
+    assert clean_line(b"setx AAAA" + b" " * 7900 + b'"') == "setx AAAA" + " " * 200 + '"'
+    assert clean_line(b"a" + b" " * 200 + b"b") == "a" + " " * 200 + "b"

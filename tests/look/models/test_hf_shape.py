@@ -168,7 +168,9 @@ def test_hostile_values_are_no_numbers():
     assert hf_shape({**hostile, "layer_types": [1, 2], "text_config": {}}) == {"tied": True}
 
 
-@pytest.mark.parametrize("key", ["num_hidden_layers", "vocab_size", "hidden_size", "num_local_experts", "mamba_d_state"])
+@pytest.mark.parametrize(
+    "key", ["num_hidden_layers", "vocab_size", "hidden_size", "num_local_experts", "mamba_d_state"]
+)
 def test_a_number_that_no_model_has_is_refused_by_its_name(key):
     with pytest.raises(LookError, match=f"claims {key} = 1,099,511,627,776; the most that is believed is"):
         hf_shape({"text_config": {key: 2**40}})

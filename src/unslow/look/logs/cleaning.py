@@ -10,6 +10,9 @@ _ESCAPE = re.compile(
 )
 # what is left of control characters, and the marks that turn the direction of text around
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u202a-\u202e\u2066-\u2069\ufeff]")
+_BLANKS = re.compile(r"[ \t]{201,}")
+"""More of them in a row than any table has; patterns that begin or end with blanks would try each of them."""
+_LONG_BLANK = " " * 200
 _LOOKED_AT = 1024
 TEXT_LOOKED_AT = 65_536
 _NEVER_IN_TEXT = bytes(code for code in range(1, 32) if code not in b"\a\b\t\n\v\f\r\x1b") + b"\x7f"
@@ -20,6 +23,8 @@ _SIXTEEN_BITS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-
 def clean_line(data: bytes) -> str:
     """A line without colours and control characters; what is not UTF-8 becomes a replacement mark."""
     line = data.decode("utf-8", "replace").rstrip()
+    if _LONG_BLANK in line:
+        line = _BLANKS.sub(_LONG_BLANK, line)
     if line.isascii() and line.isprintable():
         return line
     return _CONTROL.sub("", _ESCAPE.sub("", line))

@@ -33,7 +33,7 @@ _END_OF_COMMAND = re.compile(r"(?<!\\)[`;]|\s(?:&&|\|\|?|2?>>?|<|#)\s|&\s*$")
 _VARIABLE = re.compile(r"""(?<![\w$])([A-Z][A-Z0-9_]{3,40})=("[^"\n]{0,200}"|'[^'\n]{0,200}'|[^\s,;\]"'`]{1,200})""")
 # an empty list hides every GPU; other variables that are empty say nothing
 _EMPTY_LIST = re.compile(r"""(?<![\w$])([A-Z]{3,10}_VISIBLE_DEVICES)=(?=["']?\s*$|\s+[./a-z])""")
-_WINDOWS_VARIABLE = re.compile(r"""(?:\$env:|\bsetx\s+)([A-Z][A-Z0-9_]{3,40})\s*=?\s*["']?([^\s"']{1,200})""")
+_WINDOWS_VARIABLE = re.compile(r"""(?:\$env:|\bsetx\s+)([A-Z][A-Z0-9_]{3,40})[\s=]{0,16}["']?([^\s"']{1,200})""")
 _LISTED_VARIABLE = re.compile(r"""^\s*-?\s*([A-Z][A-Z0-9_]{3,40}):\s+["']?([^\s"'#]{1,200})""")
 # words before a flag that take it back, or only speak of it
 _NOT_GIVEN = re.compile(

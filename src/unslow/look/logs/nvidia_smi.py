@@ -25,7 +25,7 @@ _QUERY = (
     r"|\b(?:index|name|timestamp|[a-z]+\.[a-z.]+)\b[^,]{0,20}, *[a-z_.]+(?: \[\w+\])?(?:,|$)"
 )
 _FORMS = (
-    (re.compile(_BOX), re.compile(r"[|+].*[|+]\s*$|^\s*[+|][-=]")),
+    (re.compile(_BOX), re.compile(r"[|+].{0,400}[|+]\s*$|^\s*[+|][-=]")),
     (re.compile(_TREE), re.compile(rf"\s:\s|\s:$|^\s+\w|{_TREE}")),
     (re.compile(_DMON), re.compile(r"^\s*#|\d+\s+[\d-]")),
     (re.compile(_QUERY), re.compile(",")),

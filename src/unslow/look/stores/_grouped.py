@@ -14,7 +14,7 @@ from unslow.look.stores._tree import Leaf
 from unslow.look.system import LookError
 
 _PART = re.compile(r"-\d{5}-of-\d{5}$")
-_TAG = re.compile(r"(?i)[-._]((?:I?Q|TQ|MXFP|NVFP|BF|FP|F)\d+[a-z0-9_]*)$")
+_TAG = re.compile(r"(?i)[-._]((?:I?Q|TQ|MXFP|NVFP|BF|FP|F)\d{1,2}[a-z0-9_]{0,24})$")
 _DRAFTS = ("mtp-", "eagle3-", "dflash-", "dspark-")  # llama.cpp, common/download.cpp: what it takes for draft models
 _ADAPTERS = ("adapter_model", "adapters")  # PEFT, MLX
 _CONFIGS = ("config.json", "adapter_config.json")

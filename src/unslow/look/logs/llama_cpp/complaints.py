@@ -19,9 +19,11 @@ RULES = (
     _kind("mlock", "failed to mlock", r"failed to mlock .*"),
     _kind("fit", "failed to fit params", r"failed to fit params to free device memory.*"),
     _kind("context_cut", "context size reduced from", r"context size reduced from \d+ to \d+.*"),
-    _kind("trained", "possible training context overflow", r"n_ctx\w* \(\d+\) > n_ctx_train \(\d+\).*"),
-    _kind("fused", "is assigned to device", r"layer \d+ is assigned to device .* but .* is assigned to device .*"),
-    _kind("unsupported", "not supported, set to disabled", r"[\w ]*not supported, set to disabled.*"),
+    _kind("trained", "possible training context overflow", r"n_ctx\w{0,20} \(\d+\) > n_ctx_train \(\d+\).*"),
+    _kind(
+        "fused", "is assigned to device", r"layer \d+ is assigned to device .{0,60} but .{0,90} assigned to device .*"
+    ),
+    _kind("unsupported", "not supported, set to disabled", r"[\w ]{0,120}not supported, set to disabled.*"),
     _kind(
         "quantised_v",
         "quantized V cache",

@@ -98,7 +98,11 @@ def _old_cache(reading: Reading, found: re.Match[str], where: str) -> None:
 
 
 RULES = (
-    Rule("loaded meta data ", re.compile(r"loaded meta data with .* tensors from (.+?)(?: \(version .*)?$"), _metadata),
+    Rule(
+        "loaded meta data ",
+        re.compile(r"loaded meta data with .{0,60} tensors from (.{1,1000}?)(?: \(version .*)?$"),
+        _metadata,
+    ),
     Rule(" layers to GPU", re.compile(r"offloaded\s+(\d{1,12})/(\d{1,12})\s+layers to GPU"), _offloaded),
     Rule("repeating layers to GPU", re.compile(r"offloading (\d{1,9}) repeating layers to GPU"), _repeating),
     Rule("ing output layer to ", re.compile(r"offloading output layer to (GPU|CPU)"), _output),
@@ -124,8 +128,8 @@ RULES = (
     Rule(
         " cells,",
         re.compile(
-            r"llama_kv_cache\w*:\s+size\s*=\s*([\d.]+) MiB \(\s*(\d{1,9}) cells,"
-            r"(?:[^)]*?/(\d{1,4}) seqs)?.*?K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)"
+            r"llama_kv_cache\w{0,40}:\s+size\s*=\s*([\d.]+) MiB \(\s*(\d{1,9}) cells,"
+            r"(?:[^)]{0,100}?/(\d{1,4}) seqs)?.{0,200}?K \((\w+)\):\s*[\d.]+ MiB, V \((\w+)\)"
         ),
         _cache,
     ),

@@ -144,8 +144,8 @@ _MIB = r"([\d.]+) MiB"
 _MS = r"(\d{1,12}(?:\.\d{1,6})?) ms"
 RULES = (
     Rule("loading model", re.compile(r"loading model(?: '|$)"), _load_starts, weak=True),
-    Rule(" E ", re.compile(r"\d E (.+)$"), _error, weak=True),
-    Rule("error loading model", re.compile(r"(error loading model\b.*)$"), _error, weak=True),
+    Rule(" E ", re.compile(r"\d E (.+)"), _error, weak=True),
+    Rule("error loading model", re.compile(r"(error loading model\b.*)"), _error, weak=True),
     Rule("model loaded", re.compile(r"\bmodel loaded\b"), _loaded, weak=True),
     Rule("all slots are idle", re.compile("all slots are idle"), _loaded),
     Rule(

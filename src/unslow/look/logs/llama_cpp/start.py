@@ -153,19 +153,29 @@ RULES = (
     Rule("build", re.compile(r"\bbuild(?:_info)?\s*[:=]?\s+b?(\d{1,12})(?:-| \()(\w+)"), _build, weak=True),
     Rule("verbosity = ", re.compile(r"verbosity = (\d{1,9})\b"), _verbosity, weak=True),
     Rule("device_info:", re.compile("device_info:"), _device_list),
-    Rule(" MiB free)", re.compile(r"- ([\w\[\].:]+)\s*: (.+) \((\d{1,12}) MiB, (\d{1,12}) MiB free\)"), _listed_device),
+    Rule(
+        " MiB free)",
+        re.compile(r"- ([\w\[\].:]{1,60})\s*: (.{1,200}) \((\d{1,12}) MiB, (\d{1,12}) MiB free\)"),
+        _listed_device,
+    ),
     Rule(
         "using device ",
-        re.compile(r"using device (\S+)\s+\((.+?)\)(?:\s+\([^()]*\))?\s+-\s+(\d{1,12})\s+MiB free"),
+        re.compile(r"using device (\S+)\s+\((.{1,200}?)\)(?:\s+\([^()]{0,100}\))?\s+-\s+(\d{1,12})\s+MiB free"),
         _used_device,
     ),
     *(Rule(f" {kind} devices", re.compile(rf"found (\d{{1,12}}) ({kind}) devices"), _init_header) for kind in _KINDS),
     Rule(
         ", compute capability ",
-        re.compile(r"Device (\d{1,3}): (.+?), compute capability (\d{1,3}\.\d{1,2})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?"),
+        re.compile(
+            r"Device (\d{1,3}): (.{1,200}?), compute capability (\d{1,3}\.\d{1,2})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?"
+        ),
         _init_device,
     ),
-    Rule(", gfx", re.compile(r"Device (\d{1,3}): (.+?), (gfx\w{3,8})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?"), _init_device),
+    Rule(
+        ", gfx",
+        re.compile(r"Device (\d{1,3}): (.{1,200}?), (gfx\w{3,8})(?:.{0,200}?VRAM: (\d{1,12}) MiB)?"),
+        _init_device,
+    ),
     Rule(
         "ggml_vulkan: ",
         re.compile(r"ggml_vulkan: (\d{1,3}) = ([^|]{1,200}?)(?: \([^()|]*\))? \|(?: uma: (\d))?"),
@@ -173,11 +183,11 @@ RULES = (
     ),
     Rule(
         "level_zero:gpu:",
-        re.compile(r"\|\s*(\d{1,3})\|\s*\[\w*level_zero:gpu:\d+\]\|\s*([^|]{1,100})\|.*\|\s*(\d{1,9})M\|"),
+        re.compile(r"\|\s*(\d{1,3})\|\s*\[\w{0,20}level_zero:gpu:\d+\]\|\s*([^|]{1,100})\|.{0,200}\|\s*(\d{1,9})M\|"),
         _sycl_device,
     ),
     Rule("ggml_metal", re.compile(r"(?:found|picking default) device: (.{1,80})"), _metal_device),
-    Rule("GPU name:", re.compile(r"ggml_metal\w*: GPU name:\s+(.{1,80})"), _metal_device),
+    Rule("GPU name:", re.compile(r"ggml_metal\w{0,40}: GPU name:\s+(.{1,80})"), _metal_device),
     Rule(
         "MaxWorkingSetSize",
         re.compile(r"recommendedMaxWorkingSetSize[\s:=]{0,8}(?:is |reported |of )?(\d{1,9}(?:\.\d{1,3})?) MB"),
@@ -185,10 +195,10 @@ RULES = (
     ),
     Rule("load_backend: loaded ", re.compile(r"load_backend: loaded (\w+) backend"), _loaded_backend),
     Rule("threadpool init", re.compile(r"threadpool init, n_threads = (\d{1,12})"), _threadpool),
-    Rule("failed to initialize ", re.compile(r"ggml_\w+: (?:error: )?failed to initialize .*"), _refused),
-    Rule("gpu-layers option will", re.compile(r"[^:]*gpu-layers option will be ignored"), _refused),
+    Rule("failed to initialize ", re.compile(r"ggml_\w{1,60}: (?:error: )?failed to initialize .*"), _refused),
+    Rule("gpu-layers option will", re.compile(r"[^:]{0,300}gpu-layers option will be ignored"), _refused),
     Rule("No devices found", re.compile(r"ggml_vulkan: No devices found.*"), _refused),
-    Rule("driver version is insufficient", re.compile(r"[^:]*driver version is insufficient.*"), _refused),
-    Rule("load_backend: failed", re.compile(rf"load_backend: failed .*(?:{_GPU_LIBRARIES}).*"), _refused),
-    Rule("load_best: failed", re.compile(rf"load_best: failed .*(?:{_GPU_LIBRARIES}).*"), _refused),
+    Rule("driver version is insufficient", re.compile(r"[^:]{0,300}driver version is insufficient.*"), _refused),
+    Rule("load_backend: failed", re.compile(rf"load_backend: failed .{{0,400}}(?:{_GPU_LIBRARIES}).*"), _refused),
+    Rule("load_best: failed", re.compile(rf"load_best: failed .{{0,400}}(?:{_GPU_LIBRARIES}).*"), _refused),
 )

@@ -59,8 +59,8 @@ RULES = (
         _threads,
     ),
     # whoever passes the line on may call it otherwise, or cut it: every build has at least one of these
-    Rule("LLAMAFILE = ", re.compile(r".*\bLLAMAFILE = .*"), _build),
-    Rule(" AVX = ", re.compile(r"(?!.*LLAMAFILE = ).*\bAVX = [01] .*"), _build),
-    Rule(" NEON = ", re.compile(r"(?!.*LLAMAFILE = )(?!.* AVX = ).*\bNEON = [01] .*"), _build),
-    Rule(" : ARCHS = ", re.compile(r"(?!.*LLAMAFILE = )(?!.* AVX = ).*\bARCHS = .*"), _build),
+    Rule("LLAMAFILE = ", re.compile(r"^.*\bLLAMAFILE = .*"), _build),
+    Rule(" AVX = ", re.compile(r"^(?!.*LLAMAFILE = ).*\bAVX = [01] .*"), _build),
+    Rule(" NEON = ", re.compile(r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bNEON = [01] .*"), _build),
+    Rule(" : ARCHS = ", re.compile(r"^(?!.*LLAMAFILE = )(?!.* AVX = ).*\bARCHS = .*"), _build),
 )
