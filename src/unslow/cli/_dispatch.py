@@ -42,8 +42,8 @@ _EPILOG = """examples:
 
 options of the diagnosis: unslow diagnose --help
 exit status: 0 fine, 1 something was found, 2 could not run, 3 cannot tell"""
-_STATUSES = """exit status of every command: 0 fine (normal, fits, possible, done); 1 something was found (slow, failed, fits
-only partly or not at all, impossible, declined); 2 could not run; 3 cannot tell; 130 stopped by Ctrl-C"""
+_STATUSES = """exit status of every command: 0 fine (normal, fits, possible, done); 1 something was found (slow, failed,
+fits only partly or not at all, impossible, declined); 2 could not run; 3 cannot tell; 130 stopped by Ctrl-C"""
 
 
 def commands() -> dict[str, ModuleType]:
