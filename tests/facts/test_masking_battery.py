@@ -12,10 +12,10 @@ NAME = "quentin"
 
 SECRET_NAMES = """
 aws_secret_access_key secret_key secretKey private_token privateToken bearer_token accessToken access_token
-refresh_token refreshToken AccountKey SharedAccessKey SharedAccessSignature client_secret clientSecret auth_token session_token  # noqa: E501
-aws_session_token oauth_token api_token bot_token deploy_token personal_access_token private_key access_key
-access_key_id signing_key encryption_key account_key passphrase db_password redis_passwd hf_token hub_token github_token gitlab_token  # noqa: E501
-security_token webhook_secret master_key ssh_key api_key apikey registry_token
+refresh_token refreshToken AccountKey SharedAccessKey SharedAccessSignature client_secret clientSecret auth_token
+session_token aws_session_token oauth_token api_token bot_token deploy_token personal_access_token private_key
+access_key access_key_id signing_key encryption_key account_key passphrase db_password redis_passwd hf_token hub_token
+github_token gitlab_token security_token webhook_secret master_key ssh_key api_key apikey registry_token
 """.split()  # noqa: SIM905 (a list of words)
 IS = ("{}={}", "{} = {}", '"{}": "{}"', "{}: {}")
 
