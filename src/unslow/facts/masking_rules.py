@@ -192,8 +192,8 @@ _PROMPTS = (
     ),
 )
 
-# a password before an @ is no address of a mail
-RULES: tuple[Rule, ...] = (*_PROMPTS, *_KEYS, *_PEOPLE, *_DEVICES)
+RULES_WITHOUT_PROMPTS: tuple[Rule, ...] = (*_KEYS, *_PEOPLE, *_DEVICES)  # a password before an @ is no mail's address
+RULES: tuple[Rule, ...] = (*_PROMPTS, *RULES_WITHOUT_PROMPTS)
 
 # Versions of drivers have four numbers too, so an address counts where a URL, a port or a log of requests says so.
 _FOUR = r"\d{1,3}(?:\.\d{1,3}){3}"
@@ -213,9 +213,9 @@ _HOUSE = "0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 169.254.0.0/16 172.16.0
 _HOUSE_NETWORKS = [ip_network(net) for net in _HOUSE.split()]
 
 
-def masked_text(text: str) -> str:
-    """The text without names of users, keys, tokens, serial numbers, UUIDs and addresses of the open internet."""
-    for pattern, instead in RULES if text else ():
+def masked_text(text: str, rules: tuple[Rule, ...] = RULES) -> str:
+    """The text without prompts, names of users, keys, tokens, serial numbers, UUIDs and addresses of the internet."""
+    for pattern, instead in rules if text else ():
         text = pattern.sub(instead, text)
     text = _ADDRESS_6.sub(lambda found: "masked-ip" if _is_public(found[0]) else found[0], text)
     return _FOLLOWING.sub(_further, _ADDRESS.sub(_address, text))

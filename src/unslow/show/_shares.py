@@ -23,10 +23,19 @@ def budget_title(phase: str, seconds: float) -> str:
     return _TITLES.get(phase, "Where {time} go").format(time=span(seconds))
 
 
+_NOTHING = 1e-6
+"""Of a phase: what takes less is not worth a line, such as what is left unexplained of a time that is explained."""
+
+
 def told_phases(budget: Sequence[BudgetPart]) -> list[tuple[str, list[BudgetPart]]]:
     """Every phase with its parts; nothing of a phase of which no part is known."""
-    phases = [(phase, list(parts)) for phase, parts in groupby(budget, key=lambda part: part.phase)]
+    phases = [(phase, _worth_a_line(list(parts))) for phase, parts in groupby(budget, key=lambda part: part.phase)]
     return [(phase, parts) for phase, parts in phases if any(p.part != UNEXPLAINED for p in parts)]
+
+
+def _worth_a_line(parts: list[BudgetPart]) -> list[BudgetPart]:
+    total = sum(p.seconds for p in parts)
+    return [p for p in parts if p.seconds > _NOTHING * total]
 
 
 def folded(parts: list[BudgetPart]) -> list[BudgetPart]:

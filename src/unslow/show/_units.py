@@ -16,8 +16,15 @@ def rate(tokens_per_s: float) -> str:
     return f"{tokens_per_s:,.{digits}f}"
 
 
+_NOTHING_S = 1e-9
+
+
 def span(seconds: float) -> str:
-    """Hours, minutes, seconds, milliseconds or microseconds."""
+    """Hours, minutes, seconds, milliseconds or microseconds; less than a nanosecond is nothing."""
+    if seconds < 0:
+        return f"-{span(-seconds)}"
+    if seconds < _NOTHING_S:
+        return "0 s"
     for least_s, unit_s, unit in ((60 * _LONG_S, 3600, "h"), (_LONG_S, 60, "min")):
         if seconds >= least_s:
             return f"{rate(seconds / unit_s)} {unit}"

@@ -17,6 +17,7 @@ from unslow.think.waits import detour_s, preparing_s
 UNEXPLAINED, WAITING = "unexplained", "waiting for a CPU"
 DETOUR, PREPARING, CLIENT = "finding the server", "making ready for a request", "the client, or what lies between"
 SAMPLERS = "samplers, as tried"
+_ROUNDING = 1e-9  # what sums of floats leave over of a time that is explained whole
 WHOLE = {"queue": "waiting for its turn", "load": "loading the model"}
 """What a phase is as a whole: nothing in it is left to explain."""
 
@@ -69,7 +70,8 @@ def _split(
     fair = min(1.0, left / asked) if asked else 0.0  # threads also wait while a disk reads: nothing is counted twice
     split = [_part(phase, p.name, p.seconds * scale) for p in parts]
     split += [_part(phase, name, seconds * fair) for name, seconds in beyond.items()]
-    split.append(_part(phase, UNEXPLAINED, max(0.0, left - asked * fair)))
+    rest = left - asked * fair
+    split.append(_part(phase, UNEXPLAINED, rest if rest > _ROUNDING * measured_s else 0.0))
     return tuple(sorted(split, key=lambda b: -b.seconds))
 
 

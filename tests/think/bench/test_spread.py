@@ -89,3 +89,8 @@ def test_thousands_of_repeats_have_an_interval_too():
     dice = random.Random(1)
     spread = spread_of([dice.gauss(50, 5) for _ in range(20_000)])
     assert 49.8 < spread.low < spread.median < spread.high < 50.2
+
+
+def test_two_repeats_have_a_range_and_no_interval():
+    found = spread_of([0.5, 14.5])
+    assert (found.low, found.high, found.count) == (0.5, 14.5, 2)

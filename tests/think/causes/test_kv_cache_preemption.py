@@ -106,7 +106,7 @@ def test_near_miss_a_few_of_thousands_of_requests():
 
     few = ask(NAME, asked(3))
     assert isinstance(few, Absent)
-    assert few.because == "3 of some 840 requests in 10 s were thrown out"
+    assert few.because == "3 of some 840 requests in 10 s were preempted"
     assert isinstance(ask(NAME, asked(30)), Found)
 
 

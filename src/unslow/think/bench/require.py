@@ -67,7 +67,7 @@ def _doubt(spread: Spread, bound: float) -> str:
 def _number(metric: str, value: float) -> str:
     if metric not in LOWER_IS_BETTER:
         return f"{value:.1f}"
-    return f"{value * 1e3:.1f}" if metric in GAPS else f"{value:.3g}"
+    return f"{value * 1e3:.1f}" if metric in GAPS else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"  # noqa: PLR2004
 
 
 def _shown(metric: str, value: float) -> str:

@@ -2,8 +2,9 @@
 
 From six repeats on, the interval lies between two of the measured values (order statistics): it holds whatever the
 shape of the noise. Fewer repeats do not span 95 %: there it is Student's t on the logarithms, which takes the noise as
-about log-normal, and is wide, as it should be. Either way the repeats are taken as independent: what all of them share
-(where this process' memory landed, the clock of that minute) is between runs, and no interval of one run can show it.
+about log-normal, and is wide, as it should be. Two repeats have a range only. Either way the repeats are taken as
+independent: what all of them share (where this process' memory landed, the clock of that minute) is between runs, and
+no interval of one run can show it.
 """
 
 import math
@@ -16,6 +17,8 @@ from unslow.think.bench.student import quantile
 
 CONFIDENCE = 0.95
 FEWEST_FOR_ORDER = 6
+FEWEST_FOR_STUDENT = 3
+"""Of two values Student's t spans orders of magnitude (its factor is 12.7): their range is all that can be said."""
 _MAD_TO_SIGMA = 1.4826
 _SMALL_SAMPLE = {2: 1.196, 3: 1.495, 4: 1.363, 5: 1.206, 6: 1.200, 7: 1.140, 8: 1.129, 9: 1.107}
 """What makes the median absolute deviation of so few normal values right on average (Croux and Rousseeuw, 1992)."""
@@ -57,7 +60,7 @@ def _interval(ordered: Sequence[float]) -> tuple[float, float]:
     if len(ordered) >= FEWEST_FOR_ORDER:
         below = outermost_rank(len(ordered))
         return ordered[below], ordered[-1 - below]
-    if len(ordered) == 1 or ordered[0] <= 0:
+    if len(ordered) < FEWEST_FOR_STUDENT or ordered[0] <= 0:
         return ordered[0], ordered[-1]
     logs = [math.log(value) for value in ordered]
     centre, reach = statistics.fmean(logs), quantile(CONFIDENCE, len(logs) - 1) * statistics.stdev(logs)

@@ -10,6 +10,7 @@ from msgspec.structs import fields
 
 from unslow.facts.knob import Change
 from unslow.facts.snapshot import Case
+from unslow.facts.units import MIB
 from unslow.facts.values import Absence, Known, MissingFactError, Unknown, not_found
 from unslow.think.adapt.experiments import is_report
 from unslow.think.adapt.runtime_family import runs_ggml
@@ -167,10 +168,46 @@ def cite(case: Case, path: str, reference: object = None) -> Evidence:
     fact = fact_at(case, path)
     origin, source = (str(fact.origin), fact.source) if isinstance(fact, Known) else ("reported", "")
     value = fact.value if isinstance(fact, Known) else fact
-    plain = value if isinstance(value, str | int | float | bool) else str(value)
+    plain = value if isinstance(value, str | int | float | bool) else _worded(value)
     return Evidence(
         fact=path, value=plain, reference=None if reference is None else str(reference), origin=origin, source=source
     )
+
+
+def _worded(value: object) -> str:
+    """A fact that is more than one value, in words; a list or a table of plain values as Python writes it."""
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    if items and not any(isinstance(item, Struct) for item in items):
+        return str(value)
+    if isinstance(value, dict):
+        return "; ".join(f"{name}: {_worded(item)}" for name, item in value.items())
+    if isinstance(value, list | tuple):
+        return "; ".join(_worded(item) for item in value)
+    if isinstance(value, Known):
+        return _worded(value.value)
+    if not isinstance(value, Struct):
+        return str(value)
+    pairs = [(name, getattr(value, name)) for name in value.__struct_fields__]
+    told = [(name, fact.value if isinstance(fact, Known) else fact) for name, fact in pairs]
+    return ", ".join(_named(name, fact) for name, fact in told if fact not in (None, "", False, (), []))
+
+
+def _named(name: str, value: object) -> str:
+    """A field of a fact with its name and unit."""
+    words = name.replace("_", " ")
+    match value:
+        case str():
+            return value
+        case True:
+            return words
+        case int() | float() if name.endswith("bytes"):
+            return f"{words.removesuffix('bytes').strip()} {value / MIB:,.1f} MiB".strip()
+        case int() | float() if name.endswith("_s") and not name.endswith("_per_s"):
+            return f"{words.removesuffix(' s')} {value * 1000:,.1f} ms"
+        case int() | float():
+            return f"{value:,.6g} {words}" if abs(value) < 1e6 else f"{value:,.0f} {words}"  # noqa: PLR2004
+        case _:
+            return f"{words}: {_worded(value)}"
 
 
 def missing_need(case: Case, needs: tuple[Need, ...]) -> CannotTell | None:

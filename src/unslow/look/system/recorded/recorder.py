@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from unslow.facts.masking import masked_text
+from unslow.facts.masking_rules import RULES_WITHOUT_PROMPTS
 from unslow.look.keys import hushed
 from unslow.look.system.door import (
     COMMAND_TIMEOUT_S,
@@ -123,7 +124,8 @@ class Recorder:
         try:
             for seconds, text in self._system.stream(url, body, headers, timeout_s, silence_s):
                 line = Line(round(seconds, 6), text)  # a microsecond is enough, and as much as is written down
-                lines.append((line.seconds, self._hushed(masked_text(line.text))))
+                kept = masked_text(line.text, RULES_WITHOUT_PROMPTS)  # an answer to what unslow itself made up
+                lines.append((line.seconds, self._hushed(kept)))
                 yield line
         except LookError as error:
             entry = _failed(f"stream {url}", error)
