@@ -59,6 +59,18 @@ class PastLoad(Facts, frozen=True, kw_only=True):
     asked_bytes: Fact[Bytes] = NOT_LOOKED
     """What the runtime reckoned that the whole model would take on GPUs."""
     seconds: Fact[Amount] = NOT_LOOKED
+    settings: str = ""
+    """What else it was started with, as written, without what every start has of its own, such as a port."""
+    requests: Fact[Count] = NOT_LOOKED
+    """Requests that the server answered until the next load."""
+    used_until: str = ""
+    """When it answered the last of them, by the log's own clock."""
+    stopped: bool = False
+    """Whether a request without a prompt came last, as `ollama stop` sends one to unload a model."""
+    failed: bool = False
+    """Whether it ended before the model could answer."""
+    after_start: bool = False
+    """Whether it is the first of a server that had just started."""
     source: str
 
 
@@ -115,6 +127,8 @@ class Runtime(Facts, frozen=True, kw_only=True):
     keep_alive_s: Fact[float] = NOT_LOOKED
     """How long a model stays loaded after a request; below nought for ever."""
     max_loaded_models: Fact[Count] = NOT_LOOKED
+    loaded_models: Fact[Count] = NOT_LOOKED
+    """How many models it has loaded now, this one among them."""
     speculative: Fact[str] = NOT_LOOKED
     """The way of drafting, or the draft model."""
     draft_tokens: Fact[Count] = NOT_LOOKED

@@ -2,6 +2,7 @@
 
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
+from unslow.think.adapt.past_loads import load_time_s
 from unslow.think.among_others import each_rate
 from unslow.think.chains import chains_of
 from unslow.think.predict import DECODE, PREFILL
@@ -15,9 +16,10 @@ _WAITS = {
     "load": "Every request waits {seconds} for the model to load",
 }
 _THINKING = "answer_is_mostly_thinking"
+_RELOADS = "model_reloads_between_requests"
 _WAITS_OF = {
     _THINKING: "The answer begins only after about {seconds} of thinking",
-    "model_reloads_between_requests": "A request for which it has to be loaded again waits {seconds}",
+    _RELOADS: "A request for which it has to be loaded again waits {seconds}",
 }
 """What a request waits for, where that is no part of the requests that were timed."""
 _LACK_GPU_MEMORY = ("weights_spill_to_ram", "model_outside_envelope")
@@ -110,7 +112,8 @@ def _by_cost(case: Case, report: SubjectReport, first: Finding) -> str:
     if cost.depth_tokens is not None:
         return _of_depth(case, cost)
     if first.cause in _WAITS_OF and cost.per == "request":
-        return f"{_WAITS_OF[first.cause].format(seconds=_seconds(cost.seconds))}{_beside(report)}."
+        wait_s = (first.cause == _RELOADS and load_time_s(case)) or cost.seconds  # the cost is a mean of all requests
+        return f"{_WAITS_OF[first.cause].format(seconds=_seconds(wait_s))}{_beside(report)}."
     if first.phase == "client" and cost.per == "request":
         return f"Every answer is held up for {_seconds(cost.seconds)} outside the server{_beside(report)}."
     if report.phase == "prefill" and cost.per == "request":

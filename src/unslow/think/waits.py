@@ -10,7 +10,7 @@ import statistics
 from unslow.facts.run import Completion
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Origin
-from unslow.think.adapt.past_loads import loads_in_a_row
+from unslow.think.adapt.past_loads import EACH, keep_alive_s, load_time_s, reloading
 from unslow.think.predict import measured_rate
 from unslow.think.slowness import shortfall
 
@@ -28,8 +28,6 @@ MOST_OF_IT, AT_ONCE = 0.8, 0.2
 """Of the time that the server took for an answer: waited for without a token, and in which all tokens then came."""
 IN_BURSTS = 0.3
 """Of the same: a stream that stands still for so long is no stream."""
-OFTEN = 3
-"""Loads that a log tells of: one is the start, two may be a change of mind."""
 LONGEST_PREPARING_S = 1.0
 """Copying a prompt's cache within RAM takes less: a longer pause has somebody else in between, such as a proxy."""
 _BY_NUMBER = re.compile(r"^https?://(?:127\.\d+\.\d+\.\d+|\[::1\])(?:[:/]|$)")
@@ -122,10 +120,8 @@ def preparing_s(case: Case) -> float | None:
 
 
 def reload_s(case: Case) -> float | None:
-    """Seconds of loading that a request waits for, where the model is loaded again and again; else None."""
-    loads, crowd = loads_in_a_row(case.runtime.loads.value_or([])), case.run.traffic
+    """Seconds of loading that every request waits for, where it is known why the model is loaded anew; else None."""
+    again, crowd = reloading(case), case.run.traffic
     watched = crowd.value.loads.value_or(0) if isinstance(crowd, Known) else 0
-    if not (len(loads) >= OFTEN or watched > 1 or case.runtime.keep_alive_s.value_or(-1.0) == 0):
-        return None
-    seconds = [p.seconds.value for p in loads if isinstance(p.seconds, Known)]
-    return statistics.median(seconds) if seconds else case.run.load_s.value_or(None)
+    each = again is not None and again.reason != "unknown" and (again.requests_per_load or 0.0) <= EACH
+    return load_time_s(case) if each or watched > 1 or keep_alive_s(case) == 0 else None

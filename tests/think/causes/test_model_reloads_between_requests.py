@@ -1,9 +1,11 @@
+import msgspec
 from answers import ask
 from cases import r, with_facts
 from made_up_telemetry import traffic
 from under_load import saying
 
 from unslow.facts.account import Topic
+from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
 from unslow.think.causes._cause import Absent, CannotTell, Found
@@ -112,3 +114,113 @@ def test_near_miss_models_that_take_turns_with_hours_between():
 def test_what_a_request_waits_for_is_no_load_of_another_hour():
     hours = spread(*(f"2026-01-01T{hour}:01:00" for hour in ("07", "09", "15", "20")))
     assert reload_s(with_facts(hours, {"run.load_s": 2.4})) is None
+
+
+def of_ollama(*loads: tuple[str, str], **facts):
+    """Loads of files at times of one day, each for one request that was answered two seconds later."""
+    past = [
+        PastLoad(
+            at=f"2026-01-01T{at}Z", model=r(file), context_length=r(4096), seconds=r(2.0), requests=r(1),
+            used_until=f"2026/01/01 {at[:-2]}{int(at[-2:]) + 2:02}", source=f"log:{n}",
+        )
+        for n, (file, at) in enumerate(loads)
+    ]  # fmt: skip
+    known = {"runtime.name": "Ollama", "runtime.keep_alive_s": 300.0, "runtime.loads": past}
+    return with_facts(Case(), known | facts)
+
+
+def changed(case: Case, **facts) -> Case:
+    """All loads with other facts."""
+    loads = [msgspec.structs.replace(load, **facts) for load in case.runtime.loads.need()]
+    return with_facts(case, {"runtime.loads": loads})
+
+
+AGAIN = (("a", "10:00:00"), ("a", "10:00:10"), ("a", "10:00:20"))
+
+
+def test_near_miss_three_models_each_loaded_once():
+    answer = ask(NAME, of_ollama(("a", "10:00:00"), ("b", "10:00:10"), ("c", "10:00:20")))
+    assert answer == Absent("each of 3 models was loaded once")
+
+
+def test_near_miss_one_slow_first_load():
+    slow = changed(of_ollama(AGAIN[0]), seconds=r(40.0))
+    assert isinstance(ask(NAME, with_facts(slow, {"run.load_s": 40.0})), Absent)
+    assert reload_s(slow) is None
+
+
+def test_a_client_that_keeps_nothing():
+    case = of_ollama(*AGAIN)
+    answer = ask(NAME, case)
+    assert isinstance(answer, Found)
+    assert "the model was loaded 3 times at the same context" in answer.because
+    assert [remedy.change for remedy in answer.remedies] == [
+        Change(Knob.KEEP_ALIVE, None, answer.remedies[0].change.why)
+    ]
+    assert answer.lost.seconds == reload_s(case) == 2.0
+
+
+def test_a_load_of_another_model_is_no_price_of_this_one():
+    case = with_facts(of_ollama(("b", "09:59:00"), *AGAIN), {"model.path": "a"})
+    slow = [msgspec.structs.replace(case.runtime.loads.need()[0], seconds=r(90.0)), *case.runtime.loads.need()[1:]]
+    assert reload_s(with_facts(case, {"runtime.loads": slow})) == 2.0
+
+
+def test_near_miss_somebody_stopped_it_on_purpose():
+    assert isinstance(ask(NAME, changed(of_ollama(*AGAIN), stopped=True)), Absent)
+
+
+def test_near_miss_loads_that_failed_or_of_a_server_that_started_anew():
+    assert isinstance(ask(NAME, changed(of_ollama(*AGAIN), failed=True)), Absent)
+    assert isinstance(ask(NAME, changed(of_ollama(*AGAIN), after_start=True)), Absent)
+
+
+def test_near_miss_many_requests_for_each_load():
+    case = changed(of_ollama(*AGAIN), requests=r(20))
+    assert isinstance(ask(NAME, case), Absent)
+    assert reload_s(case) is None
+
+
+def test_some_requests_wait_and_not_every_one():
+    case = changed(of_ollama(*AGAIN), requests=r(4))
+    assert isinstance(ask(NAME, case), Found)
+    assert reload_s(case) is None
+    report = judge(case)
+    assert report.summary.startswith("A request for which it has to be loaded again waits 2 s")
+    assert report.findings[0].cost.seconds == 0.5
+
+
+def test_near_miss_requests_that_come_after_its_time():
+    late = (("a", "10:00:00"), ("a", "10:10:00"), ("a", "10:20:00"))
+    assert isinstance(ask(NAME, of_ollama(*late)), Absent)
+    short = ask(NAME, of_ollama(*late, **{"runtime.keep_alive_s": 10.0}))
+    assert isinstance(short, Found)
+    assert "later than its keep_alive of 10 s" in short.because
+
+
+def test_near_miss_all_models_that_took_turns_are_loaded_at_once():
+    turns = of_ollama(("a", "10:00:00"), ("b", "10:00:10"), ("a", "10:00:20"), ("b", "10:00:30"))
+    assert isinstance(ask(NAME, turns), Found)
+    assert isinstance(ask(NAME, with_facts(turns, {"runtime.loaded_models": 2})), Absent)
+
+
+def test_requests_with_other_options_in_turn():
+    case = of_ollama(*AGAIN, ("a", "10:00:30"))
+    flags = ["-b 512", "-b 512 -t 16"] * 2
+    loads = [
+        msgspec.structs.replace(load, settings=words)
+        for load, words in zip(case.runtime.loads.need(), flags, strict=True)
+    ]
+    answer = ask(NAME, with_facts(case, {"runtime.loads": loads}))
+    assert isinstance(answer, Found)
+    assert "with other options in turn (-t 16)" in answer.because
+    assert answer.remedies[0].change.knob is Knob.THREADS
+
+
+def test_a_variable_that_keeps_nothing_is_named_between_requests():
+    idle = of_ollama(*AGAIN, **{"runtime.keep_alive_s": 0.0})
+    answer = ask(NAME, idle)
+    assert isinstance(answer, Found)
+    assert "keep_alive is 0" in answer.because
+    assert answer.remedies[0].change.value == -1
+    assert reload_s(idle) == 2.0

@@ -14,8 +14,8 @@ from unslow.look.contradictions import added, contradictions
 
 _INNER = "llama.cpp"
 _AROUND_LLAMA_CPP = ("Ollama", "LM Studio", "KoboldCpp", "llama-swap")
-_OUTER_FACTS = ("name", "version", "url")
-"""What is said of the inner program by these is not true of the outer one."""
+_OUTER_FACTS = ("name", "version", "url", "loads")
+"""What is said of the inner program by these is not true of the outer one, which alone knows the file of each load."""
 
 
 def merged_subjects(subjects: Iterable[Subject]) -> tuple[Subject, ...]:
@@ -92,6 +92,8 @@ def _nested(named: dict[str, Subject]) -> list[Subject]:
         return list(named.values())
     whole = merged_subject(named[outer], inner)
     kept = {name: getattr(named[outer].runtime, name) for name in _OUTER_FACTS}
+    if not isinstance(kept["loads"], Known):
+        del kept["loads"]
     whole = msgspec.structs.replace(whole, runtime=msgspec.structs.replace(whole.runtime, **kept))
     return [whole, *(subject for name, subject in named.items() if name not in (_INNER, outer))]
 

@@ -7,28 +7,28 @@ where more models take turns than fit at once, or where a setting differs from r
 
 ## How to confirm
 `load_duration` is long on every request, not only on the first; Ollama's log shows `starting runner` or `starting
-llama-server` again and again, with another `--ctx-size` or `-c` each time; a router (llama-swap, llama-server without
-`-m`) starts one server after the other.
+llama-server` again and again for one and the same file: with another `--ctx-size`, `-c` or `-t` each time, with other
+files in between, or with nothing of both, and then the requests send `keep_alive` 0; a router (llama-swap,
+llama-server without `-m`) starts one server after the other.
 
 Guides say that a load of more than 30 s shows that the model spilled, but it shows only how fast its disk is.
 
 ## What it is not
-The first request, which always loads; nor the first one after a pause that was longer than `keep_alive`, if that is
-what you want.
+The first request, which always loads, and several models that are loaded once each; nor the first one after a pause
+that was longer than `keep_alive`, if that is what you want, or after `ollama stop`.
 
 ## How to fix
 Ollama: one context for all clients (`OLLAMA_CONTEXT_LENGTH`, and no `num_ctx` in requests), `OLLAMA_KEEP_ALIVE=-1`,
-`OLLAMA_MAX_LOADED_MODELS` with models that fit together. llama.cpp: `--sleep-idle-seconds -1`, a router with
-`--models-max` as large as the models that take turns. LM Studio: a longer `--ttl`, no "auto-evict". vLLM serves one
-model for as long as it runs; Transformers: keep the model object. Anywhere: a separate small model for background
-tasks.
+`OLLAMA_MAX_LOADED_MODELS` with models that fit together; `keep_alive` in a request goes before the variable.
+llama.cpp: `--sleep-idle-seconds -1`, a router with `--models-max` as large as the models that take turns. LM Studio:
+a longer `--ttl`, no "auto-evict". vLLM serves one model for as long as it runs; Transformers: keep the model object.
+Anywhere: a separate small model for background tasks.
 
 ## Safety
 Answers do not change. A model that stays loaded keeps its memory.
 """
 
 import re
-import statistics
 from itertools import pairwise
 
 from unslow.facts.account import Topic
@@ -38,7 +38,7 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import names_phase
-from unslow.think.adapt.past_loads import loads_in_a_row
+from unslow.think.adapt.past_loads import EACH, Reloading, keep_alive_s, load_time_s, own_loads, reloading
 from unslow.think.causes._asking import ask_for
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, Suspected, cite
 from unslow.think.causes._command import serves_one_model
@@ -46,14 +46,10 @@ from unslow.think.causes._routes import cite_remarks, first_to_decide
 from unslow.think.causes._traffic import cite_traffic
 from unslow.think.report import Cost, Evidence
 
-MANY = 3
-"""Loads: two are a start and a change of mind."""
 SEVERAL = 2
 """Loads: the first is everybody's."""
 NOTICED_S = 1.0
 """A load that takes less is hardly noticed."""
-LONG_S = 5.0
-"""Seconds of `load duration`: a model that is loaded takes a fraction of one."""
 _AGAIN = re.compile(
     r"every|each|again|between|in turn|constant|always|keeps? |repeat|alternat|\d times|keep_?alive", re.IGNORECASE
 )
@@ -63,6 +59,8 @@ _LOADS = re.compile(
 _SENTENCE = re.compile(r"(?<=[.!?])\s+")
 SHOW = "{loads}"
 _KEPT = Remedy(Knob.KEEP_ALIVE.to(-1, "keep the model loaded"), None, "its memory stays taken")
+_LEFT_OUT = Remedy(Knob.KEEP_ALIVE.to(None, "change the client that sends `keep_alive` 0, or that stops the model"))
+_KNOBS = {"-t": Knob.THREADS, "-ngl": Knob.GPU_LAYERS, "-b": Knob.BATCH, "-ub": Knob.BATCH, "-np": Knob.PARALLEL}
 _SHARED = Remedy(Knob.CONTEXT_LENGTH.to(None, "one context for every client, set on the server"))
 
 
@@ -72,8 +70,7 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 
 def _by_command(case: Case) -> Absent | None:
-    loads = case.runtime.loads.value_or([])
-    if not serves_one_model(case) or len(loads) >= MANY or remarks_on(case, Topic.RELOADS):
+    if not serves_one_model(case) or reloading(case) or remarks_on(case, Topic.RELOADS):
         return None
     return Absent("it was started with one model, which it keeps")
 
@@ -96,15 +93,27 @@ def _times(count: int) -> str:
 
 def _is_unkept(case: Case) -> bool:
     """Whether a model is unloaded as soon as it has answered."""
-    keep = case.runtime.keep_alive_s
-    return isinstance(keep, Known) and keep.value == 0
+    return keep_alive_s(case) == 0
 
 
-def _priced(case: Case, found: Found) -> Found:
-    """The finding with what a load takes each time, where one was timed."""
-    timed = [load.seconds.value for load in case.runtime.loads.value_or([]) if isinstance(load.seconds, Known)]
-    seconds = statistics.median(timed) if timed else case.run.load_s.value_or(0.0)
-    return found._replace(lost=Cost(seconds=seconds, per="request")) if seconds else found
+def _priced(case: Case, found: Found, requests_per_load: float | None = None) -> Found:
+    """The finding with what a request waits for loads on average, where one was timed."""
+    seconds = load_time_s(case)
+    if not seconds:
+        return found
+    return found._replace(lost=Cost(seconds=seconds / max(1.0, requests_per_load or 1.0), per="request"))
+
+
+def _by_setting(case: Case) -> Found | None:
+    """A variable that unloads every model at once; a load that took long enough shows what it costs."""
+    noticed = (load_time_s(case) or 0.0) >= NOTICED_S
+    is_seen = isinstance(case.runtime.url, Known) or bool(case.runtime.loads.value_or([]))
+    if not _is_unkept(case) or not ((is_seen and noticed) or names_phase(case, "load", "first_token", "total")):
+        return None
+    loads = len(own_loads(case))
+    seen = f"; its log tells of {loads} loads" if loads >= SEVERAL else ""
+    words = f"keep_alive is 0, so the model is unloaded after every request{seen}"
+    return _priced(case, _found(words, (cite(case, "runtime.keep_alive_s"),), _KEPT))
 
 
 def _by_loads(case: Case) -> Found | Absent | Suspected | None:
@@ -112,55 +121,66 @@ def _by_loads(case: Case) -> Found | Absent | Suspected | None:
     if not isinstance(loads, Known):
         ask_for(case, "runtime.loads", SHOW)
         return None
-    again = loads_in_a_row(loads.value)
-    if len(again) < MANY:
-        if remarks_on(case, Topic.RELOADS):
-            return None
-        return _waited(case) or Absent("loaded no more often than a start takes, or than after long pauses")
-    contexts, models = _changes(again, "context_length"), _changes(again, "model")
-    words = f"the model was loaded {len(again)} times"
-    evidence = (_cited(loads, again),)
-    if contexts >= MANY - 1 and not models:
-        sizes = " and ".join(f"{c}" for c in sorted({p.context_length.value_or(0) for p in again} - {0})[:3])
-        return _priced(case, _found(f"{words}, because requests ask for contexts of {sizes} tokens in turn", evidence))
-    if models >= MANY - 1:
-        because = f"{words}: more models take turns than stay loaded"
-        return _priced(case, _found(because, evidence, _room_for(again)))
-    return Suspected(words, "why it was unloaded in between", SHOW)
+    again = reloading(case)
+    if again is None:
+        return None if remarks_on(case, Topic.RELOADS) else Absent(_why_absent(loads.value))
+    files = {load.model.value_or("") for load in again.loads}
+    subject = "the model was" if len(files) == 1 else f"{len(files)} models were"
+    words = f"{subject} loaded {len(again.loads)} times"
+    if again.reason == "unknown":
+        return Suspected(words, "why it was unloaded in between", SHOW)
+    because, remedies = _explained(case, again)
+    found = Found(f"{words}{because}", (_cited(loads, again),), remedies=remedies)
+    return _priced(case, found, None if (again.requests_per_load or 0.0) <= EACH else again.requests_per_load)
 
 
-def _waited(case: Case) -> Suspected | None:
-    """A request that had to wait for a load: Ollama counts the load of the request itself, not that of its start."""
-    waited = case.run.load_s.value_or(0.0)
-    if (
-        waited < LONG_S
-        or "ollama" not in case.runtime.name.value_or("").lower()
-        or not case.run.completions.value_or(())
-    ):
-        return None
-    return Suspected(f"the request waited {waited:.0f} s for the model to load", "whether the next one waits too", SHOW)
+def _why_absent(loads: list[PastLoad]) -> str:
+    files = {load.model.value_or("") for load in loads if not load.failed}
+    if len(files) == len(loads):
+        return f"each of {len(loads)} models was loaded once" if len(loads) > 1 else "it was loaded once"
+    return "loaded no more often than a start takes, or than after long pauses"
 
 
-def _changes(loads: list[PastLoad], name: str) -> int:
-    """How often a fact of a load differs from that of the load before."""
-    values = [getattr(load, name) for load in loads]
-    return sum(a.value != b.value for a, b in pairwise(v for v in values if isinstance(v, Known)))
+def _explained(case: Case, again: Reloading) -> tuple[str, tuple[Remedy, ...]]:
+    """Why it was unloaded in between, and what keeps it loaded."""
+    loads = again.loads
+    if again.reason == "context":
+        sizes = " and ".join(f"{c}" for c in sorted({p.context_length.value_or(0) for p in loads} - {0})[:3])
+        return f", because requests ask for contexts of {sizes} tokens in turn", (_SHARED, _KEPT)
+    if again.reason == "settings":
+        flags = _differing_flags(again)
+        knob = next((knob for flag, knob in _KNOBS.items() if flag in flags.split()), Knob.CONTEXT_LENGTH)
+        same = Remedy(knob.to(None, "the same options in all requests for this file, whatever name it is asked by"))
+        return f", because requests ask for it with other options in turn ({flags})", (same,)
+    if again.reason == "turns":
+        models = {load.model.value for load in case.runtime.loads.value_or([]) if isinstance(load.model, Known)}
+        change = Knob.LOADED_MODELS.to(len(models), f"room for all {len(models)} models at once, or one model for all")
+        room = Remedy(change, None, "memory for each of them")
+        return ": more models take turns than stay loaded", (room, _KEPT)
+    if again.reason == "expired":
+        return f": requests come later than its keep_alive of {keep_alive_s(case):g} s", (_KEPT,)
+    return (
+        " at the same context, with no other model in between and before its keep_alive had passed: the requests "
+        "themselves set `keep_alive` to 0, or something stops the model after each"
+    ), (_LEFT_OUT,)
 
 
-def _cited(loads: Known[list[PastLoad]], again: list[PastLoad]) -> Evidence:
-    seen = ", ".join(str(p.context_length.value_or("?")) for p in again[:6])
+def _differing_flags(again: Reloading) -> str:
+    """What some of the starts have and others do not, such as -t 16."""
+    starts = [load.settings.split() for load in again.loads]
+    differing = [word for words in starts for word in words if not all(word in other for other in starts)]
+    pairs = [f"{a} {b}" for words in starts for a, b in pairwise(words) if b in differing]
+    return ", ".join(dict.fromkeys(pair for pair in pairs if pair.startswith("-"))) or "; ".join(differing[:4])
+
+
+def _cited(loads: Known[list[PastLoad]], again: Reloading) -> Evidence:
+    seen = ", ".join(str(p.context_length.value_or("?")) for p in again.loads[:6])
+    requests = again.reloads[0].requests_since
+    counted = f" for {requests} requests" if requests is not None else ""
     return Evidence(
-        fact="runtime.loads", value=f"contexts {seen}", reference=f"{len(again)} loads", origin=str(loads.origin),
-        source=again[0].source or loads.source,
+        fact="runtime.loads", value=f"contexts {seen}", reference=f"{len(again.loads)} loads{counted}",
+        origin=str(loads.origin), source=again.loads[0].source or loads.source,
     )  # fmt: skip
-
-
-def _by_setting(case: Case) -> Found | None:
-    timed = isinstance(case.runtime.url, Known) and case.run.load_s.value_or(0.0) >= NOTICED_S
-    if not _is_unkept(case) or not (timed or names_phase(case, "load", "first_token", "total")):
-        return None
-    words = "keep_alive is 0, so the model is unloaded after every request"
-    return _priced(case, _found(words, (cite(case, "runtime.keep_alive_s"),), _KEPT))
 
 
 def _by_words(case: Case) -> Found | Suspected | None:
@@ -172,13 +192,6 @@ def _by_words(case: Case) -> Found | Suspected | None:
     if not again or names_phase(case, "decode", "prefill"):
         return Suspected(said[0].text, "how often the model is loaded", SHOW)
     return _found(f"the model is loaded again and again: {again[0].text}", cite_remarks(case, again))
-
-
-def _room_for(loads: list[PastLoad]) -> Remedy:
-    """All models that take turns, loaded at once."""
-    models = {load.model.value for load in loads if isinstance(load.model, Known)}
-    change = Knob.LOADED_MODELS.to(len(models), f"room for all {len(models)} models at once, or one model for all")
-    return Remedy(change, None, "memory for each of them")
 
 
 def _found(because: str, evidence: tuple[Evidence, ...], first: Remedy | None = None) -> Found:

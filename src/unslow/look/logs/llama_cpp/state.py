@@ -109,7 +109,7 @@ class Reading:
         context = main.main_context().facts
         return PastLoad(
             at=load.started_at,
-            model=main.model.get("name") or main.model.get("path") or NOT_LOOKED,
+            model=main.model.get("path") or main.model.get("name") or NOT_LOOKED,
             context_length=context.get("context_length", NOT_LOOKED),
             gpu_layers=main.runtime.get("gpu_layers", NOT_LOOKED),
             layers=main.runtime.get("layers", NOT_LOOKED),

@@ -4,10 +4,11 @@ import re
 from typing import Literal
 
 from unslow.facts.runtime import AllocationFailure, Buffer
+from unslow.facts.snapshot import Contradiction, Statement
 from unslow.facts.values import reported
 from unslow.look.logs.go_values import size_bytes
 from unslow.look.logs.llama_cpp.start import is_gpu_name
-from unslow.look.logs.ollama.runner import command_facts, model_path, request_facts
+from unslow.look.logs.ollama.runner import command_facts, model_path, other_settings, request_facts
 from unslow.look.logs.ollama.slog import Line
 from unslow.look.logs.ollama.state import Reading, Rule
 
@@ -38,6 +39,8 @@ def _started_with(reading: Reading, line: Line) -> bool:
         return False
     load = reading.load_with("start", line)
     load.model["path"] = reported(path, line.where)
+    load.settings = other_settings(command)
+    load.context_cut, reading.context_cut = reading.context_cut, None
     is_server = "starting llama-server" in line.text
     for name, fact in command_facts(command, line.where, is_server=is_server).items():
         if name != "gpu_layers" or name not in load.facts:  # the plan says it better
@@ -126,6 +129,9 @@ def _failed(reading: Reading, line: Line) -> bool:
     load = reading.load
     if load.done:
         return False
+    load.failed = True
+    if "context canceled" in line.text:  # the client gave up, which says nothing of the load
+        return True
     load.facts["state"] = reported("failed", line.where)
     load.facts["load_error"] = reported(message, line.where)
     if _NO_MEMORY.search(message):
@@ -146,6 +152,22 @@ def _plain_cache(reading: Reading, line: Line) -> bool:
     """A quantised cache was asked for and is not had: without flash attention it silently stays f16."""
     facts = reading.load_with("plain cache", line).facts
     facts["kv_type_k"] = facts["kv_type_v"] = reported("f16", line.where)
+    return True
+
+
+def _cut_context(reading: Reading, line: Line) -> bool:
+    """More was asked for than the model was trained with: Ollama takes that instead, and no client is told."""
+    asked, trained = line.fields.get("num_ctx", ""), line.fields.get("n_ctx_train", "")
+    if not (asked.isdecimal() and trained.isdecimal()):
+        return False
+    reading.context_cut = Contradiction(
+        about="context_length",
+        statements=(
+            Statement(says=f"a context of {asked[:12]} tokens was asked for", source=line.where),
+            Statement(says=f"the model was trained with {trained[:12]}", source=line.where),
+        ),
+        meaning=f"Ollama cuts it to {trained[:12]} tokens: what is longer is cut off, and no client is told",
+    )
     return True
 
 
@@ -174,6 +196,7 @@ RULES = (
     Rule("flash attention", _flash_attention),
     Rule("quantized kv cache requested but flash attention disabled", _plain_cache),
     Rule("must be enabled to use a quantized OLLAMA_KV_CACHE_TYPE", _plain_cache),
+    Rule("requested context size too large for model", _cut_context),
     Rule("load failed; reducing automatic context", _retry),
     Rule("load failed; evicting all other models", _retry),
 )

@@ -43,8 +43,9 @@ class OllamaReader:
         self._reading.recognised += known
         return known and own
 
-    def skip(self, needle: str, count: int) -> None:
-        """Lines that repeat others change nothing: the last load and the last requests are always shown."""
+    def skip(self, needle: str, count: int) -> None:  # noqa: ARG002 (the contract of a reader)
+        """The last load and the last requests are always shown; how many requests there were is no longer known."""
+        self._reading.requests_skipped |= needle == "[GIN]"
 
     def seen(self, source: str) -> Seen:
         """The server, its last load, and the loads before it."""
@@ -52,7 +53,8 @@ class OllamaReader:
         if not reading.recognised:
             return Seen()
         runtime = Runtime(**_runtime(reading, source))
-        subject = Subject(runtime=runtime, model=Model(**reading.load.model), run=_run(reading))
+        cut = (reading.load.context_cut,) if reading.load.context_cut else ()
+        subject = Subject(runtime=runtime, model=Model(**reading.load.model), run=_run(reading), contradictions=cut)
         return Seen(machine=machine_of(reading), subject=subject, lines=reading.recognised)
 
 
@@ -94,7 +96,8 @@ def _refusal(reading: Reading, source: str) -> dict[str, Any]:
 
 def _history(reading: Reading) -> dict[str, Any]:
     facts: dict[str, Any] = {}
-    loads = [load.past() for load in (*reading.loads, reading.load) if load.kinds]
+    counted = "" if reading.requests_skipped else reading.requests_where
+    loads = [load.past(counted) for load in (*reading.loads, reading.load) if load.kinds]
     if loads:
         facts["loads"] = reported(loads, loads[0].source)
     words = [word for kind in reading.warnings.values() for word in kind]

@@ -9,6 +9,10 @@ from unslow.look.logs.ollama.state import Reading, Rule
 _ACCESS = re.compile(rf'\| +(\d{{3}}) +\| +({DURATION}) +\|[^|]{{0,80}}\| +(?:POST) +"(/[^"\s]{{1,80}})"')
 _ANSWERS = ("/api/generate", "/api/chat", "/v1/chat/completions", "/v1/completions", "/v1/messages", "/v1/responses")
 _OK = "200"
+_WRITTEN = re.compile(r"\[GIN\] (\d{4}/\d\d/\d\d) - (\d\d:\d\d:\d\d)")
+_NO_PROMPT_S = 0.01
+"""Ollama 0.33 answers a request without a prompt (`ollama stop`, or a preload of what is loaded) in 0.3 to 0.7 ms; one
+with a prompt waits for a step of the model, behind another HTTP server."""
 _OTHER_MATTERS = ("model_show_cache", "model_recommendations", "model_list_cache", "cloud_proxy")
 _REMARKABLE = (
     "evicting",
@@ -27,9 +31,15 @@ def _access(reading: Reading, line: Line) -> bool:
     if not found or found[1] != _OK or found[3] not in _ANSWERS:
         return False
     took = seconds(found[2])
-    if took is not None:
-        reading.requests.append(took)
-        reading.requests_where = line.where
+    if took is None:
+        return True
+    reading.requests.append(took)
+    reading.requests_where = line.where
+    reading.load.stopped = took < _NO_PROMPT_S
+    if not reading.load.stopped:
+        reading.load.requests += 1
+        written = _WRITTEN.search(line.text)
+        reading.load.used_until = f"{written[1]} {written[2]}" if written else ""
     return True
 
 

@@ -20,6 +20,9 @@ _COUNTS = {
     "threads": ("threads",),
     "main_gpu": ("main_gpu",),
 }
+_OWN_FLAGS = ("--model", "--port", "-c", "--ctx-size", "--n-gpu-layers", "--tensor-split")
+"""The last two are Ollama's own reckoning before 0.30; since then a person's `num_gpu` is passed on as -ngl."""
+_LONGEST_SETTINGS = 500
 _REQUEST = {"Parallel": "slots", "BatchSize": "batch", "KvSize": "context_length", "NumThreads": "threads"}
 
 
@@ -69,6 +72,13 @@ def request_facts(request: str, where: str) -> FactsByName:
 def model_path(command: str) -> str:
     """The file of the model; empty where the command names none."""
     return _value(command.split(), "--model").replace("\\\\", "\\")
+
+
+def other_settings(command: str) -> str:
+    """The flags of a command without the model, its context, and what Ollama decides anew for each process."""
+    words = command.split()[1:]
+    flags = [word for i, word in enumerate(words) if word not in _OWN_FLAGS and not (i and words[i - 1] in _OWN_FLAGS)]
+    return " ".join(flags)[:_LONGEST_SETTINGS]
 
 
 def _counts(given: dict[str, str], where: str) -> FactsByName:

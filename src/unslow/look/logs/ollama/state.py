@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from unslow.facts.runtime import Buffer, PastLoad, SeenDevice
-from unslow.facts.values import NOT_LOOKED, Fact, Known
+from unslow.facts.snapshot import Contradiction
+from unslow.facts.values import NOT_LOOKED, Fact, Known, reported
 from unslow.look.logs.ollama.slog import Line
 
 FactsByName = dict[str, Known[Any]]
@@ -39,10 +40,17 @@ class Loading:
     free: dict[str, int] = field(default_factory=dict)
     kinds: set[str] = field(default_factory=set)
     seconds: Known[float] | None = None
+    settings: str = ""
+    context_cut: Contradiction | None = None
+    requests: int = 0
+    used_until: str = ""
+    stopped: bool = False
+    after_start: bool = False
+    failed: bool = False
     done: bool = False
 
-    def past(self) -> PastLoad:
-        """The load as one of several."""
+    def past(self, requests_where: str = "") -> PastLoad:
+        """The load as one of several; `requests_where` is where requests were counted, empty where they were not."""
         asked: Fact[int] = self.facts.get("asked_bytes", NOT_LOOKED)
         return PastLoad(
             at=self.at,
@@ -53,6 +61,12 @@ class Loading:
             free_bytes=self.facts.get("available_bytes", NOT_LOOKED),
             asked_bytes=asked,
             seconds=self.seconds or NOT_LOOKED,
+            settings=self.settings,
+            requests=reported(self.requests, requests_where) if requests_where else NOT_LOOKED,
+            used_until=self.used_until,
+            stopped=self.stopped,
+            failed=self.failed and not self.seconds,
+            after_start=self.after_start,
             source=self.where,
         )
 
@@ -71,7 +85,13 @@ class Reading:
     load: Loading = field(default_factory=Loading)
     loads: deque[Loading] = field(default_factory=lambda: deque(maxlen=KEPT_LOADS))
     requests: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_REQUESTS))
+    context_cut: Contradiction | None = None
+    """Of the load that comes next."""
     requests_where: str = ""
+    requests_skipped: bool = False
+    """Whether a log was too long to show every request."""
+    started: bool = False
+    """Whether a server started after the last load."""
     warnings: dict[str, list[str]] = field(default_factory=dict)
     warnings_where: str = ""
     surely: str = ""
@@ -80,6 +100,7 @@ class Reading:
 
     def start_server(self) -> None:
         """A server starts: devices and refusals are found anew; what was loaded is gone."""
+        self.started = True
         if self.devices_listed or self.load.kinds:
             self.close_load()
             self.process, self.devices, self.devices_listed, self.refused = {}, {}, "", None
@@ -90,6 +111,7 @@ class Reading:
             self.close_load()
         if not self.load.kinds:
             self.load.where = line.where
+            self.load.after_start, self.started = self.started, False
         self.load.at = self.load.at or line.at
         self.load.kinds.add(kind)
         return self.load

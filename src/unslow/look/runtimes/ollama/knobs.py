@@ -103,8 +103,12 @@ def _drafting(value: Setting, runtime: Runtime) -> list[str]:
 
 
 def _keep_alive(value: Setting, runtime: Runtime) -> list[str]:
-    stay = -1 if value is None else value
-    return [labelled(Place.REQUEST, f'"keep_alive": {stay}'), *variable("OLLAMA_KEEP_ALIVE", stay, runtime)]
+    """What a request says goes before the variable; None leaves it out of requests."""
+    if value is None:
+        return [labelled(Place.REQUEST, 'no "keep_alive", or a time such as "keep_alive": "30m"')]
+    lasting = variable("OLLAMA_KEEP_ALIVE", value, runtime)
+    is_variable = runtime.keep_alive_s.value_or(None) == 0  # then that is what every client suffers from
+    return lasting if is_variable else [labelled(Place.REQUEST, f'"keep_alive": {value}'), *lasting]
 
 
 def _quant(value: Setting, _runtime: Runtime) -> list[str]:

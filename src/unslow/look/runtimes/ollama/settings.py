@@ -111,6 +111,12 @@ def _model_file(value: Setting, wanted: _Wanted) -> Put | str:
     return f"{name} is no file of this machine and no model that Ollama lists"
 
 
+def _keep_alive(value: Setting, _wanted: _Wanted) -> Put | str:
+    if value is None:
+        return "the client's requests set keep_alive, which goes before what the server has"
+    return Put(variables={"OLLAMA_KEEP_ALIVE": str(value)})
+
+
 def _quant(value: Setting, wanted: _Wanted) -> Put | str:
     return Put() if Knob.MODEL_FILE in wanted.changes else f"no model or file with {value} was named"
 
@@ -218,7 +224,7 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.FLASH_ATTENTION: _attention,
     Knob.PARALLEL: _variable("OLLAMA_NUM_PARALLEL"),
     Knob.LOADED_MODELS: _variable("OLLAMA_MAX_LOADED_MODELS"),
-    Knob.KEEP_ALIVE: _variable("OLLAMA_KEEP_ALIVE"),
+    Knob.KEEP_ALIVE: _keep_alive,
     Knob.BATCH: _parameter("num_batch"),
     Knob.LOGICAL_BATCH: _logical_batch,
     Knob.THREADS: _parameter("num_thread"),
