@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Fact, Known, Unknown, first_known, not_found
+from unslow.facts.values import Absence, Fact, Known, Unknown, first_known, not_found
 
 MANY_CONVERSATIONS = ("vLLM", "SGLang", "TGI")
 """Runtimes whose cache has room for many prompts: a short one pushes out none that is still of use."""
@@ -34,7 +34,9 @@ def refusal(subject: Subject, manners: Manners) -> Unknown | None:
 
 def _not_ready(runtime: Runtime) -> Unknown | None:
     if isinstance(runtime.state, Unknown):
-        return not_found(f"it does not answer as a server does: {runtime.state.why}", runtime.state.how_to_get)
+        looked = runtime.state.absence is Absence.NOT_FOUND  # it answered, and that there is nothing to measure
+        why = runtime.state.why if looked else f"it does not answer as a server does: {runtime.state.why}"
+        return not_found(why, runtime.state.how_to_get)
     if runtime.state.value != "loaded":
         return not_found(f"its model is {runtime.state.value}", "try again when it is loaded")
     return None

@@ -18,6 +18,7 @@ from unslow.look.system import LookError, unknown
 
 GREETING = b"Ollama is running"
 MOST_MODELS = 32
+_NAME = re.compile(r"[\w./:-]{1,120}")
 _FROM = re.compile(r"^FROM\s+(\S.{0,2000})$", re.MULTILINE)
 _PARAMETER = re.compile(r"^(\w{2,30})\s+\"?([\w.-]{1,40})\"?\s*$", re.MULTILINE)
 _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)([KMBT])")
@@ -67,6 +68,16 @@ def read_loaded(server: Server) -> list[Loaded]:
     source = f"{server.url}/api/ps"
     models = objects(server.json("/api/ps"), "models", most=MOST_MODELS)
     return [_loaded(server, model, source) for model in models]
+
+
+def read_names(server: Server) -> list[str]:
+    """The models that it could load; none where it does not tell."""
+    try:
+        models = objects(server.json("/api/tags"), "models", most=MOST_MODELS)
+    except LookError:
+        return []
+    # a name comes from whoever made the model, and is shown as part of a command
+    return [name for model in models if _NAME.fullmatch(name := word(model, "name"))]
 
 
 def _loaded(server: Server, model: Any, source: str) -> Loaded:

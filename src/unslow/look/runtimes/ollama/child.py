@@ -70,7 +70,12 @@ def parse_load(log: Log, part: Part | None) -> Subject:
     whole = overlaid(outer.runtime, inner.runtime)
     kept = {name: getattr(outer.runtime, name) for name in ("loads", "device_used") if _is_known(outer, name)}
     runtime = msgspec.structs.replace(whole, **kept)
-    return Subject(runtime=runtime, model=overlaid(outer.model, inner.model), run=overlaid(outer.run, inner.run))
+    return Subject(
+        runtime=runtime,
+        model=overlaid(outer.model, inner.model),
+        run=overlaid(outer.run, inner.run),
+        contradictions=outer.contradictions,
+    )
 
 
 def _is_known(subject: Subject, name: str) -> bool:

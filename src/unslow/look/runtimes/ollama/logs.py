@@ -160,9 +160,9 @@ def load_of(log: Log, port: str, model: str) -> Part | None:
 
 
 def last_load_of(log: Log, model: str) -> Part | None:
-    """The last load of a file, where nobody knows the port of its process."""
+    """The last load of a file, where nobody knows the port of its process; without a name, that of any."""
     starts = [index for index, line in enumerate(log.lines) if _START.search(line)]
-    own = [i for i in starts if model and name_of(model) in _plain(log.lines[i])]
+    own = [i for i in starts if name_of(model) in _plain(log.lines[i])]
     return _part(log, own[-1], starts) if own else None
 
 

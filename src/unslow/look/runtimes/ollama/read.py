@@ -14,15 +14,15 @@ from unslow.look.llama_server.server import with_file
 from unslow.look.openai_api.server import Server
 from unslow.look.paths import name_of
 from unslow.look.processes import Process
-from unslow.look.runtimes.ollama.api import Loaded, is_ollama, read_loaded, read_version
+from unslow.look.runtimes.ollama.api import Loaded, is_ollama, read_loaded, read_names, read_version
 from unslow.look.runtimes.ollama.child import Seen, parse_load, read_child
 from unslow.look.runtimes.ollama.logs import HOW_TO_GET, Log, last_load_of, read_app_log, read_log
-from unslow.look.runtimes.ollama.processes import Child, children_of, url_of
+from unslow.look.runtimes.ollama.processes import DEFAULT_URL, Child, children_of, url_of
 from unslow.look.runtimes.ollama.settle import server_facts, settled
 from unslow.look.system import LookError, System, unknown
 
 NAME = "Ollama"
-_NOTHING_LOADED = not_found("no model is loaded", "ask it something, such as `ollama run MODEL hello`, and look again")
+_MOST_NAMED = 3
 _ELSEWHERE = not_supported("it runs on another machine", "run unslow there")
 
 
@@ -37,9 +37,9 @@ def read_url(system: System, url: str, api_key: str) -> tuple[Subject, ...] | No
     loaded = read_loaded(server)
     log = read_app_log(system) if here else Log(_ELSEWHERE, [])
     whole = _with_log(whole, log) if log.lines else whole
-    if not loaded:
-        return (_idle(whole),)
-    return tuple(_by_url(system, whole, each, log, here=here) for each in loaded)
+    whole = _with_count(whole, loaded)
+    subjects = [_by_url(system, whole, each, log, here=here) for each in loaded]
+    return _with_failed_load(subjects, whole, log) or (_idle(whole, read_names(server)),)
 
 
 def _with_log(whole: Runtime, log: Log) -> Runtime:
@@ -56,7 +56,8 @@ def _untold(*, here: bool) -> dict[str, Unknown]:
 
 
 def _by_url(system: System, whole: Runtime, loaded: Loaded, log: Log, *, here: bool) -> Subject:
-    logged = parse_load(log, last_load_of(log, loaded.subject.model.path.value_or("")))
+    path = loaded.subject.model.path.value_or("")
+    logged = parse_load(log, last_load_of(log, path) if path else None)
     subject = settled(whole, loaded, whole.warnings.value_or(()), logged=logged)
     return _described(system, subject, [""]) if here else subject
 
@@ -75,12 +76,26 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
     server = Server(process.system, whole.url.value_or(""), api_key)
     try:
         loaded, silent = read_loaded(server), None
-        whole = msgspec.structs.replace(whole, version=_version(server, whole))
+        whole = _with_count(msgspec.structs.replace(whole, version=_version(server, whole)), loaded)
     except LookError as error:
         loaded, silent = [], unknown(error)
     children = [read_child(child, log) for child in children_of(process)]
     subjects = [_subject(whole, each, seen) for each, seen in _matched(loaded, children)]
-    return tuple(subjects) or (_silent(whole, silent) if silent else _idle(whole),)
+    seen = _with_failed_load(subjects, whole, log)
+    return seen or (_silent(whole, silent) if silent else _idle(whole, read_names(server)),)
+
+
+def _with_count(whole: Runtime, loaded: list[Loaded]) -> Runtime:
+    count = reported(len(loaded), f"{whole.url.value_or('')}/api/ps")
+    return msgspec.structs.replace(whole, loaded_models=count)
+
+
+def _with_failed_load(subjects: Sequence[Subject], whole: Runtime, log: Log) -> tuple[Subject, ...]:
+    """The subjects, and one more for the last load where that failed: nothing that is loaded tells of it."""
+    logged = parse_load(log, last_load_of(log, ""))
+    if logged.runtime.state.value_or("") != "failed":
+        return tuple(subjects)
+    return (*subjects, settled(whole, None, whole.warnings.value_or(()), logged=logged))
 
 
 def _of_process(process: Process, log: Log) -> Runtime:
@@ -132,9 +147,14 @@ def _subject(whole: Runtime, loaded: Loaded | None, seen: Seen | None) -> Subjec
     return _described(seen.child.process.system, subject, seen.child.process.roots())
 
 
-def _idle(whole: Runtime) -> Subject:
-    runtime = msgspec.structs.replace(whole, state=_NOTHING_LOADED)
-    return Subject(runtime=runtime, model=Model(name=_NOTHING_LOADED, path=_NOTHING_LOADED))
+def _idle(whole: Runtime, names: Sequence[str]) -> Subject:
+    """A server without a loaded model; what it could load, and how to have it do so."""
+    more = f", and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    has = f"; it has {', '.join(names[:_MOST_NAMED])}{more}" if names else ""
+    host = "" if whole.url.value_or(DEFAULT_URL) == DEFAULT_URL else f"OLLAMA_HOST={whole.url.value_or('')} "
+    ask = f"`{host}ollama run {names[0] if names else 'MODEL'} hello`"
+    why = not_found(f"no model is loaded{has}", f"ask it something, such as {ask}, and look again")
+    return Subject(runtime=msgspec.structs.replace(whole, state=why), model=Model(name=why, path=why))
 
 
 def _silent(whole: Runtime, why: Unknown) -> Subject:

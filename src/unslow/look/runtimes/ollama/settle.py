@@ -71,6 +71,7 @@ def settled(
         ("reported", told.runtime),
     ]
     found = added(contradictions(sources, model, Machine()), ollama_contradictions(runtime, model))
+    found = added(found, logged.contradictions)
     subject = Subject(runtime=_completed(runtime, asked), model=model, run=logged.run, contradictions=found)
     return with_doubt(subject, list(warnings))
 

@@ -1,0 +1,91 @@
+"""Logs of a real Ollama 0.33 as a live server has them: idle, with a load that failed, with a context that was cut."""
+
+import pytest
+from recorded_machines import MACHINES, recorded
+
+from unslow.facts.values import Known
+from unslow.look.logs.ollama import DIALECT
+from unslow.think.judge import judge
+
+
+def cases(name: str):
+    return list(recorded(MACHINES / f"ollama_0_33_{name}").cases())
+
+
+def test_models_that_are_kept_are_loaded_by_nobody_again():
+    for case in cases("three_models_kept"):
+        report = judge(case)
+        assert "to load" not in report.summary
+        assert not [part for part in report.budget if part.phase == "load"]
+        assert "model_reloads_between_requests" in [ruled.cause for ruled in report.ruled_out]
+        assert case.runtime.loaded_models.need() == 3
+        assert "docker logs" not in str(report)
+
+
+def test_an_idle_server_names_its_models_and_how_to_ask_them():
+    (case,) = cases("keep_alive_0_idle")
+    state = case.runtime.state
+    assert state.why == "no model is loaded; it has smol:latest, tiny:latest, tiny-t16:latest, and 1 more"
+    assert "`OLLAMA_HOST=http://127.0.0.1:11500 ollama run smol:latest hello`" in state.how_to_get
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("keep_alive_0_idle", "keep_alive is 0"), ("client_keep_alive_0_idle", "the requests themselves set")],
+)
+def test_what_keeps_no_model_is_named_between_requests(name, words):
+    (case,) = cases(name)
+    report = judge(case)
+    assert report.summary.startswith("Every request waits 2.")
+    assert words in report.findings[0].because
+
+
+def test_requests_and_their_times_are_counted_for_each_load():
+    (case,) = cases("client_keep_alive_0_idle")
+    loads = case.runtime.loads.need()
+    assert [load.requests.need() for load in loads] == [1] * 5
+    assert loads[0].used_until == "2026/11/16 17:21:05"
+    assert "-b 512" in loads[0].settings
+    assert "--port" not in loads[0].settings
+
+
+def test_a_load_that_failed_is_seen_live_and_a_shorter_context_comes_first():
+    (case,) = cases("context_of_33_million")
+    first = judge(case).findings[0].fixes[0]
+    assert first.knob == "context_length"
+    free, weights = case.machine.memory.available_bytes.need(), case.model.weights_bytes.need()
+    assert 0.9 * free < first.value * (1536 + 2 * 2048) + weights < free, "keys and values, and the mask of a batch"
+
+
+def test_a_context_out_of_proportion_is_mentioned_without_a_gpu():
+    (case,) = cases("context_of_2_million")
+    assert any("2,097,152 tokens takes 11.1 GiB of RAM beside 33 MiB" in note for note in judge(case).notes)
+
+
+def test_a_context_that_ollama_cuts_is_a_contradiction():
+    reader = DIALECT.start()
+    warning = (
+        "time=2026-11-16T17:23:01.176Z level=WARN source=server.go:114 "
+        'msg="requested context size too large for model" num_ctx=1048576 n_ctx_train=8192'
+    )
+    start = (
+        "time=2026-11-16T17:23:01.180Z level=INFO source=llama_server.go:433 "
+        'msg="starting llama-server" cmd="/opt/llama-server --model /m/blobs/sha256-ab --port 4 -c 8192"'
+    )
+    for number, line in enumerate((warning, start)):
+        reader.take(line, f"log:{number}")
+    (cut,) = reader.seen("log").subject.contradictions
+    assert (cut.about, cut.statements[0].says) == ("context_length", "a context of 1048576 tokens was asked for")
+
+
+def test_a_client_that_gave_up_is_no_load_that_failed():
+    reader = DIALECT.start()
+    lines = (
+        'level=INFO source=llama_server.go:433 msg="starting llama-server" cmd="llama-server --model /m/a --port 4"',
+        'level=INFO source=sched.go:641 msg="Load failed" model=/m/a error="timed out: context canceled"',
+    )
+    for number, line in enumerate(lines):
+        reader.take(line, f"log:{number}")
+    runtime = reader.seen("log").subject.runtime
+    assert not isinstance(runtime.state, Known)
+    assert [load.failed for load in runtime.loads.need()] == [True]
