@@ -69,7 +69,7 @@ class Visit:
             self._refused = slot if isinstance(slot, Unknown) else None
         if self._refused:
             progress.say(f"{url}: {self._refused.why}; only observed")
-            self._overlay(Run(decode_tokens_per_s=self._refused), ("run.decode_tokens_per_s",))
+            self._overlay(Run(decode_tokens_per_s=self._refused), ())  # what its log tells of the past stays
         elif not self.subject.runtime.embedded:
             progress.say(f"sending {self.announcement()}{NONE_SENT}")
             if care := caution(self.subject.runtime):

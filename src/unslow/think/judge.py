@@ -1,18 +1,21 @@
 """The diagnosis, top down: which phase, where its time goes, which causes are there, and what they cost."""
 
 import contextlib
+import re
 from functools import reduce
 
 import msgspec
 
 from unslow.facts.snapshot import Case, Snapshot
-from unslow.facts.values import NOT_LOOKED, Known, MissingFactError, Unknown
+from unslow.facts.values import NOT_LOOKED, Known, MissingFactError, Origin, Unknown
+from unslow.think.adapt.past_loads import own_loads
 from unslow.think.adapt.remembered import one_judgement
 from unslow.think.adapt.vram import available_vram_bytes, gpus_of, runtime_sees_gpu
 from unslow.think.adapt.work import Cure
 from unslow.think.budget import budget
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, Cause, Found, Suspected, missing_need, ruled_out_at_once
+from unslow.think.causes._freed import oversized_context
 from unslow.think.chains import Answers, can_fail_a_load, settled
 from unslow.think.checklist import checklist
 from unslow.think.findings import beyond_physics, promising_no_more, worthy_findings
@@ -29,6 +32,8 @@ from unslow.think.verdict import contradicts, verdict_on
 from unslow.think.waits import NOTICED_S, is_history
 
 _TOO_FAST = "it is faster than the memory bandwidth allows, so the GPU, the model or the placement is not what it seems"
+_FOLDERS = re.compile(r"^(?:/|[A-Za-z]:\\)(?:[^/\\]*[/\\])*(?=[^/\\])")
+"""Of a model whose name is the path of its folder, as MLX-LM and vLLM are told it: what stands before the last part."""
 _WORST_FIRST: tuple[Verdict, ...] = ("failed", "slow", "cannot_tell", "normal")
 
 
@@ -110,9 +115,18 @@ def _phase(case: Case, seen: Outlook, findings: tuple[Finding, ...]) -> str:
 
 def _notes(case: Case) -> tuple[str, ...]:
     if not case.runtime.embedded:
-        return ()
+        return tuple(note for note in (_past_speed(case), oversized_context(case)) if note)
     gpu = " It does not use the GPU." if gpus_of(case) else ""
     return (f"This is the embedded engine on a made-up model: it shows what the CPU and the memory give.{gpu}",)
+
+
+def _past_speed(case: Case) -> str:
+    """Whose speeds these are, where a server that was looked at was not measured."""
+    speed, used = case.run.decode_tokens_per_s, next((load.used_until for load in own_loads(case)[::-1]), "")
+    if not isinstance(speed, Known) or speed.origin is not Origin.REPORTED or not isinstance(case.runtime.pid, Known):
+        return ""
+    when = f", the last of them at {used}" if used else ""
+    return f"The speeds are those of requests in its log{when} [{speed.source}]: nothing was measured now."
 
 
 def _contradictions(case: Case) -> tuple[Contradicted, ...]:
@@ -235,7 +249,8 @@ def _measured(case: Case, seen: Outlook, first_token_s: float | None) -> dict[st
 
 def subject_name(case: Case) -> tuple[str, str]:
     """What the subject is called in a report: its runtime and its model."""
-    return _name(case.runtime.name, case.runtime.version), _name(case.model.name, case.model.quant)
+    model = _name(case.model.name, case.model.quant)
+    return _name(case.runtime.name, case.runtime.version), _FOLDERS.sub("", model)
 
 
 def _name(*parts: Known[str] | Unknown) -> str:

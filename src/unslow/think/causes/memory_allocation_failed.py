@@ -32,13 +32,14 @@ Answers do not change, but for a q8_0 cache, slightly.
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
-from unslow.facts.values import Known, MissingFactError
+from unslow.facts.values import Known, MissingFactError, first_known
 from unslow.think.adapt.demand import fitting_placement
-from unslow.think.adapt.shape import read_shape
+from unslow.think.adapt.shape import kv_per_token, read_shape
 from unslow.think.adapt.story import places_layers_itself
 from unslow.think.adapt.vram import available_vram_bytes, compute_bytes, failed_on_gpu, margin_bytes
 from unslow.think.adapt.work import Cure
 from unslow.think.causes._cause import Absent, Cause, Found, Remedy, cite
+from unslow.think.physics.placement import FIT_MARGIN_BYTES
 from unslow.think.report import Evidence
 
 _WHAT = {
@@ -51,6 +52,9 @@ _STEP, _SHORT = 1024, 4096
 USUAL_UBATCH = 512
 """The default of llama.cpp."""
 _LEAVE = Remedy(Knob.FIT.to(value=True, why="let the runtime place what fits: no explicit layers, context or fit"))
+_MASK_BYTES = 2
+"""For each token of the context and of a micro-batch: the mask of attention, in f16, most of a long context's compute
+buffer (llama.cpp in Ollama 0.33 on a CPU: 8,246 MiB for 2,097,152 tokens in batches of 2,048)."""
 _SPARE = 0.25
 """Of the margin that a fit leaves: a context that is set by hand needs some of it, for what the estimate lacks."""
 
@@ -93,11 +97,37 @@ def _free(case: Case) -> float | None:
 def _remedies(case: Case) -> tuple[Remedy, ...]:
     """A smaller compute buffer where that failed, the longest context that fits, and what the runtime can place."""
     if not failed_on_gpu(case):
-        return (Remedy(Knob.QUANT.to(None, "a smaller quant or model: less to hold in memory")),)
+        return _on_host(case)
     try:
         return (*_smaller_buffer(case), *_shorter_context(case), _fewer_layers(case) or _LEAVE)
     except MissingFactError:
         return (*_smaller_buffer(case), _LEAVE)
+
+
+def _on_host(case: Case) -> tuple[Remedy, ...]:
+    """Less of what takes most: a shorter context where its cache is larger than the weights, else smaller weights."""
+    smaller = Remedy(Knob.QUANT.to(None, "a smaller quant or model: less to hold in memory"))
+    failure, context = case.runtime.allocation_failure.value_or(None), _context(case)
+    asked = failure.asked_bytes.value_or(0) if failure and failure.what == "kv_cache" else 0
+    cache, weights = asked or kv_per_token(case) * context, case.model.weights_bytes.value_or(0)
+    free = case.machine.memory.available_bytes.value_or(None)
+    if not context or cache <= weights or free is None or not (failure and failure.what != "weights"):
+        return (*_smaller_buffer(case), smaller)
+    room = free - FIT_MARGIN_BYTES * _SPARE - weights
+    per_token = cache / context + case.runtime.ubatch.value_or(USUAL_UBATCH) * _MASK_BYTES
+    tokens = int(room / per_token) // _STEP * _STEP
+    shorter = Remedy(Knob.CONTEXT_LENGTH.to(tokens, "the longest context that fits beside the weights"))
+    halved = Remedy(Knob.KV_CACHE_TYPE.to("q8_0", "a KV cache of half the size"), None, "answers change slightly")
+    return (
+        *((shorter,) if 0 < tokens < context else ()),
+        *((halved,) if case.runtime.kv_type_k.value_or("f16") == "f16" and cache / 2 < room else ()),
+        *_smaller_buffer(case),
+        *(() if tokens > 0 else (smaller,)),
+    )
+
+
+def _context(case: Case) -> int:
+    return first_known(case.runtime.context_length, case.runtime.context_set).value_or(0)
 
 
 def _smaller_buffer(case: Case) -> tuple[Remedy, ...]:
