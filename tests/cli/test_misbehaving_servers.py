@@ -71,8 +71,7 @@ def test_it_could_not_be_measured(how, why, capsys):
     with server(how) as url:
         status = main(["diagnose", url, "--quick", "-q"])
     out = capsys.readouterr()
-    assert status == 2
-    assert "could not be measured" in out.err
-    assert why in out.err
-    assert "hint:" in out.err
-    assert out.out == ""
+    words = " ".join(out.out.split())
+    assert status == 3, "what can't be measured is a subject that says so, and the rest of the report stands"
+    assert "could not be measured" in words
+    assert why in words

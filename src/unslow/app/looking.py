@@ -26,7 +26,7 @@ from unslow.facts.machine import Machine
 from unslow.facts.merge import overlaid
 from unslow.facts.run import Earlier
 from unslow.facts.snapshot import Snapshot, Subject
-from unslow.facts.values import NOT_LOOKED, Absence, Fact, Known, Unknown, failed, not_supported
+from unslow.facts.values import Fact, Known, Unknown, failed, not_supported
 from unslow.look.bench.ram_bandwidth import read_ram_bandwidth
 from unslow.look.observed import observer
 from unslow.look.runtimes.llama_cpp import with_log
@@ -130,7 +130,6 @@ def _measuring(door: Door, request: Request, progress: Progress) -> "Measuring":
 
 
 def _measured_here(system: System, seen: Snapshot, measured: "Measured", request: Request) -> Looked:
-    _check_measured(measured.subjects)
     subjects = tuple(_with_earlier(system, seen, subject) for subject in measured.subjects)
     if not request.manners.passive and measured.course.ended != "stopped":
         seen = _with_best_bandwidth(system, seen)
@@ -181,13 +180,6 @@ def is_here_without_proc(machine: Machine) -> bool:
     return re.search(r"windows|macos", machine.system.name.value_or(""), re.IGNORECASE) is not None
 
 
-def _check_measured(subjects: tuple[Subject, ...]) -> None:
-    """UserError where the only server broke off: a report without its speed would answer another question."""
-    speed = subjects[0].run.decode_tokens_per_s if len(subjects) == 1 else NOT_LOOKED
-    if isinstance(speed, Unknown) and speed.absence is Absence.FAILED:
-        raise UserError(f"the server could not be measured: {speed.why}", "look at its log, or use --passive")
-
-
 def _with_best_bandwidth(system: System, seen: Snapshot) -> Snapshot:
     """The larger of two readings, before and after: what the memory can do, not what a neighbour left of it."""
     again, before = read_ram_bandwidth(system), seen.machine.memory
@@ -204,5 +196,4 @@ def look_afar(door: Door, url: str, request: Request, progress: Progress) -> Loo
     why = not_supported("the server runs on another machine", "run unslow there")
     seen = Snapshot(unslow_version=__version__, taken_at=system.now(), machine=Machine(gpus=why), wish=request.wish)
     measured = measuring.measured(seen, at_url(system, url, request.manners.api_key or ""))
-    _check_measured(measured.subjects)
     return Looked(with_subjects(seen, measured.subjects), measured.notes, measured.course)

@@ -237,6 +237,8 @@ def why_untold(case: Case, report: SubjectReport) -> str:
     """Why it can't be told whether it is slow: nothing was measured, or nothing says how fast it should be."""
     unmeasured = rate_among_others(case)
     if isinstance(unmeasured, Unknown):
+        if unmeasured.absence is Absence.FAILED:
+            return f"it could not be measured: {unmeasured.why}"
         return as_lack(_unmeasured(_watched_in_vain(case) or unmeasured.why))
     return as_lack(report.expected.because)
 

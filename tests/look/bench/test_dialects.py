@@ -143,3 +143,20 @@ def test_without_usage_the_pieces_count():
 def test_an_answer_in_one_piece_has_no_speed():
     run = measured(openai_machine(completions=[Line(0.5, CHUNK), Line(0.5, USAGE)]), "vLLM")
     assert "one piece" in run.decode_tokens_per_s.why
+
+
+def repeating(pieces: int, *last: Line) -> list[Line]:
+    """Ollama gives an answer up after thirty equal tokens in a row: its stream ends as if it were whole."""
+    return [*(Line(0.2 + n / 10, '{"response": "a", "done": false}') for n in range(pieces)), *last]
+
+
+def test_a_stream_without_an_end_is_timed_by_its_pieces():
+    run = measured(ollama_machine(repeating(31)), "Ollama")
+    assert run.decode_tokens_per_s.need() == pytest.approx(10.0)
+    assert all(done.generated_tokens == 31 for done in run.completions.need())
+
+
+def test_a_stream_that_breaks_off_after_a_few_words_or_with_an_error_is_not():
+    assert isinstance(measured(ollama_machine(repeating(3)), "Ollama").decode_tokens_per_s, Unknown)
+    why = measured(ollama_machine(repeating(31, Line(4.0, '{"error": "out of room"}'))), "Ollama").decode_tokens_per_s
+    assert "out of room" in why.why

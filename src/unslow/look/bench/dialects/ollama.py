@@ -26,6 +26,10 @@ CLOCK = "server timings"
 GREEDY = {"temperature": 0.0, "top_k": 1}
 LOADED_ANEW_S = 2.0  # a loaded model takes a few hundredths of a second to be found
 _BROKE_OFF = "the answer ended without the server's timings: did it break off?"
+_FEWEST_PIECES = 16
+"""Of a stream without an end: Ollama gives an answer up, without a word, after 30 equal tokens in a row
+(llm/llama_server.go, tokenRepeat)."""
+CLOCK_AND_PIECES = "client clock, one token for each piece of a stream that ended without the server's timings"
 _S_PER_NS = 1e-9
 _PATH = "/api/generate"
 
@@ -37,6 +41,8 @@ def ask(system: System, target: Target, question: Question, heard: Heard) -> Rep
     body = body_of(target, question)
     if question.stream:
         final = listen(server.stream(_PATH, body, question.deadline_s, question.silence_s), heard)
+        if not final and len(heard.arrivals) >= _FEWEST_PIECES:
+            return _reply_by_pieces(heard)
         return reply_of(parse_final(final), question, heard, heard.last_s)
     answer, total_s = read_whole(server, _PATH, body, question)
     heard.whole(answer.get("response"))
@@ -74,6 +80,8 @@ def listen(lines: Iterable[Line], heard: Heard) -> dict[str, Any]:
         if not text.strip():
             continue
         event = parse_object(text)
+        if event.get("error"):
+            raise LookError(f"the server answers with an error: {str(event['error'])[:200]}")
         if event.get("thinking"):
             heard.thought(seconds)
         elif event.get("response"):
@@ -105,6 +113,19 @@ def parse_final(final: dict[str, Any]) -> _Final:
     if not times.eval_count:
         raise LookError("the server generated nothing")
     return times
+
+
+def _reply_by_pieces(heard: Heard) -> Reply:
+    """What came, timed by the client: Ollama sends a piece for each token."""
+    return Reply(
+        prompt_tokens=0,
+        generated_tokens=len(heard.arrivals),
+        ended_early=True,
+        arrivals_s=tuple(heard.arrivals),
+        total_s=heard.last_s,
+        clock=CLOCK_AND_PIECES,
+        text=heard.text,
+    )
 
 
 def reply_of(times: _Final, question: Question, heard: Heard, total_s: float) -> Reply:
