@@ -7,6 +7,7 @@ from doubles import FakeSystem
 from lab.replay import serve
 from proc_table import ProcTable
 
+from unslow.app.manners import pushes_out
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Origin, Unknown, reported
@@ -111,3 +112,32 @@ def test_knobs():
     assert mlx_lm.spell(Knob.PROMPT_CACHE.to(True), Runtime()) == ["--prompt-cache-size 10"]
     assert mlx_lm.spell(Knob.WIRED_LIMIT.to(57344), Runtime()) == ["sudo sysctl iogpu.wired_limit_mb=57344"]
     assert mlx_lm.spell(Knob.GPU_LAYERS.to(3), Runtime()) == []
+
+
+def served(models: bytes, log: str) -> ProcTable:
+    """A server of a local model, with its log in a file."""
+    table = ProcTable().add(10, "python3", ["python3", "-m", "mlx_lm.server", "--model", "/models/mine"])
+    table.system.links |= {"/proc/10/fd/1": "/tmp/mlx.log", "/proc/10/fd/2": "/tmp/mlx.log"}
+    table.system.files["/proc/10/root/tmp/mlx.log"] = log
+    table.system.http = {
+        f"GET {URL}/health": Answer(200, b'{"status": "ok"}'),
+        f"GET {URL}/props": Answer(404, b"Not Found"),
+        f"GET {URL}/v1/models": Answer(200, models),
+    }
+    return table
+
+
+def test_a_server_that_dies_over_its_list_is_known_by_its_health_and_its_command_line():
+    """Version 0.32.2 looks for a Hugging Face cache, and where there is none ends the answer after its head."""
+    (process,) = mlx_lm.find(read_processes(served(b"", "").system))
+    (subject,) = mlx_lm.read(process, "")
+    assert (subject.runtime.state.need(), subject.model.name.need()) == ("loaded", "/models/mine")
+
+
+def test_one_that_was_never_asked_has_no_cache_to_lose():
+    started = "2026-01-01 10:00:00,000 - INFO - Starting httpd at 127.0.0.1 on port 8080...\n"
+    asked = '127.0.0.1 - - [01/Jan/2026 10:00:01] "POST /v1/completions HTTP/1.1" 200 -\n'
+    for log, refused in ((started, False), (started + asked, True)):
+        (process,) = mlx_lm.find(read_processes(served(b"", log).system))
+        (subject,) = mlx_lm.read(process, "")
+        assert isinstance(pushes_out(subject.runtime), Unknown) is refused

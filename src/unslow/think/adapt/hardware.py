@@ -18,7 +18,7 @@ from unslow.think.adapt.vram import gpus_of, gpus_used
 _APPLE = re.compile(r"\bApple\b|\bi?Mac(?:Book|OS|mini| Studio| Pro|\b)|\bDarwin\b", re.IGNORECASE)
 _BARE_CHIP = re.compile(r"M[1-9](?: (?:Pro|Max|Ultra))?\b(?!-)", re.IGNORECASE)
 """How people shorten the names of Apple's chips; others have such names too."""
-_MAC_ONLY = re.compile(r"\bv?mlx\b|\bmlx[-_]", re.IGNORECASE)
+_MLX = re.compile(r"\bv?mlx\b|\bmlx[-_]", re.IGNORECASE)
 MUCH_FASTER = 1.5
 """Of the bandwidths: between GPUs that are closer, other reasons decide which is used."""
 SURELY_FREE = 0.75
@@ -58,9 +58,10 @@ def is_integrated_name(name: str) -> bool:
 def is_apple(case: Case) -> bool:
     """Whether the machine is a Mac: by its names, by a limit that only macOS has, or by an engine that needs one."""
     machine = case.machine
-    if isinstance(machine.memory.wired_limit_bytes, Known) or _MAC_ONLY.search(case.runtime.name.value_or("")):
-        return True
     system, cpu = machine.system.name.value_or(""), machine.cpu.model.value_or("")
+    mlx = not system and _MLX.search(case.runtime.name.value_or(""))  # Linux has mlx[cpu] and mlx[cuda]
+    if isinstance(machine.memory.wired_limit_bytes, Known) or mlx:
+        return True
     if _APPLE.search(system) or _APPLE.search(cpu) or (not system and _BARE_CHIP.fullmatch(cpu.strip())):
         return True
     return any(_is_of_apple(gpu, system) for gpu in gpus_of(case))

@@ -184,7 +184,8 @@ def _weights_placement(case: Case, shape: Shape) -> Placement:
     if isinstance(runtime.gpu_layers, Known) and not sent_away(case).of_layers:
         return _by_count(case, shape)
     if MLX in runtime.backends.value_or([]):
-        return Placement(shape.layers, output_on_gpu=True)
+        on_gpu = case.machine.gpus.value_or(None) != ()  # mlx[cpu] computes on a Linux without a GPU
+        return Placement(shape.layers if on_gpu else 0, output_on_gpu=on_gpu)
     if runtime.embedded or _host_only(case) or runtime_sees_gpu(case) is False:
         return Placement(0, output_on_gpu=False)
     held = _from_held_memory(case, shape)

@@ -9,7 +9,7 @@ from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
-from unslow.facts.values import Known, estimated, failed, not_found, not_supported, reported
+from unslow.facts.values import Fact, Known, estimated, failed, not_found, not_supported, reported
 from unslow.look.addresses import is_port, seen_host
 from unslow.look.command_line import UNSET, Setting
 from unslow.look.llama_server.process import found_server
@@ -26,6 +26,7 @@ HEALTH, MODELS, NOWHERE = "/health", "/v1/models", "/props"
 _INTERPRETERS = ("python", "mlx_lm", "mlx-lm", "Python")
 _LISTED_FIELDS = {"id", "object", "created"}
 _NOT_FOUND = b"Not Found"
+_LOG_BYTES = 1 << 20
 _UNTOLD = not_supported("MLX-LM's server does not tell it", "time one answer: `mlx_lm.generate --model MODEL -p hello`")
 _WHICH = "MLX-LM's server lists what was downloaded, and does not say what is loaded"
 
@@ -48,12 +49,25 @@ def read(process: Process, api_key: str) -> tuple[Subject, ...]:
         environment=process.environment(),
         container=process.container(),
         resident_bytes=found_server(process).resident_bytes,
+        longest_sequence=_longest_sequence(process),
     )
     runtime = overlaid(overlaid(http.runtime, told(given)), shown)
     name = given.get("--model", UNSET).value
     model = overlaid(http.model, _described(process, name)) if name else http.model
     state = reported("loaded", given["--model"].source) if name and _answers_at(http) else runtime.state
     return (Subject(runtime=msgspec.structs.replace(runtime, state=state), model=model),)
+
+
+def _longest_sequence(process: Process) -> Fact[int]:
+    """Nought where its log, which has a line for every request, shows that nobody has asked it anything yet."""
+    for path in process.outputs():
+        try:
+            log = process.system.read_head(f"/proc/{process.pid}/root{path}", _LOG_BYTES)
+        except LookError:
+            continue
+        if len(log) < _LOG_BYTES and b'"POST /' not in log:
+            return reported(0, path)
+    return _UNTOLD
 
 
 def url_of(given: dict[str, Setting]) -> str:
@@ -73,8 +87,11 @@ def _subject(server: Server) -> Subject | None:
     if json_of(server.ask(HEALTH)) != {"status": "ok"}:
         return None
     nowhere = server.ask(NOWHERE)  # where llama-server has its settings; others say what is not found in JSON
-    models = json_of(server.ask(MODELS))
-    if nowhere.status == OK or nowhere.body.strip() != _NOT_FOUND or not is_list(models):
+    answer = server.ask(MODELS)
+    models = json_of(answer)
+    # without a Hugging Face cache on the machine 0.32 dies over its list, after it has said 200
+    died = answer.status == OK and not answer.body.strip()
+    if nowhere.status == OK or nowhere.body.strip() != _NOT_FOUND or not (died or is_list(models)):
         return None
     return described(parse_models(models, f"{server.url}{MODELS}") or [], server.url)
 
