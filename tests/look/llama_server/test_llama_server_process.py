@@ -74,6 +74,16 @@ def test_children_of_other_runtimes_are_left_to_them(parent, command, mine):
     assert pids(system) == ([42] if mine else [])
 
 
+@pytest.mark.parametrize("command", ["/usr/lib/ollama/llama-server\0", "llama-server\0-m\0/x/blobs/sha256-aa\0"])
+def test_a_program_that_starts_the_binary_of_another_runtime_has_it_as_its_own(command):
+    files = {
+        "/proc/43/comm": "llama-swap\n",
+        "/proc/42/cmdline": command,
+        "/proc/42/status": STATUS.replace("PPid:\t1", "PPid:\t43"),
+    }
+    assert pids(machine(**files)) == [42]
+
+
 def test_a_zombie_is_no_server():
     assert pids(machine(**{"/proc/42/cmdline": ""})) == []
 

@@ -83,9 +83,12 @@ def is_owned(process: Process, processes: Sequence[Process]) -> bool:
     """Whether Ollama or LM Studio started it, which then speak for it."""
     command = words_of(process.command())
     program = command[0] if command else ""
-    if any(path in program for path in _OWNED_PATHS) or _OLLAMA_BLOB in " ".join(command):
+    parents = list(ancestors(process, processes))
+    if any(parent.name.startswith(_OWNERS) for parent in parents):
         return True
-    return any(parent.name.startswith(_OWNERS) for parent in ancestors(process, processes))
+    # another program may start their binary, or one on their model; without a parent of its own, its paths tell
+    hinted = any(path in program for path in _OWNED_PATHS) or _OLLAMA_BLOB in " ".join(command)
+    return hinted and all(parent.pid <= 1 for parent in parents)
 
 
 def parents_of(process: Process, most: int = 4) -> Iterator[Process]:
