@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.facts.values import Known, MissingFactError
+from unslow.facts.values import Known, MissingFactError, Unknown
 from unslow.think.adapt.demand import read_demand
 from unslow.think.adapt.overrides import sent_away
 from unslow.think.adapt.placement import computes_all_on_gpus, counted_layers, layers_left_on_host
@@ -122,8 +122,12 @@ def _flash_attention(case: Case) -> Answer:
 
 
 def _cpu_free(case: Case) -> Answer:
+    cores, busiest = case.machine.cpu.logical_cpus.need(), case.machine.load.busiest
+    if isinstance(case.run.others_cpus, Unknown) and isinstance(busiest, Known):
+        own = case.runtime.pid.value_or(None)
+        used = sum(process.cpus for process in busiest.value if process.pid != own)
+        return used < cores / 10, f"other processes use {used:.1f} of {cores} CPUs now"
     others = case.run.others_cpus.need()
-    cores = case.machine.cpu.logical_cpus.need()
     return others < cores / 10, f"other processes used {others:.1f} of {cores} CPUs"
 
 

@@ -18,6 +18,8 @@ class _Here(NamedTuple):
     makers: frozenset[str]
     container: str
     runtime: str
+    log: str
+    """Where the log of its loads is, where that was found."""
 
 
 def spelled_out(advice: str, case: Case) -> str:
@@ -31,7 +33,9 @@ def spelled_out(advice: str, case: Case) -> str:
 def _spelled_out(advice: str, case: Case) -> str:
     if _NAMED.search(advice):
         runtime = case.runtime.name.value_or("").lower() or UNKNOWN
-        advice = _worded(advice, _Here(system_of(case) or UNKNOWN, makers_of(case), container_of(case), runtime))
+        # Ollama's log always has all of it, those of others as much as they are told to write
+        log = case.runtime.log_path.value_or("") if runtime == "ollama" else ""
+        advice = _worded(advice, _Here(system_of(case) or UNKNOWN, makers_of(case), container_of(case), runtime, log))
     return filled(advice, case)
 
 
@@ -42,6 +46,8 @@ def _worded(advice: str, here: _Here) -> str:
 
 def _way(name: str, here: _Here, else_: str) -> str:
     """The first way that fits, which may name other readings in turn; what is no reading stays as it is."""
+    if name == "load_log" and here.log:
+        return f"`{here.log}`"
     return next((_worded(way.does, here) for way in readings().get(name, ()) if _fits(way, here)), else_)
 
 

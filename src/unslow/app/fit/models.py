@@ -59,7 +59,11 @@ def _on_this_machine(system: System, word: str) -> Found | None:
     path = expanded(word)
     if "\0" not in word and _is_readable_file(system, path) and not path.endswith(".safetensors"):
         return _read(_looked(lambda: read_gguf(system, path), _FILE_HINT), path)
-    stored = find_model(system, word)
+    tool, _, name = word.partition(":")
+    in_ollama = name if tool.lower() == "ollama" else ""  # ollama:NAME, as other programs write it
+    stored = find_model(system, in_ollama or word)
+    if in_ollama and stored is None:
+        raise UserError(f"Ollama has no model {in_ollama} on this machine", _FILE_HINT)
     return _stored(system, stored) if stored else None
 
 

@@ -4,15 +4,17 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 
 
-def started_without(case: Case, *flags: str) -> bool:
+def started_without(case: Case, *flags: str, by_ollama: bool = False) -> bool:
     """Whether a llama.cpp whose whole command line and environment are known has none of these flags.
 
-    A flag stands for all that begin with it, and for the variable of the same name.
+    A flag stands for all that begin with it, and for the variable of the same name. `by_ollama` counts the llama-server
+    that Ollama starts for a model since 0.30, of what no request can set.
     """
     runtime = case.runtime
-    if not runtime.name.value_or("").endswith("llama.cpp"):
-        return False
     if not isinstance(runtime.command, Known) or not isinstance(runtime.environment, Known):
+        return False
+    is_child = runtime.name.value_or("") == "Ollama" and "llama-server" in "".join(runtime.command.value[:1])
+    if not runtime.name.value_or("").endswith("llama.cpp") and not (by_ollama and is_child):
         return False
     variables = tuple(f"LLAMA_ARG_{flag.strip('-').replace('-', '_').upper()}" for flag in flags)
     asked = any(word.startswith(flags) for word in runtime.command.value)

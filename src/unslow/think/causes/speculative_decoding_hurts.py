@@ -72,7 +72,7 @@ def check(case: Case) -> Found | Absent | Suspected:
 
 def _by_command(case: Case) -> Absent | None:
     drafts = isinstance(case.runtime.speculative, Known) or _acceptance(case) is not None
-    if drafts or remarks_on(case, Topic.DRAFT) or not started_without(case, *_FLAGS):
+    if drafts or remarks_on(case, Topic.DRAFT) or not started_without(case, *_FLAGS, by_ollama=True):
         return None
     return Absent("it was started without a draft")
 

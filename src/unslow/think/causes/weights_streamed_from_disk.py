@@ -140,7 +140,8 @@ def _by_size(case: Case) -> Found | Absent | None:
     if held is None:
         return None
     ram, host = _ram(case), max(0.0, case.model.weights_bytes.value - held)
-    sizes = f"{host / GIB:.0f} GiB of weights on the host, {ram / GIB:.0f} GiB of RAM"
+    weights = f"{host / GIB:.0f} GiB" if host >= GIB else f"{host / MIB:.0f} MiB"
+    sizes = f"{weights} of weights on the host, {ram / GIB:.0f} GiB of RAM"
     if host <= USABLE * ram:
         if _is_partly_there(case, host) or (_read_for_a_token(case) or 0.0) >= LEAST_READ_BYTES:
             raise missing("what the disks give while it generates", CAUSE.ask)
