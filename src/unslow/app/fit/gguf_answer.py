@@ -149,7 +149,7 @@ class _Gguf:
         return settings._replace(context=tokens * (settings.slots if self._request.runtime == "ollama" else 1))
 
     def _lines(self, settings: Settings, *, other_file: bool = False) -> dict[str, Any]:
-        """What to type, as the fields of a report; of another file than the one that was read, the name is left open."""
+        """What to type, as the fields of a report; another file than the one that was read has no name yet."""
         found = self._found._replace(requantised=True) if other_file else self._found
         lines = lines_of(self._request, found, settings, tight=self._tight)
         return {"command": "\n".join(lines), "commands": lines}

@@ -7,21 +7,22 @@ where more models take turns than fit at once, or where a setting differs from r
 
 ## How to confirm
 `load_duration` is long on every request, not only on the first; Ollama's log shows `starting runner` or `starting
-llama-server` again and again, with another `--ctx-size` or `-c` each time; a router (llama-swap, llama-server without
-`-m`) starts one server after the other.
+llama-server` again and again for one and the same file: with another `--ctx-size`, `-c` or `-t` each time, with other
+files in between, or with nothing of both, and then the requests send `keep_alive` 0; a router (llama-swap,
+llama-server without `-m`) starts one server after the other.
 
 Guides say that a load of more than 30 s shows that the model spilled, but it shows only how fast its disk is.
 
 ## What it is not
-The first request, which always loads; nor the first one after a pause that was longer than `keep_alive`, if that is
-what you want.
+The first request, which always loads, and several models that are loaded once each; nor the first one after a pause
+that was longer than `keep_alive`, if that is what you want, or after `ollama stop`.
 
 ## How to fix
 Ollama: one context for all clients (`OLLAMA_CONTEXT_LENGTH`, and no `num_ctx` in requests), `OLLAMA_KEEP_ALIVE=-1`,
-`OLLAMA_MAX_LOADED_MODELS` with models that fit together. llama.cpp: `--sleep-idle-seconds -1`, a router with
-`--models-max` as large as the models that take turns. LM Studio: a longer `--ttl`, no "auto-evict". vLLM serves one
-model for as long as it runs; Transformers: keep the model object. Anywhere: a separate small model for background
-tasks.
+`OLLAMA_MAX_LOADED_MODELS` with models that fit together; `keep_alive` in a request goes before the variable.
+llama.cpp: `--sleep-idle-seconds -1`, a router with `--models-max` as large as the models that take turns. LM Studio:
+a longer `--ttl`, no "auto-evict". vLLM serves one model for as long as it runs; Transformers: keep the model object.
+Anywhere: a separate small model for background tasks.
 
 ## Safety
 Answers do not change. A model that stays loaded keeps its memory.
