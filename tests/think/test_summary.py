@@ -73,7 +73,7 @@ def test_a_normal_speed_needs_no_fix():
 
 def test_a_normal_speed_says_where_a_token_goes():
     told = judge(gpu_case()).summary
-    assert "of what the memory bandwidth allows. Tokens come faster than most people read. What would move it: a" in told
+    assert "of what the memory bandwidth allows. Tokens come faster than most people read. What would move it" in told
     assert "  " not in told
     launches = BudgetPart(phase="decode", part="kernel launches", seconds=0.004, per="token")
     reads = BudgetPart(phase="decode", part="device memory reads", seconds=0.001, per="token")
