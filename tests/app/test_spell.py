@@ -97,7 +97,7 @@ def test_the_same_commands_are_listed_once():
 def test_what_is_set_to_a_value_is_not_said_to_be_removed():
     layers = Fix(knob="gpu_layers", value=None, why="remove the setting: all layers fit")
     (old,) = said([layers], name=reported("llama.cpp", "x"), version=reported("b3500", "x"))
-    assert (old.commands, old.why) == (("-ngl 99",), "all layers fit")
+    assert (old.commands, old.why) == (("-ngl 999",), "all layers fit")
     (new,) = said([layers], name=reported("llama.cpp", "x"), version=reported("b9500", "x"))
     assert new.why == layers.why
 
@@ -111,7 +111,7 @@ def test_a_variable_of_ollama_is_set_as_the_machine_that_was_seen_does_it():
     slots = Fix(knob="parallel", value=1, why="")
     assert commands(slots, machine=WINDOWS, **OLLAMA)[0] == 'setx OLLAMA_NUM_PARALLEL "1"'
     assert commands(slots, machine=MAC, **OLLAMA)[0] == 'launchctl setenv OLLAMA_NUM_PARALLEL "1"'
-    assert "systemctl" in commands(slots, **OLLAMA)[-1]
+    assert any("systemctl" in line for line in commands(slots, **OLLAMA))
 
 
 HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "GGML_CUDA_DISABLE_GRAPHS": "1", "LLAMA_ARG_THREADS": "1"}

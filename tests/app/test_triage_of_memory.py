@@ -84,9 +84,9 @@ def test_flash_attention_that_is_missing_runs_nowhere():
     assert first(f"{log}\nGTX 1070, ollama, llama3.1 8b, 6.5 tok/s") != "type_without_gpu_kernel"
 
 
-def test_a_request_that_waits_for_a_load_is_a_sign_of_more():
+def test_one_slow_load_is_not_suspected_to_repeat():
     spoken = "total duration: 34.2s\nload duration: 31.9s\neval count: 120 token(s)\neval duration: 2.1s\n"
-    assert "model_reloads_between_requests" in suspected(f"{spoken}eval rate: 57.14 tokens/s")
+    assert "model_reloads_between_requests" not in suspected(f"{spoken}eval rate: 57.14 tokens/s")
 
 
 def test_heat_that_a_driver_lists():

@@ -39,9 +39,9 @@ def plan(prompt: str, mid: float = 20.0) -> dict[str, Any]:
     return about | {"arguments": PLAN, "speed": speed, "devices": devices}
 
 
-def test_twelve_cases_and_one_to_try():
-    assert len(chosen([], [])) == 12
-    assert {case.group for case in chosen([], [])} == {"8b", "moe", "70b"}
+def test_fourteen_cases_and_one_to_try():
+    assert len(chosen([], [])) == 14
+    assert {case.group for case in chosen([], [])} == {"8b", "moe", "gemma", "70b"}
     assert [case.name for case in chosen(["70b"], ["tiny"])] == ["70b_24g_8k", "70b_32g_8k", "tiny"]
     assert len({case.name for case in CASES}) == len(CASES)
     with pytest.raises(LookupError, match="9b"):

@@ -145,9 +145,7 @@ def test_flags_are_code_in_a_list():
 
 
 def test_files_and_programs_keep_their_lines():
-    text = fixed_by("in the drop-in of the service: [Service]\nExecStart=\nExecStart=/x", "sudo systemctl restart x")
-    assert "  In the drop-in of the service:\n  ```ini\n  [Service]\n  ExecStart=\n  ExecStart=/x\n  ```\n" in text
-    assert "  ```sh\n  sudo systemctl restart x\n  ```" in text
+    assert "  ```sh\n  sudo systemctl restart x\n  ```" in fixed_by("sudo systemctl restart x")
     assert "  ```text\n  FROM a\n  PARAMETER num_ctx 1\n" in fixed_by(
         "as the file Modelfile: FROM a\nPARAMETER num_ctx 1"
     )

@@ -13,6 +13,7 @@ from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB, MIB
 from unslow.think.adapt.work import EVERYTHING, Cure
+from unslow.think.physics.sampling import sampling_s
 from unslow.think.predict import Prediction, predict, predict_prefill
 
 CACHE_ON_HOST = [
@@ -117,7 +118,7 @@ def test_two_threads_are_faster_than_one_and_sixteen_slower_than_two():
 
 
 def test_a_quota_of_one_makes_two_threads_half_as_fast():
-    sampling = 128_256 * 5.5e-9
+    sampling = sampling_s(128_256)
     assert (seconds(CASES["a quota"]) - sampling) / (seconds(CASES["cpu"]) - sampling) == pytest.approx(2)
     assert seconds(CASES["a quota"], Cure(threads=1)) < seconds(CASES["a quota"])
 

@@ -81,10 +81,12 @@ def test_a_gpu_that_never_pauses_leaves_the_rest_to_the_stranger():
     assert SHARED not in parts(crawling(gpu_case(), **busy(0.5)), GPU), "it pauses: something else may be slow"
 
 
-def test_what_the_driver_counts_of_others_beats_the_rest():
-    case = crawling(gpu_case(), **busy(1.0, others_busy=0.5))
+def test_what_the_driver_counts_of_others_is_theirs_where_the_gpu_pauses_and_the_least_where_it_does_not():
+    case = crawling(gpu_case(), **busy(0.5, others_busy=0.5))
     assert parts(case, GPU)[SHARED] == pytest.approx(0.5)
     assert parts(case, GPU)[UNEXPLAINED] == pytest.approx(0.3, abs=0.02)
+    busy_all_the_time = crawling(gpu_case(), **busy(1.0, others_busy=0.1))
+    assert parts(busy_all_the_time, GPU)[SHARED] == pytest.approx(0.8, abs=0.02)
 
 
 def test_nothing_is_lost_to_a_stranger_where_nothing_is_lost():

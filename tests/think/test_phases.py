@@ -7,7 +7,6 @@ from firing import spilled
 from told import pasted
 
 from unslow.facts.run import Completion, LongPrompt, Route, Traffic
-from unslow.facts.runtime import PastLoad
 from unslow.facts.snapshot import Case
 from unslow.facts.values import told
 from unslow.think.judge import judge
@@ -100,10 +99,9 @@ def test_a_name_that_is_found_late():
 def test_loads_count_only_where_they_are_repeated():
     once = with_facts(requested(), {"run.load_s": 12.0})
     assert reload_s(once) is None
-    again = with_facts(once, {"runtime.loads": [PastLoad(source="log")] * 3})
-    assert reload_s(again) == 12
-    assert phase_of(again) == "load"
-    assert reload_s(with_facts(once, {"runtime.keep_alive_s": 0.0})) == 12
+    unloaded = with_facts(once, {"runtime.keep_alive_s": 0.0})
+    assert reload_s(unloaded) == 12
+    assert phase_of(unloaded) == "load"
 
 
 def test_prompts_are_judged_by_long_ones_only():

@@ -96,12 +96,12 @@ def slow_elsewhere(outlook: Outlook) -> bool:
 
 
 def _stands(finding: Finding, outlook: Outlook) -> bool:
-    """Whether the speed of decoding is no answer to a finding: it is about another phase, or somebody tried."""
+    """Whether the speed of decoding is no answer to a finding: of another phase, tried, or counted by the driver."""
     if finding.phase == "prefill" and outlook.prefill.measured_s and finding.speedup is not None:
         return finding.speedup > WORTH_NAMING
     if finding.phase != "decode":
         return True
-    tried = any(e.fact in TRIED for e in finding.evidence)
+    tried = any(e.fact in TRIED or e.fact.endswith(".others_busy") for e in finding.evidence)
     return tried and (finding.speedup or 0.0) > WORTH_NAMING
 
 

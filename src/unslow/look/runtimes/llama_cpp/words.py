@@ -39,6 +39,8 @@ _CACHE_TYPES = ("f32", "f16", "bf16", *_QUANTISED)
 _SPLITS = ("none", "layer", "row", "tensor")
 _SWITCHED_OFF = ("off", "0", "false", "disabled")
 _DRAFTED = "draft-simple"
+_DRAFT_FILE = "DRAFT_MODEL"
+"""What stands for a draft model that the user must choose."""
 """How llama-server calls guesses by a model of their own."""
 _OLD_LOAD_MODES = {
     "mmap": (), "auto": (), "none": ("--no-mmap",), "mlock": ("--no-mmap", "--mlock"), "mmap+mlock": ("--mlock",),
@@ -273,7 +275,7 @@ def _drafting(value: Setting, wanted: Wanted) -> Answer:
     if not value or value == "none":
         return Words(names)
     word = str(value)
-    if word.lower().endswith(".gguf"):
+    if word == _DRAFT_FILE or word.lower().endswith(".gguf"):
         typed = wanted.options.takes("--spec-type", _DRAFTED)  # without it, such a build loads the draft for nothing
         return Words(names, ("-md", word, *(("--spec-type", _DRAFTED) if typed else ())))
     taken = wanted.options.takes("--spec-type", word)
