@@ -58,13 +58,13 @@ def test_a_number_that_the_statement_has_already_is_not_said_again():
 
 def test_the_first_line_counts_and_sums():
     said = " ".join(shown().split())
-    assert "14 instances, 12 normal, 2 slow: 1,722 tok/s and 31.9 GPU-hours a day lost" in said
+    assert "14 instances, 12 normal, 2 slow: 2,239 tok/s and 34.5 GPU-hours a day lost" in said
 
 
 def test_the_causes_the_instances_the_fixes_and_the_odd_one_are_told():
     said = " ".join(shown().split())
-    assert "The KV cache is full 1 930 16.1" in said
-    assert "1. prod/preempts loses 930 tok/s, gives 460 tok/s, 16.1 GPU-hours a day lost" in said
+    assert "The KV cache is full 1 1,227 17.5" in said
+    assert "1. prod/preempts loses 1,227 tok/s, gives 460 tok/s, 17.5 GPU-hours a day lost" in said
     assert "First: " in said
     assert "power limit 250 W, its 12 peers have 450 W" in said
     assert "unslow fleet --prometheus http://127.0.0.1:9090 --instance prod/preempts" in said
@@ -130,7 +130,7 @@ def test_markdown_is_an_issue_as_it_stands():
     page = shown("markdown", 80, statements=(PARTIAL, NOTE))
     assert page.startswith("> **2 of 31 queries")
     assert "### 14 instances, 12 normal, 2 slow" in page
-    assert "| The KV cache is full | 1 | 930 | 16.1 | prod/preempts |" in page
+    assert "| The KV cache is full | 1 | 1,227 | 17.5 | prod/preempts |" in page
     assert "1. **prod/preempts**" in page
     assert "power limit 250 W" in page
     assert page.endswith("<sub>Written by unslow 0.9.</sub>\n")

@@ -73,7 +73,7 @@ def test_a_vllm_that_runs_and_fits_lacks_nothing() -> None:
     check_sums(now)
     assert now.verdict == "fits"
     assert all(bar.fits and not whole(bar, "lacking") for bar in now.bars)
-    assert now.summary.startswith("Fits: 30.1 GiB of 30.1 GiB on 4 RTX 3060")
+    assert now.summary.startswith("Fits: 36.7 GiB of 36.7 GiB on 4 RTX 3060")
 
 
 def test_a_load_that_failed_shows_what_it_asked_for() -> None:

@@ -58,10 +58,12 @@ def _all(plan: PlanReport, best: OptionShown | None, around: Around) -> Iterator
 
 
 def _default(plan: PlanReport, best: OptionShown | None) -> Settings:
-    """Only what the work itself asks for: the same context for all of them, or it would be no comparison."""
-    slots: Settings = {Knob.PARALLEL: plan.goal.users} if plan.goal.users > 1 else {}
-    planned = as_settings(best.settings).get(Knob.CONTEXT_LENGTH) if best else None
-    return {Knob.CONTEXT_LENGTH: planned or plan.goal.context * max(1, plan.goal.users), **slots}
+    """Only what the work itself asks for: the same context and slots for all, or it would be no comparison."""
+    planned = as_settings(best.settings) if best else {}
+    users = max(1, plan.goal.users)
+    slots = planned.get(Knob.PARALLEL) or (users if users > 1 else None)
+    context = planned.get(Knob.CONTEXT_LENGTH) or plan.goal.context * users
+    return {Knob.CONTEXT_LENGTH: context, **({Knob.PARALLEL: slots} if slots else {})}
 
 
 def _front(plan: PlanReport, best: OptionShown | None) -> list[OptionShown]:
