@@ -100,12 +100,16 @@ def setting_notes(request: Request, settings: Settings, trained: int, *, experts
     return notes
 
 
-def lines_of(request: Request, found: Found, settings: Settings, *, tight: bool = False) -> tuple[str, ...]:
+def lines_of(
+    request: Request, found: Found, settings: Settings, *, tight: bool = False, without_gpus: bool = False
+) -> tuple[str, ...]:
     """What to type to run the model so, by the writer of the runtime's commands that every verb has."""
     source, ollama = found.source, request.runtime == "ollama"
     is_file = not found.requantised and Path(source).suffix == ".gguf" and "://" not in source
     name = found.name_in_ollama(request.model) if ollama else ""
     changes = _changes(request, settings, tight=tight)
+    if without_gpus and not ollama:  # for which a number of 0 layers means the same
+        changes.append(Knob.DEVICE.to("none"))
     if ollama and is_file:
         changes = [Knob.MODEL_FILE.to(str(Path(source).absolute())), *changes]
     model = Model(
@@ -155,8 +159,9 @@ def _placement(request: Request, settings: Settings, *, tight: bool) -> list[Cha
         changes.append(Knob.FIT.to(False))  # noqa: FBT003
     if settings.experts_on_cpu:
         changes.append(Knob.EXPERTS_ON_CPU.to(settings.experts_on_cpu))
-    if request.override_tensor:
-        changes.append(Knob.TENSOR_OVERRIDE.to(",".join(request.override_tensor)))
+    overrides = request.override_tensor or tuple(f"{pattern}=CPU" for pattern, _ in settings.overrides)
+    if overrides:
+        changes.append(Knob.TENSOR_OVERRIDE.to(",".join(overrides)))
     if settings.split:
         changes.append(Knob.TENSOR_SPLIT.to(",".join(f"{share:g}" for share in settings.split)))
     return changes

@@ -21,7 +21,8 @@ from unslow.look.system import System
 from unslow.think.adapt.remembered import one_judgement
 from unslow.think.fit.rooms import Room
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.abilities import Abilities
+from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
+from unslow.think.plan.llama_cpp.abilities import OLLAMA as OLLAMA_ABILITIES
 from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
 from unslow.think.plan.llama_cpp.question import Question
@@ -31,11 +32,11 @@ from unslow.think.plan.report import OptionShown, PlanReport, Verdict
 
 USUAL_CONTEXT, USUAL_PROMPT = 8192, 512
 ABILITIES = {
-    "llama.cpp": Abilities(),
-    "ollama": Abilities(apart=False, cache_on_host=False, mixed_cache=False),
+    "llama.cpp": EVERYTHING,
+    "ollama": OLLAMA_ABILITIES,
     "lm_studio": Abilities(apart=False, micro_batches=(512,), unmapped=False, mixed_cache=False),
 }
-"""Ollama knows layers, a batch and a type of cache for all models; LM Studio a share of layers, and its place."""
+"""LM Studio knows a share of layers, and its place."""
 _LACKING: dict[Knob, Abilities] = {
     Knob.TENSOR_OVERRIDE: Abilities(apart=False),
     Knob.EXPERTS_ON_CPU: Abilities(apart=False),

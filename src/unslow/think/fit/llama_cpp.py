@@ -172,7 +172,7 @@ def fitting_settings(question: Question, *, experts_may_move: bool = True) -> Se
 
     Experts stay on the host before whole layers do. Only where nothing leaves the margin is less left free.
     """
-    if not _may_hold_all(question):
+    if not may_hold_all(question):
         return None
     for margin in dict.fromkeys((question.margin_bytes, 0)):
         asked = question._replace(margin_bytes=margin)
@@ -182,7 +182,7 @@ def fitting_settings(question: Question, *, experts_may_move: bool = True) -> Se
     return None
 
 
-def _may_hold_all(question: Question) -> bool:
+def may_hold_all(question: Question) -> bool:
     """Whether all memories together are as large as weights and cache, which no placement makes smaller."""
     if question.host is None and not any(room.unified for room in question.rooms):
         return True
