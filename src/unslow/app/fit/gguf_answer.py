@@ -152,34 +152,27 @@ class _Gguf:
         found = find_runnable(asked, packed, able, may_shrink_batch=may_shrink)
         if found or ollama or self._request.parallel:
             return found
-        alone = {"slots": 1, "outputs": 1, "unified": False}
-        one = asked._replace(settings=asked.settings._replace(**alone))
-        return find_runnable(one, packed and packed._replace(**alone), able, may_shrink_batch=may_shrink)
+        one = asked._replace(settings=asked.settings._replace(slots=1, outputs=1, unified=False))
+        packed = packed and packed._replace(slots=1, outputs=1, unified=False)
+        return find_runnable(one, packed, able, may_shrink_batch=may_shrink)
 
     def _changed_lines(self, changed: Runnable) -> dict[str, Any]:
         """What to type where more than the placement is changed."""
         exact = bool(changed.settings.overrides or changed.settings.split)  # which llama.cpp's fit must not undo
-        lines = lines_of(
-            self._request, self._found, changed.settings, tight=exact, without_gpus=changed.without_gpus
-        )
+        lines = lines_of(self._request, self._found, changed.settings, tight=exact, without_gpus=changed.without_gpus)
         return {"command": "\n".join(lines), "commands": lines}
 
     def _changed_words(self, changed: Runnable) -> str:
         """What is not as it was asked for, and where the model lies."""
-        asked, settings, placing = self._question.settings, changed.settings, changed.placing
-        words = ["in a q8_0 cache"] if settings.key_type != asked.key_type else []
-        words += [f"a micro-batch of {settings.micro_batch}"] if settings.micro_batch != asked.micro_batch else []
-        words += ["one slot"] if settings.slots != asked.slots else []
-        words += ["the cache on the host"] if settings.cache_on_gpu != asked.cache_on_gpu else []
-        if changed.without_gpus:
-            words.append("no GPU: these have not even room for its buffers")
-        elif settings.overrides:
+        settings, placing = changed.settings, changed.placing
+        words = changed.changes(self._question.settings)
+        if settings.overrides:
             moved = placing.apart + bool(placing.pieces)
-            some = f"feed-forward matrices of {moved} layer{'s' if moved > 1 else ''}"
+            some = f"{'expert' if settings.experts_on_cpu else 'feed-forward'} matrices of {moved} of them"
             words.append(f"{settings.gpu_layers} of {self._everything} layers on the GPU but for {some}: much slower")
-        elif self._question.rooms:
+        elif self._question.rooms and not changed.without_gpus:
             words.append(self._placement_words(settings))
-        return f"the same context, {', '.join(words)}"
+        return f"the same context with {', '.join(words)}"
 
     def _most_context(self, question: llama_cpp.Question) -> int | None:
         """In the count that the runtime's own setting has."""

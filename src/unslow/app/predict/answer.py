@@ -54,6 +54,7 @@ def answer(system: System, request: Request) -> PredictionReport:
     case = case_of(found, beside(place, draft), request)
     if isinstance(case, Unknown):
         return _abstained(found, case)
+    request = case.request
     match = find_match(system, place, case, request)
     measured = measured_case(found.blueprint, match.usable, request) if match.usable else None
     speeds = _speeds(case, request, measured)

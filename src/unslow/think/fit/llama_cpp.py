@@ -39,6 +39,12 @@ class Question(NamedTuple):
     margin_bytes: int = DEFAULT_MARGIN_BYTES
 
     @property
+    def shares(self) -> tuple[float, ...]:
+        """What GPUs divide a model by; one gets all and two alike get halves, however large: asked for once, then."""
+        free = tuple(float(_free(room)) for room in self.rooms)
+        return (1.0,) * len(free) if len(free) <= _PAIR and min(free, default=0) > 0 and len(set(free)) == 1 else free
+
+    @property
     def workspace_bytes(self) -> int:
         """What the first prompt takes beside all buffers."""
         plain = remembered(self.blueprint, "plain", lambda: _is_plain(Hyper(self.blueprint)))
@@ -57,7 +63,7 @@ class Question(NamedTuple):
 
     def memory(self, settings: Settings | None = None) -> Memory:
         """What it asks of each device and, at the end, of the host."""
-        asked, shares = settings or self.settings, _shares(self.rooms)
+        asked, shares = settings or self.settings, self.shares
         return remembered(self.blueprint, (asked, shares), lambda: memory_of(self.blueprint, asked, shares))
 
     def left(self, settings: Settings | None = None) -> float:
@@ -82,7 +88,7 @@ class Question(NamedTuple):
         """The same question with flash attention decided, which is then asked for many lengths and placements."""
         if self.settings.flash_attention is None and (memory := self.memory()).kernels.flash_attention:
             settings = self.settings._replace(flash_attention=True)
-            remembered(self.blueprint, (settings, _shares(self.rooms)), lambda: memory)  # what was open is the same
+            remembered(self.blueprint, (settings, self.shares), lambda: memory)  # what was open is the same
             return self._replace(settings=settings)
         return self  # where it was left open and can't be used, the cache is still laid out for it
 
@@ -99,12 +105,6 @@ def shown_needs(question: Question) -> tuple[tuple[MemoryShown, ...], MemoryShow
 def _is_plain(hyper: Hyper) -> bool:
     """Whether every layer attends in the usual way and none has experts."""
     return not hyper.experts and not hyper.is_latent and not any(hyper.recurrent)
-
-
-def _shares(rooms: Sequence[Room]) -> tuple[float, ...]:
-    """What a model is divided by; one GPU gets all and two alike get halves, however large: asked for once, then."""
-    free = tuple(float(_free(room)) for room in rooms)
-    return (1.0,) * len(free) if len(free) <= _PAIR and min(free, default=0) > 0 and len(set(free)) == 1 else free
 
 
 def _free(room: Room) -> int:

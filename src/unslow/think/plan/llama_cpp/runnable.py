@@ -41,6 +41,15 @@ class Runnable(NamedTuple):
     without_gpus: bool = False
     """Whether llama.cpp must not see the GPUs, which have not even room for its buffers."""
 
+    def changes(self, asked: Settings) -> list[str]:
+        """What is other than asked for, in words, beside where the weights lie."""
+        settings = self.settings
+        words = [f"a {settings.cache_types} cache"] if settings.key_type != asked.key_type else []
+        words += [f"a micro-batch of {settings.micro_batch}"] if settings.micro_batch != asked.micro_batch else []
+        words += ["one slot"] if settings.slots != asked.slots else []
+        words += ["the cache on the host"] if settings.cache_on_gpu != asked.cache_on_gpu else []
+        return [*words, "no GPU, which has not even room for its buffers"] if self.without_gpus else words
+
 
 def packed_cache(question: Question, quant: str, parameters: int) -> Settings | None:
     """The same settings with a q8_0 cache, where llama.cpp takes that and answers are as good."""
@@ -77,9 +86,7 @@ def _placing_of(question: Question, settings: Settings) -> Placing:
     return Placing(min(whole, layers), max(0, settings.experts_on_cpu - whole))
 
 
-def _searched(
-    question: Question, caches: Sequence[Settings], sizes: Sequence[int], able: Abilities
-) -> Runnable | None:
+def _searched(question: Question, caches: Sequence[Settings], sizes: Sequence[int], able: Abilities) -> Runnable | None:
     """The first placing that fits, of the matrices of single layers too, and with the cache on the host."""
     hardware = _hardware(question.rooms, question.host)
     pieces = Pieces(question.blueprint)
@@ -107,6 +114,4 @@ def _without_gpus(question: Question, ways: Sequence[Settings]) -> Runnable | No
 
 def _hardware(rooms: Sequence[Room], host: Room | None) -> Hardware:
     usual = Processors(int(float(USUAL_HOST.threads)), float(USUAL_HOST.bytes_per_s))
-    return Hardware(
-        tuple(rooms), (_ANY_CHIP,) * len(rooms), Setting("cuda"), usual, Setting("cpu"), host_room=host
-    )
+    return Hardware(tuple(rooms), (_ANY_CHIP,) * len(rooms), Setting("cuda"), usual, Setting("cpu"), host_room=host)
