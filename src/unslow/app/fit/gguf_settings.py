@@ -33,7 +33,8 @@ def settings_of(request: Request, trained: int, rooms: Sequence[Room], own: Mapp
     ollama = request.runtime == "ollama"
     slots = request.parallel or (1 if ollama else SERVER_SLOTS)
     unified = request.parallel is None if request.kv_unified is None else request.kv_unified
-    context = _context(request, trained, rooms, own)
+    asked = default_context(request.runtime, trained, rooms, own) if request.context is None else request.context
+    context = asked or trained
     usual = int(own.get("num_batch", 0)) or ollama_micro_batch(context) if ollama else MICRO_BATCH
     micro_batch = request.ubatch or usual
     return Settings(
@@ -56,14 +57,12 @@ def settings_of(request: Request, trained: int, rooms: Sequence[Room], own: Mapp
     )
 
 
-def _context(request: Request, trained: int, rooms: Sequence[Room], own: Mapping[str, Any]) -> int:
-    """As asked for; else what the model's Modelfile says, and what Ollama takes by the memory of all GPUs.
+def default_context(runtime: str, trained: int, rooms: Sequence[Room], own: Mapping[str, Any]) -> int:
+    """Where nobody asks for one; for Ollama what the model's Modelfile says, else what all GPUs' memory allows.
 
     Ollama cuts what is longer than the model was trained for (llm/server.go).
     """
-    if request.context is not None:
-        return request.context or trained
-    if request.runtime != "ollama":
+    if runtime != "ollama":
         return min(DEFAULT_CONTEXT, trained)
     memory = sum(room.capacity_bytes for room in rooms)
     usual = next(tokens for least, tokens in _OLLAMA_CONTEXTS if memory >= least)

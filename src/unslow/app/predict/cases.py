@@ -129,7 +129,7 @@ def fit_question(plan: Blueprint, place: Place, request: Request, backend: str) 
     settings = Settings(
         context=tokens * request.batch,
         micro_batch=request.ubatch,
-        batch=max(2048, request.ubatch),
+        batch=request.ubatch if request.runtime == "ollama" else max(2048, request.ubatch),
         slots=request.batch,
         key_type=kind,
         value_type=kind,
