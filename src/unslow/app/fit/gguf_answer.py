@@ -212,7 +212,7 @@ class _Gguf:
             yield WayShown(
                 what=f"a context of {shorter:,} tokens", **self._lines(self._with_context(settings, shorter))
             )
-        if packed and self._question.left(packed) >= 0:
+        if packed and self._question.left_or_lacking(packed) >= 0:
             yield WayShown(what=_SAME_CONTEXT_PACKED, **self._lines(packed))
         elif packed:
             longer = self._most_context(self._question._replace(settings=packed)) or 0
@@ -279,10 +279,10 @@ class _Gguf:
 
     def _smaller_quants(self) -> Iterator[_Smaller]:
         """The usual quants below this one that fit whole in a q8_0 cache, down to the first that fits as asked."""
-        most = max(self._question.left(settings) for settings in self._caches)
+        most = max(self._question.left_or_lacking(settings) for settings in self._caches)
         for quant in self._quants_below(self._weights_bytes + most):
             other = self._question._replace(blueprint=self._as_quant(quant.name))
-            fitting = (settings for settings in self._caches if other.left(settings) >= 0)
+            fitting = (settings for settings in self._caches if other.left_or_lacking(settings) >= 0)
             if settings := next(fitting, None):
                 yield _Smaller(quant, other._replace(settings=settings))
                 if settings == self._question.settings:

@@ -12,7 +12,7 @@ from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts, shown_memory
 from unslow.think.memory.llama_cpp.cache import LayerCache, layer_caches
 from unslow.think.memory.llama_cpp.hyper import Hyper
-from unslow.think.memory.llama_cpp.need import Memory, Need, memory_of
+from unslow.think.memory.llama_cpp.need import Memory, Need, memory_of, needs_without_compute
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
 from unslow.think.physics.search import largest
 
@@ -68,7 +68,19 @@ class Question(NamedTuple):
 
     def left(self, settings: Settings | None = None) -> float:
         """What stays free beyond the margin, where it is tightest; negative where something is lacking."""
-        *devices, host = self.memory(settings).needs
+        return self._left_by(self.memory(settings).needs)
+
+    def left_or_lacking(self, settings: Settings) -> float:
+        """The same, but where weights and cache alone lack room, only what they lack: no graph is laid out for that."""
+        left = self.left_without_compute(settings)
+        return left if left < 0 else self.left(settings)
+
+    def left_without_compute(self, settings: Settings) -> float:
+        """What weights and cache alone leave, which is more than there will be."""
+        return self._left_by(needs_without_compute(self.blueprint, settings, self.shares))
+
+    def _left_by(self, needs: Sequence[Need]) -> float:
+        *devices, host = needs
         pairs = zip(devices, self.rooms, strict=True)
         spare = [_free(room) - need.total - self.least_free_bytes for need, room in pairs if need.total]
         room = self.host_room(devices)
@@ -141,7 +153,7 @@ def most_context(question: Question) -> int | None:
     trained = question.blueprint.count("context_length", settings.context) * slots
 
     def left(steps: int) -> float:
-        return question.left(settings._replace(context=steps * CELLS_PADDING))
+        return question.left_or_lacking(settings._replace(context=steps * CELLS_PADDING))
 
     steps = largest(slots, max(slots, -(-trained // CELLS_PADDING)), left)
     return None if steps is None else min(steps * CELLS_PADDING, trained)
@@ -161,9 +173,18 @@ def fewest_experts_on_host(question: Question) -> int | None:
 
 
 def _most_on_gpus(question: Question, most: int, placed: Callable[[int], Settings]) -> int | None:
-    """The largest number that the GPUs hold; None where the host, which then has the least to hold, lacks room."""
+    """The largest number that the GPUs hold; None where the host, which then has the least to hold, lacks room.
+
+    Compute buffers are as large as a few layers: the number is looked for a little below what would fit without them.
+    """
     gpus_alone = question._replace(host=None)
-    found = largest(0, most, lambda number: gpus_alone.left(placed(number)))
+    top = largest(0, most, lambda number: gpus_alone.left_without_compute(placed(number)))
+    if top is None or question.left_without_compute(placed(top)) < 0:
+        return None
+    low, step = top, 1
+    while low > 0 and gpus_alone.left(placed(low)) < 0:
+        top, low, step = low - 1, max(0, low - step), 2 * step
+    found = largest(low, top, lambda number: gpus_alone.left(placed(number)))
     return found if found is not None and question.left(placed(found)) >= 0 else None
 
 
@@ -176,7 +197,8 @@ def fitting_settings(question: Question, *, experts_may_move: bool = True) -> Se
         return None
     for margin in dict.fromkeys((question.margin_bytes, 0)):
         asked = question._replace(margin_bytes=margin)
-        found = next((s for s in _placements(asked, experts_may_move=experts_may_move) if asked.left(s) >= 0), None)
+        ways = _placements(asked, experts_may_move=experts_may_move)
+        found = next((s for s in ways if asked.left_or_lacking(s) >= 0), None)
         if found:
             return found
     return None

@@ -106,7 +106,7 @@ def _without_gpus(question: Question, ways: Sequence[Settings]) -> Runnable | No
     shared = next((room for room in question.rooms if room.unified), None)
     host = question.host or (shared and Room("host", shared.capacity_bytes, others_bytes=shared.others_bytes))
     alone = question._replace(rooms=(), host=host)
-    found = next((settings for settings in ways if host and alone.left(settings) >= 0), None)
+    found = next((settings for settings in ways if host and alone.left_or_lacking(settings) >= 0), None)
     if found is None:
         return None
     return Runnable(found._replace(gpu_layers=0), Placing(question.blueprint.count("block_count")), without_gpus=True)
