@@ -17,7 +17,7 @@ def predict(  # noqa: PLR0913 (as many as the command has flags)
     prompt: int | str = 512,
     batch: int = 1,
     gpus: int | None = None,
-    runtime: str = "llama.cpp",
+    runtime: str | None = None,
     backend: str | None = None,
     gpu_layers: int | Literal["auto", "all"] | None = None,
     cpu_moe: int | None = None,
@@ -46,7 +46,7 @@ def predict(  # noqa: PLR0913 (as many as the command has flags)
     prompt: tokens of the prompt whose reading is predicted
     batch: conversations that are served at once
     gpus: how many of that device
-    runtime: "llama.cpp", "ollama", "vllm" or "transformers"
+    runtime: "llama.cpp", "ollama", "vllm" or "transformers"; None for Ollama's own models Ollama, else llama.cpp
     backend: "cuda", "rocm", "metal", "vulkan" or "cpu"; None for that of the device's maker
     gpu_layers: layers on the GPUs, the output counted as one; None or "auto" for as many as fit
     cpu_moe: the experts of so many layers stay on the host

@@ -50,7 +50,7 @@ def _add_where(parser: argparse.ArgumentParser) -> None:
         help="RTX 4090, 2x H100, M3 Max 64GB, a processor, or auto for this machine's (default)",
     )  # fmt: skip
     add("--gpus", metavar="N", help="how many of that device (default: 1)")
-    add("--runtime", metavar="NAME", help="llama.cpp (default), ollama, vllm or transformers")
+    add("--runtime", metavar="NAME", help="llama.cpp (default), ollama (of its own models), vllm or transformers")
     add("--backend", metavar="NAME", help="cuda, rocm, metal, vulkan or cpu (default: by the device's maker)")
     add("--ram-bandwidth", metavar="SPEED", help="what the host's memory delivers: 80GB/s (default: measured here)")
     add("--ram", dest="ram_bytes", metavar="SIZE", help="the host's memory, where it is not this machine's: 64GB")

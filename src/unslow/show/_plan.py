@@ -86,8 +86,16 @@ def _goal(report: PlanReport) -> str:
     kept = f" after {goal.kept_tokens:,} kept" if goal.kept_tokens else ""
     users = f", {goal.users} conversations at a time" if goal.users > 1 else ""
     work = f"{goal.prompt_tokens:,} new tokens{kept}, {goal.answer_tokens:,} answered{users}"
-    context = (f"context {goal.context:,}",) if goal.context else ()
+    context = (f"context {_context(report)}",) if goal.context else ()
     return " · ".join((report.runtime, f"most {goal.aim}", *context, work, *floors))
+
+
+def _context(report: PlanReport) -> str:
+    """Of all slots together where each has a part of its own, as `unslow fit` says it."""
+    goal = report.goal
+    if goal.users == 1 or report.of_running or report.runtime in ("vllm", "transformers"):
+        return f"{goal.context:,}"
+    return f"{goal.users * goal.context:,} in {goal.users} slots of {goal.context:,} tokens"
 
 
 def _dim(text: str) -> Padding:

@@ -80,7 +80,7 @@ def rated(found: Found, place: Place, request: Request, *, whole: bool = False) 
     if whole and fits == "no":
         return UNFIT
     shared = dict.fromkeys(room.note for room in place.rooms if room.unified and room.note)
-    return Rated(fits, speed_of(case, request), (*case.trust.reasons, *shared))
+    return Rated(fits, speed_of(case, case.request), (*case.trust.reasons, *shared))
 
 
 def _weights(found: Found) -> int:
@@ -97,7 +97,7 @@ def fit_of(case: Case) -> Fits:
         return "unknown"
     if not fits or (case.asked.backend != "cpu" and not placement.gpu_layers):
         return "no"
-    everything = case.asked.backend == "cpu" or placement.gpu_layers >= placement.all_layers
+    everything = not case.changed and (case.asked.backend == "cpu" or placement.gpu_layers >= placement.all_layers)
     return "whole" if everything and not placement.experts_on_cpu else "partly"
 
 

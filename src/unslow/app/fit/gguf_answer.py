@@ -24,7 +24,9 @@ from unslow.think.memory.llama_cpp.fused import UNFUSED_UNTIL
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.refusals import refusal
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.plan.quality import cost_of, is_equal_quality
+from unslow.think.plan.llama_cpp.abilities import EVERYTHING
+from unslow.think.plan.llama_cpp.abilities import OLLAMA as OLLAMA_ABILITIES
+from unslow.think.plan.llama_cpp.runnable import Runnable, find_runnable, packed_cache
 
 _ROUGH = 0.05
 """How far the size of a quant may be from its usual bits for each weight."""
@@ -106,9 +108,11 @@ class _Gguf:
         devices, host = llama_cpp.shown_needs(question)
         placed = self._placed(question)
         is_open = self._request.gpu_layers is None
-        verdict = verdict_of(devices, host, layers_fit=is_open and placed is not None)
+        changed = None if placed or not is_open else self._runnable()
+        verdict = verdict_of(devices, host, layers_fit=is_open and bool(placed or changed))
         smaller = [] if FITS[verdict] is not False else list(self._smaller_quants())
         runs_so = {"partly": placed, "does_not_fit": None}.get(verdict, question.settings)
+        lines = self._lines(runs_so) if runs_so else self._changed_lines(changed) if changed else {}
         set_layers = question.settings.gpu_layers
         if verdict == "tight":
             notes = (*notes, _TIGHT_IN_OLLAMA if self._request.runtime == "ollama" else _TIGHT)
@@ -129,8 +133,8 @@ class _Gguf:
             kv=llama_cpp.shown_cache(question),
             next_quant=next((s.shown() for s in smaller if s.question.settings == question.settings), None),
             least_cpu_moe=placed.experts_on_cpu or None if placed and FITS[verdict] is False else None,
-            **(self._lines(runs_so) if runs_so else {}),
-            ways=tuple(self._ways(placed, smaller)) if FITS[verdict] is False else (),
+            **lines,
+            ways=tuple(self._ways(placed, changed, smaller)) if FITS[verdict] is False else (),
             rule_of_thumb=self._rule(devices, host),
             notes=notes,
         )
@@ -139,6 +143,36 @@ class _Gguf:
         """As much on the GPUs as fits, whatever number of layers was asked for; Ollama moves whole layers only."""
         free = question._replace(settings=question.settings._replace(gpu_layers=-1))
         return llama_cpp.fitting_settings(free, experts_may_move=self._request.runtime != "ollama")
+
+    def _runnable(self) -> Runnable | None:
+        """With what a plan may change too: the type of the cache, the micro-batch, slots that nobody asked for."""
+        ollama, asked, packed = self._request.runtime == "ollama", self._question, self._packed_cache
+        able = OLLAMA_ABILITIES if ollama else EVERYTHING
+        may_shrink = self._request.ubatch is None
+        found = find_runnable(asked, packed, able, may_shrink_batch=may_shrink)
+        if found or ollama or self._request.parallel:
+            return found
+        one = asked._replace(settings=asked.settings._replace(slots=1, outputs=1, unified=False))
+        packed = packed and packed._replace(slots=1, outputs=1, unified=False)
+        return find_runnable(one, packed, able, may_shrink_batch=may_shrink)
+
+    def _changed_lines(self, changed: Runnable) -> dict[str, Any]:
+        """What to type where more than the placement is changed."""
+        exact = bool(changed.settings.overrides or changed.settings.split)  # which llama.cpp's fit must not undo
+        lines = lines_of(self._request, self._found, changed.settings, tight=exact, without_gpus=changed.without_gpus)
+        return {"command": "\n".join(lines), "commands": lines}
+
+    def _changed_words(self, changed: Runnable) -> str:
+        """What is not as it was asked for, and where the model lies."""
+        settings, placing = changed.settings, changed.placing
+        words = changed.changes(self._question.settings)
+        if settings.overrides:
+            moved = placing.apart + bool(placing.pieces)
+            some = f"{'expert' if settings.experts_on_cpu else 'feed-forward'} matrices of {moved} of them"
+            words.append(f"{settings.gpu_layers} of {self._everything} layers on the GPU but for {some}: much slower")
+        elif self._question.rooms and not changed.without_gpus:
+            words.append(self._placement_words(settings))
+        return f"the same context with {', '.join(words)}"
 
     def _most_context(self, question: llama_cpp.Question) -> int | None:
         """In the count that the runtime's own setting has."""
@@ -154,8 +188,12 @@ class _Gguf:
         lines = lines_of(self._request, found, settings, tight=self._tight)
         return {"command": "\n".join(lines), "commands": lines}
 
-    def _ways(self, placed: Settings | None, smaller: Sequence[_Smaller]) -> Iterator[WayShown]:
+    def _ways(
+        self, placed: Settings | None, changed: Runnable | None, smaller: Sequence[_Smaller]
+    ) -> Iterator[WayShown]:
         """What would fit instead, by what is lost: context first, then a little quality, speed, and much quality."""
+        if changed:
+            yield WayShown(what=self._changed_words(changed), **self._changed_lines(changed))
         whole = [self._smaller_way(one) for one in smaller[:1]]
         is_coarse = bool(smaller) and smaller[0].quant.bits_per_weight < _COARSE_BITS
         yield from self._less_cache()
@@ -163,7 +201,7 @@ class _Gguf:
         if placed:
             yield WayShown(what=self._placement_words(placed), **self._lines(placed))
         else:
-            yield from self._less_and_partly()
+            yield from self._less_and_partly(same_context=not changed)
         yield from whole if is_coarse else ()
 
     def _less_cache(self) -> Iterator[WayShown]:
@@ -174,7 +212,7 @@ class _Gguf:
             yield WayShown(
                 what=f"a context of {shorter:,} tokens", **self._lines(self._with_context(settings, shorter))
             )
-        if packed and self._question.left(packed) >= 0:
+        if packed and self._question.left_or_lacking(packed) >= 0:
             yield WayShown(what=_SAME_CONTEXT_PACKED, **self._lines(packed))
         elif packed:
             longer = self._most_context(self._question._replace(settings=packed)) or 0
@@ -182,14 +220,14 @@ class _Gguf:
                 lines = self._lines(self._with_context(packed, longer))
                 yield WayShown(what=f"a context of {longer:,} tokens in a q8_0 cache", **lines)
 
-    def _less_and_partly(self) -> Iterator[WayShown]:
+    def _less_and_partly(self, *, same_context: bool) -> Iterator[WayShown]:
         """Where GPUs and host together do not hold what is asked for: less of it, as much as fits on the GPUs."""
         asked, packed = self._question, self._packed_cache
         if not asked.rooms:  # then all of it is on the host anyway
             return
         tokens = asked.settings.context // (asked.settings.slots if self._request.runtime == "ollama" else 1)
         halves = [tokens >> n for n in range(1, tokens.bit_length()) if tokens >> n >= _SHORTEST_USEFUL]
-        less: list[tuple[str, Settings]] = [(_SAME_CONTEXT_PACKED, packed)] if packed else []
+        less: list[tuple[str, Settings]] = [(_SAME_CONTEXT_PACKED, packed)] if packed and same_context else []
         less += [(f"a context of {half:,} tokens", self._with_context(asked.settings, half)) for half in halves]
         for what, settings in less:
             if placed := self._placed(asked._replace(settings=settings)):
@@ -237,20 +275,14 @@ class _Gguf:
     @cached_property
     def _packed_cache(self) -> Settings | None:
         """The same settings with a q8_0 cache, where llama.cpp takes that and answers are as good."""
-        asked, plan = self._question.settings, self._found.blueprint
-        settings = asked._replace(key_type="Q8_0", value_type="Q8_0", flash_attention=True)
-        if asked.key_type != "F16" or refusal(Hyper(plan), settings):
-            return None
-        found = self._found
-        costs = (cost_of(found.quant, kind, kind, found.parameters, plan.architecture) for kind in ("Q8_0", "F16"))
-        return settings if is_equal_quality(*costs) else None
+        return packed_cache(self._question, self._found.quant, self._found.parameters)
 
     def _smaller_quants(self) -> Iterator[_Smaller]:
         """The usual quants below this one that fit whole in a q8_0 cache, down to the first that fits as asked."""
-        most = max(self._question.left(settings) for settings in self._caches)
+        most = max(self._question.left_or_lacking(settings) for settings in self._caches)
         for quant in self._quants_below(self._weights_bytes + most):
             other = self._question._replace(blueprint=self._as_quant(quant.name))
-            fitting = (settings for settings in self._caches if other.left(settings) >= 0)
+            fitting = (settings for settings in self._caches if other.left_or_lacking(settings) >= 0)
             if settings := next(fitting, None):
                 yield _Smaller(quant, other._replace(settings=settings))
                 if settings == self._question.settings:

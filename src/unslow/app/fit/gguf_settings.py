@@ -33,7 +33,8 @@ def settings_of(request: Request, trained: int, rooms: Sequence[Room], own: Mapp
     ollama = request.runtime == "ollama"
     slots = request.parallel or (1 if ollama else SERVER_SLOTS)
     unified = request.parallel is None if request.kv_unified is None else request.kv_unified
-    context = _context(request, trained, rooms, own)
+    asked = default_context(request.runtime, trained, rooms, own) if request.context is None else request.context
+    context = asked or trained
     usual = int(own.get("num_batch", 0)) or ollama_micro_batch(context) if ollama else MICRO_BATCH
     micro_batch = request.ubatch or usual
     return Settings(
@@ -56,14 +57,12 @@ def settings_of(request: Request, trained: int, rooms: Sequence[Room], own: Mapp
     )
 
 
-def _context(request: Request, trained: int, rooms: Sequence[Room], own: Mapping[str, Any]) -> int:
-    """As asked for; else what the model's Modelfile says, and what Ollama takes by the memory of all GPUs.
+def default_context(runtime: str, trained: int, rooms: Sequence[Room], own: Mapping[str, Any]) -> int:
+    """Where nobody asks for one; for Ollama what the model's Modelfile says, else what all GPUs' memory allows.
 
     Ollama cuts what is longer than the model was trained for (llm/server.go).
     """
-    if request.context is not None:
-        return request.context or trained
-    if request.runtime != "ollama":
+    if runtime != "ollama":
         return min(DEFAULT_CONTEXT, trained)
     memory = sum(room.capacity_bytes for room in rooms)
     usual = next(tokens for least, tokens in _OLLAMA_CONTEXTS if memory >= least)
@@ -100,12 +99,16 @@ def setting_notes(request: Request, settings: Settings, trained: int, *, experts
     return notes
 
 
-def lines_of(request: Request, found: Found, settings: Settings, *, tight: bool = False) -> tuple[str, ...]:
+def lines_of(
+    request: Request, found: Found, settings: Settings, *, tight: bool = False, without_gpus: bool = False
+) -> tuple[str, ...]:
     """What to type to run the model so, by the writer of the runtime's commands that every verb has."""
     source, ollama = found.source, request.runtime == "ollama"
     is_file = not found.requantised and Path(source).suffix == ".gguf" and "://" not in source
     name = found.name_in_ollama(request.model) if ollama else ""
     changes = _changes(request, settings, tight=tight)
+    if without_gpus and not ollama:  # for which a number of 0 layers means the same
+        changes.append(Knob.DEVICE.to("none"))
     if ollama and is_file:
         changes = [Knob.MODEL_FILE.to(str(Path(source).absolute())), *changes]
     model = Model(
@@ -155,8 +158,9 @@ def _placement(request: Request, settings: Settings, *, tight: bool) -> list[Cha
         changes.append(Knob.FIT.to(False))  # noqa: FBT003
     if settings.experts_on_cpu:
         changes.append(Knob.EXPERTS_ON_CPU.to(settings.experts_on_cpu))
-    if request.override_tensor:
-        changes.append(Knob.TENSOR_OVERRIDE.to(",".join(request.override_tensor)))
+    overrides = request.override_tensor or tuple(f"{pattern}=CPU" for pattern, _ in settings.overrides)
+    if overrides:
+        changes.append(Knob.TENSOR_OVERRIDE.to(",".join(overrides)))
     if settings.split:
         changes.append(Knob.TENSOR_SPLIT.to(",".join(f"{share:g}" for share in settings.split)))
     return changes

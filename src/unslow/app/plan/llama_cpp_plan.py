@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from unslow import __version__
+from unslow.app.fit.gguf_settings import DEFAULT_CONTEXT, default_context
 from unslow.app.fit.models import OLLAMA, Found, find_gguf_model
 from unslow.app.plan.drafts import find_draft
 from unslow.app.plan.files import variants_of
@@ -21,7 +22,8 @@ from unslow.look.system import System
 from unslow.think.adapt.remembered import one_judgement
 from unslow.think.fit.rooms import Room
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.abilities import Abilities
+from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
+from unslow.think.plan.llama_cpp.abilities import OLLAMA as OLLAMA_ABILITIES
 from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
 from unslow.think.plan.llama_cpp.question import Question
@@ -29,13 +31,13 @@ from unslow.think.plan.llama_cpp.whole import fits_whole
 from unslow.think.plan.planned import Planned
 from unslow.think.plan.report import OptionShown, PlanReport, Verdict
 
-USUAL_CONTEXT, USUAL_PROMPT = 8192, 512
+USUAL_PROMPT = 512
 ABILITIES = {
-    "llama.cpp": Abilities(),
-    "ollama": Abilities(apart=False, cache_on_host=False, mixed_cache=False),
+    "llama.cpp": EVERYTHING,
+    "ollama": OLLAMA_ABILITIES,
     "lm_studio": Abilities(apart=False, micro_batches=(512,), unmapped=False, mixed_cache=False),
 }
-"""Ollama knows layers, a batch and a type of cache for all models; LM Studio a share of layers, and its place."""
+"""LM Studio knows a share of layers, and its place."""
 _LACKING: dict[Knob, Abilities] = {
     Knob.TENSOR_OVERRIDE: Abilities(apart=False),
     Knob.EXPERTS_ON_CPU: Abilities(apart=False),
@@ -90,8 +92,8 @@ def plan_for_model(
         raise UserError(f"{found.source}: {found.incomplete}", "download it again")
     if found.tool == OLLAMA and "runtime" not in request.given:
         request = request._replace(runtime="ollama")
-    goal = goal_of(request, found)
     hardware = find_hardware(system, request, found.blueprint)
+    goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware[0].rooms)
     if isinstance(hardware, Unknown):
         return request, unknown_report(request, found, goal, hardware), found
     machine, place = hardware
@@ -112,10 +114,10 @@ def _incomparable(question: Question, planned: Planned, current: OptionShown | N
     return (told,) if current is None and planned.recommended is not None else ()
 
 
-def goal_of(request: PlanRequest, found: Found) -> Goal:
+def goal_of(request: PlanRequest, found: Found, rooms: Sequence[Room]) -> Goal:
     """What was asked for, with what is usual where nothing was said; UserError where it can't be."""
-    trained = found.blueprint.count("context_length", USUAL_CONTEXT) or USUAL_CONTEXT
-    context = request.context or min(USUAL_CONTEXT, trained)
+    trained = found.blueprint.count("context_length", DEFAULT_CONTEXT) or DEFAULT_CONTEXT
+    context = request.context or default_context(request.runtime, trained, rooms, found.settings)
     prompt = request.prompt or min(USUAL_PROMPT, context // 2)
     room = max(1, context - prompt - request.kept)
     answer = request.answer if "answer" in request.given else min(request.answer, room)

@@ -4,12 +4,9 @@ from collections.abc import Sequence
 
 from unslow.app.plan.request import PlanRequest
 from unslow.facts.errors import UserError
-from unslow.facts.units import GIB, MIB
+from unslow.facts.units import GIB
 from unslow.think.fit.rooms import Room
-
-MARGIN_BYTES = 256 * MIB
-"""All buffers are laid out exactly, and the first prompt takes 84 to 202 MiB beside them on an H200; llama.cpp's own
-margin of a GiB is for what it does not know."""
+from unslow.think.plan.llama_cpp.runnable import MARGIN_BYTES
 
 
 def margin_of(request: PlanRequest, rooms: Sequence[Room]) -> int:

@@ -63,8 +63,8 @@ def plan_running(
     if isinstance(found, Unknown):
         return untold(request, case, found)
     request, said = filled(request, case)
-    goal = goal_of(request, found)
     hardware = _hardware(case)
+    goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
     if isinstance(hardware, Unknown):
         return unknown_report(request, found, goal, hardware)
     margin = margin_of(request, hardware.rooms)

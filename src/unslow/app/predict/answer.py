@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from unslow import __version__
 from unslow.app.fit.hf_models import find_shape
-from unslow.app.fit.models import Found, find_gguf_model
+from unslow.app.fit.models import OLLAMA, Found, find_gguf_model
 from unslow.app.predict.basis import basis_of
 from unslow.app.predict.calibrated import Measured, can_calibrate, find_match, measured_case
 from unslow.app.predict.cases import Case, case_of
@@ -47,6 +47,8 @@ class _Speeds(NamedTuple):
 def answer(system: System, request: Request) -> PredictionReport:
     """The prediction, or a report that says why there is none; UserError where the question can't be put."""
     found = _find_model(system, request)
+    if found.tool == OLLAMA and not request.runtime_named:
+        request = request._replace(runtime="ollama")
     draft = find_draft(system, request)
     place = find_place(system, request)
     if isinstance(place, Unknown):
@@ -54,6 +56,7 @@ def answer(system: System, request: Request) -> PredictionReport:
     case = case_of(found, beside(place, draft), request)
     if isinstance(case, Unknown):
         return _abstained(found, case)
+    request = case.request
     match = find_match(system, place, case, request)
     measured = measured_case(found.blueprint, match.usable, request) if match.usable else None
     speeds = _speeds(case, request, measured)

@@ -22,6 +22,9 @@ from unslow.think.memory.vllm import settings as vllm
 from unslow.think.physics.chip import Setting
 from unslow.think.physics.interconnect import LAYER, TENSOR
 from unslow.think.plan.hf_load import hf_load
+from unslow.think.plan.llama_cpp.abilities import EVERYTHING
+from unslow.think.plan.llama_cpp.abilities import OLLAMA as OLLAMA_ABILITIES
+from unslow.think.plan.llama_cpp.runnable import Runnable, find_runnable, packed_cache
 from unslow.think.speed.ask import question_of
 from unslow.think.speed.chips import cpu_chip, has_links, has_wide_vectors, is_server_by_name, usual_backend
 from unslow.think.speed.group import group_of
@@ -58,11 +61,15 @@ class Case(NamedTuple):
     placement: Placement
     fit: llama_cpp.Question | None
     """The same as a question about memory; None where nothing tells how much there is."""
+    request: Request
+    """As asked, but for what had to change so that it runs at all."""
+    changed: str = ""
+    """What that was, in words."""
 
     @property
     def fits(self) -> bool | None:
         """Whether the memory holds this placement; None where nothing tells."""
-        return self.holds(self.fit.settings.slots) if self.fit else None
+        return bool(self.changed) or self.holds(self.fit.settings.slots) if self.fit else None
 
     def holds(self, conversations: int) -> bool | None:
         """Whether the memory holds so many conversations with this placement; None where nothing tells."""
@@ -85,12 +92,21 @@ def case_of(found: Found, place: Place, request: Request) -> Case | Unknown:
             f"`unslow fit {request.model} --runtime {request.runtime}` says what would; llama.cpp can use the host too",
         )
     fit = None if found.shape else fit_question(found.blueprint, place, request, backend)
-    placement = _placement(found.blueprint, fit, request, backend)
-    if isinstance(placement, Unknown):
-        return placement
+    runs, changed = _placement(found, fit, request, backend), ""
+    if isinstance(runs, Unknown):
+        return runs
+    placement = _placement_of(runs, found.blueprint) if isinstance(runs, Runnable) else runs
+    if fit and isinstance(runs, Runnable):
+        settings = runs.settings
+        moved = ["single matrices on the host"] if settings.overrides else []
+        changed = " and ".join(runs.changes(fit.settings) + moved) or "other shares of the GPUs"
+        request = request._replace(kv_type=settings.key_type.lower(), ubatch=settings.micro_batch)
+        taken = {name: getattr(settings, name) for name in ("key_type", "value_type", "micro_batch", "flash_attention")}
+        fit = fit._replace(settings=fit.settings._replace(**taken))
     asked = _asked(found, place, request, backend, placement)
     question = _with_host(question_of(asked), place, request)
-    return Case(asked, question, group_of(asked), trust_in(place.device, asked.setting), placement, fit)
+    trust = trust_in(place.device, asked.setting)
+    return Case(asked, question, group_of(asked), trust, placement, fit, request, changed)
 
 
 def backend_of(device: Device, request: Request) -> str:
@@ -113,7 +129,7 @@ def fit_question(plan: Blueprint, place: Place, request: Request, backend: str) 
     settings = Settings(
         context=tokens * request.batch,
         micro_batch=request.ubatch,
-        batch=max(2048, request.ubatch),
+        batch=request.ubatch if request.runtime == "ollama" else max(2048, request.ubatch),
         slots=request.batch,
         key_type=kind,
         value_type=kind,
@@ -124,20 +140,36 @@ def fit_question(plan: Blueprint, place: Place, request: Request, backend: str) 
     return llama_cpp.Question(plan, place.rooms, place.host_room, settings).settled()
 
 
-def _placement(plan: Blueprint, fit: llama_cpp.Question | None, request: Request, backend: str) -> Placement | Unknown:
-    """As asked; else everything on the GPUs, or as much as fits."""
+def _placement(
+    found: Found, fit: llama_cpp.Question | None, request: Request, backend: str
+) -> Placement | Runnable | Unknown:
+    """As asked; else everything on the GPUs, or as much as fits, with other settings where none does with these."""
+    plan = found.blueprint
     everything = plan.count("block_count") + 1
-    if backend == "cpu":
-        return Placement(0, everything) if fit is None or fit.left() >= 0 else _does_not_fit(fit)
+    if backend == "cpu" and (fit is None or fit.left() >= 0):
+        return Placement(0, everything)
     layers = everything if request.gpu_layers is None else min(request.gpu_layers, everything)
     asked = Placement(layers, everything, (request.cpu_moe or 0) if Hyper(plan).experts else 0)
-    if fit is None or request.gpu_layers is not None or fit.left() >= 0:
+    if fit is None or (backend != "cpu" and (request.gpu_layers is not None or fit.left() >= 0)):
         return asked
-    found = llama_cpp.fitting_settings(fit, experts_may_move=request.cpu_moe is None and request.runtime != "ollama")
-    if found is None:
+    able = OLLAMA_ABILITIES if request.runtime == "ollama" else EVERYTHING
+    able = able._replace(apart=able.apart and request.cpu_moe is None)
+    runs = find_runnable(fit, packed_cache(fit, found.quant, found.parameters), able)
+    if runs is None:
         return _does_not_fit(fit)
-    layers = everything if found.gpu_layers < 0 else found.gpu_layers
-    return Placement(layers, everything, found.experts_on_cpu, chosen=found != fit.settings)
+    settings = runs.settings
+    if settings._replace(gpu_layers=-1, experts_on_cpu=0) != fit.settings._replace(gpu_layers=-1, experts_on_cpu=0):
+        return runs
+    layers = everything if settings.gpu_layers < 0 else settings.gpu_layers
+    return Placement(layers, everything, settings.experts_on_cpu, chosen=settings != fit.settings)
+
+
+def _placement_of(runs: Runnable, plan: Blueprint) -> Placement:
+    """In whole layers, or experts of whole layers: one that leaves some of its matrices to the host counts as there."""
+    everything, placing = plan.count("block_count") + 1, runs.placing
+    if Hyper(plan).experts and (placing.apart or placing.pieces):
+        return Placement(everything - placing.whole, everything, placing.first_complete, chosen=True)
+    return Placement(max(0, everything - placing.first_complete), everything, runs.settings.experts_on_cpu, chosen=True)
 
 
 def _does_not_fit(fit: llama_cpp.Question) -> Unknown:

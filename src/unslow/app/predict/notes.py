@@ -39,6 +39,8 @@ def _assumed(found: Found, place: Place, case: Case, request: Request) -> Iterat
 
 
 def _on_placement(found: Found, case: Case, request: Request) -> Iterator[str]:
+    if case.changed:
+        yield f"as asked it does not fit: this is with {case.changed}, `unslow fit` has the command"
     if case.fits is False and not case.placement.chosen:
         yield "this placement does not fit the memory: the speed is what it would be if it did"
     if case.placement.chosen and not request.explain:

@@ -42,6 +42,8 @@ class Request(NamedTuple):
     cpu_moe: int | None = None
     kv_type: str = "f16"
     runtime: str = "llama.cpp"
+    runtime_named: bool = False
+    """Whether the user did: else a model of Ollama's store is for Ollama."""
     backend: str = ""
     split: str = ""
     """Empty is the runtime's usual way."""
@@ -74,7 +76,7 @@ class Request(NamedTuple):
             given["ram_bandwidth"] = parsed_speed(str(given["ram_bandwidth"]))
         if "ram_bytes" in given:
             given["ram_bytes"] = parsed_size(str(given["ram_bytes"]))
-        return cls(**given).spelled().checked()
+        return cls(**given, runtime_named="runtime" in known).spelled().checked()
 
     def spelled(self) -> Self:
         """With the words that people use for runtimes and types as this program has them."""

@@ -12,7 +12,7 @@ from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts, shown_memory
 from unslow.think.memory.llama_cpp.cache import LayerCache, layer_caches
 from unslow.think.memory.llama_cpp.hyper import Hyper
-from unslow.think.memory.llama_cpp.need import Memory, Need, memory_of
+from unslow.think.memory.llama_cpp.need import Memory, Need, memory_of, needs_without_compute
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
 from unslow.think.physics.search import largest
 
@@ -39,6 +39,12 @@ class Question(NamedTuple):
     margin_bytes: int = DEFAULT_MARGIN_BYTES
 
     @property
+    def shares(self) -> tuple[float, ...]:
+        """What GPUs divide a model by; one gets all and two alike get halves, however large: asked for once, then."""
+        free = tuple(float(_free(room)) for room in self.rooms)
+        return (1.0,) * len(free) if len(free) <= _PAIR and min(free, default=0) > 0 and len(set(free)) == 1 else free
+
+    @property
     def workspace_bytes(self) -> int:
         """What the first prompt takes beside all buffers."""
         plain = remembered(self.blueprint, "plain", lambda: _is_plain(Hyper(self.blueprint)))
@@ -57,12 +63,24 @@ class Question(NamedTuple):
 
     def memory(self, settings: Settings | None = None) -> Memory:
         """What it asks of each device and, at the end, of the host."""
-        asked, shares = settings or self.settings, _shares(self.rooms)
+        asked, shares = settings or self.settings, self.shares
         return remembered(self.blueprint, (asked, shares), lambda: memory_of(self.blueprint, asked, shares))
 
     def left(self, settings: Settings | None = None) -> float:
         """What stays free beyond the margin, where it is tightest; negative where something is lacking."""
-        *devices, host = self.memory(settings).needs
+        return self._left_by(self.memory(settings).needs)
+
+    def left_or_lacking(self, settings: Settings) -> float:
+        """The same, but where weights and cache alone lack room, only what they lack: no graph is laid out for that."""
+        left = self.left_without_compute(settings)
+        return left if left < 0 else self.left(settings)
+
+    def left_without_compute(self, settings: Settings) -> float:
+        """What weights and cache alone leave, which is more than there will be."""
+        return self._left_by(needs_without_compute(self.blueprint, settings, self.shares))
+
+    def _left_by(self, needs: Sequence[Need]) -> float:
+        *devices, host = needs
         pairs = zip(devices, self.rooms, strict=True)
         spare = [_free(room) - need.total - self.least_free_bytes for need, room in pairs if need.total]
         room = self.host_room(devices)
@@ -82,7 +100,7 @@ class Question(NamedTuple):
         """The same question with flash attention decided, which is then asked for many lengths and placements."""
         if self.settings.flash_attention is None and (memory := self.memory()).kernels.flash_attention:
             settings = self.settings._replace(flash_attention=True)
-            remembered(self.blueprint, (settings, _shares(self.rooms)), lambda: memory)  # what was open is the same
+            remembered(self.blueprint, (settings, self.shares), lambda: memory)  # what was open is the same
             return self._replace(settings=settings)
         return self  # where it was left open and can't be used, the cache is still laid out for it
 
@@ -99,12 +117,6 @@ def shown_needs(question: Question) -> tuple[tuple[MemoryShown, ...], MemoryShow
 def _is_plain(hyper: Hyper) -> bool:
     """Whether every layer attends in the usual way and none has experts."""
     return not hyper.experts and not hyper.is_latent and not any(hyper.recurrent)
-
-
-def _shares(rooms: Sequence[Room]) -> tuple[float, ...]:
-    """What a model is divided by; one GPU gets all and two alike get halves, however large: asked for once, then."""
-    free = tuple(float(_free(room)) for room in rooms)
-    return (1.0,) * len(free) if len(free) <= _PAIR and min(free, default=0) > 0 and len(set(free)) == 1 else free
 
 
 def _free(room: Room) -> int:
@@ -141,7 +153,7 @@ def most_context(question: Question) -> int | None:
     trained = question.blueprint.count("context_length", settings.context) * slots
 
     def left(steps: int) -> float:
-        return question.left(settings._replace(context=steps * CELLS_PADDING))
+        return question.left_or_lacking(settings._replace(context=steps * CELLS_PADDING))
 
     steps = largest(slots, max(slots, -(-trained // CELLS_PADDING)), left)
     return None if steps is None else min(steps * CELLS_PADDING, trained)
@@ -161,9 +173,18 @@ def fewest_experts_on_host(question: Question) -> int | None:
 
 
 def _most_on_gpus(question: Question, most: int, placed: Callable[[int], Settings]) -> int | None:
-    """The largest number that the GPUs hold; None where the host, which then has the least to hold, lacks room."""
+    """The largest number that the GPUs hold; None where the host, which then has the least to hold, lacks room.
+
+    Compute buffers are as large as a few layers: the number is looked for a little below what would fit without them.
+    """
     gpus_alone = question._replace(host=None)
-    found = largest(0, most, lambda number: gpus_alone.left(placed(number)))
+    top = largest(0, most, lambda number: gpus_alone.left_without_compute(placed(number)))
+    if top is None or question.left_without_compute(placed(top)) < 0:
+        return None
+    low, step = top, 1
+    while low > 0 and gpus_alone.left(placed(low)) < 0:
+        top, low, step = low - 1, max(0, low - step), 2 * step
+    found = largest(low, top, lambda number: gpus_alone.left(placed(number)))
     return found if found is not None and question.left(placed(found)) >= 0 else None
 
 
@@ -172,17 +193,18 @@ def fitting_settings(question: Question, *, experts_may_move: bool = True) -> Se
 
     Experts stay on the host before whole layers do. Only where nothing leaves the margin is less left free.
     """
-    if not _may_hold_all(question):
+    if not may_hold_all(question):
         return None
     for margin in dict.fromkeys((question.margin_bytes, 0)):
         asked = question._replace(margin_bytes=margin)
-        found = next((s for s in _placements(asked, experts_may_move=experts_may_move) if asked.left(s) >= 0), None)
+        ways = _placements(asked, experts_may_move=experts_may_move)
+        found = next((s for s in ways if asked.left_or_lacking(s) >= 0), None)
         if found:
             return found
     return None
 
 
-def _may_hold_all(question: Question) -> bool:
+def may_hold_all(question: Question) -> bool:
     """Whether all memories together are as large as weights and cache, which no placement makes smaller."""
     if question.host is None and not any(room.unified for room in question.rooms):
         return True

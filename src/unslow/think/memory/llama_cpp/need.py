@@ -84,6 +84,15 @@ def memory_of(blueprint: Blueprint, settings: Settings, shares: Sequence[float])
     return Memory(needs, kernels, estimated)
 
 
+def needs_without_compute(blueprint: Blueprint, settings: Settings, shares: Sequence[float]) -> list[Need]:
+    """Weights and caches alone: in a hundredth of the time that laying out a graph takes."""
+    hyper = hyper_of(blueprint)
+    settings = heeded(hyper, settings)
+    places, backends = Places(hyper, settings, settings.split or shares), backends_of(len(shares))
+    pairs = zip(weight_bytes(blueprint, places, backends), cache_bytes(hyper, settings, places, backends), strict=True)
+    return [Need(weights, cache, 0) for weights, cache in pairs]
+
+
 def backends_of(devices: int) -> list[Backend]:
     """So many GPUs, and the CPU."""
     return [*(cuda_backend(f"CUDA{n}") for n in range(devices)), cpu_backend()]

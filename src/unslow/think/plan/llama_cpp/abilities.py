@@ -26,3 +26,5 @@ class Abilities(NamedTuple):
 
 
 EVERYTHING = Abilities()
+OLLAMA = Abilities(apart=False, cache_on_host=False, mixed_cache=False)
+"""It knows layers, a batch, and a type of cache for all models."""

@@ -41,6 +41,8 @@ def choose(points: Points) -> Chosen:
         points.unguarded = True
         points.forget()
         every = [point for point in _every(points) if point]
+    if not any(p.variant.given and p.context == goal.context and is_good_enough(p, goal, points) for p in every):
+        every += [point for point in (points.runnable(),) if point]
     serving = [point for point in every if _serves(point, goal, points)]
     best = _best(serving, goal)
     front = _front(every)

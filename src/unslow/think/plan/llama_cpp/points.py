@@ -1,10 +1,14 @@
 """All searches of one question: every choice of quant, cache and context at its best."""
 
+from collections import Counter
 from functools import cached_property
 from math import inf, nextafter
 
 from unslow.facts.errors import UserError
+from unslow.think.fit.llama_cpp import Question as FitQuestion
+from unslow.think.memory.llama_cpp.hyper import hyper_of
 from unslow.think.memory.llama_cpp.need import Need
+from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings, ollama_micro_batch
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.by_itself import fitted
@@ -14,6 +18,7 @@ from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.point import DEFAULT_MICRO_BATCH, Point
 from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.llama_cpp.question import Question
+from unslow.think.plan.llama_cpp.runnable import MARGIN_BYTES, find_runnable, packed_cache
 from unslow.think.plan.llama_cpp.search import ABOUT, EXACTLY, Search
 from unslow.think.plan.llama_cpp.variants import Variant
 from unslow.think.plan.llama_cpp.whole import has_room_for
@@ -136,6 +141,24 @@ class Points:
 
     def _is_unusual(self, found: Found) -> bool:
         return found.settings.micro_batch != DEFAULT_MICRO_BATCH
+
+    def runnable(self) -> Point | None:
+        """What `fit` finds for the given file, where the search finds nothing: with less free than a plan leaves."""
+        asked, given, hardware = self.question, self.question.given, self.question.hardware
+        if asked.margin_bytes > MARGIN_BYTES:  # which the user wants to stay free
+            return None
+        base = self.base(asked.goal.context)
+        fit = FitQuestion(given.blueprint, hardware.rooms, hardware.host_room, base, asked.margin_bytes)
+        runs = find_runnable(fit, packed_cache(fit, given.quant, given.parameters), asked.abilities)
+        if runs is None or runs.without_gpus:  # which is asked for where this is None
+            return None
+        settings, everything = runs.settings, len(given.pieces.layers) + 1
+        settings = settings._replace(gpu_layers=everything) if settings.gpu_layers < 0 else settings
+        held = Counter(Places(hyper_of(given.blueprint), settings, settings.split or fit.shares).layers)
+        split = tuple(held[gpu] for gpu in range(len(hardware.rooms)))
+        price = self.search(given).pricing.price(settings, runs.placing, split, asked.threads)
+        found = Found(settings, runs.placing, split, asked.threads, price, fit.memory(settings))
+        return self.point(given, found, asked.goal.context)
 
     def point(self, variant: Variant, found: Found, context: int) -> Point:
         """Settings with what they cost in quality."""

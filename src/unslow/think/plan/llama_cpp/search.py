@@ -13,7 +13,7 @@ from itertools import count
 from math import inf
 
 from unslow.facts.units import GIB, MIB
-from unslow.think.memory.llama_cpp.need import Memory
+from unslow.think.memory.llama_cpp.need import Memory, needs_without_compute
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
 from unslow.think.plan.llama_cpp.buffers import Buffers, Guesses, Least
@@ -33,6 +33,8 @@ _USUAL_BATCH = 2048
 WORKSPACE_BYTES, SPARSE_WORKSPACE_BYTES = 160 * MIB, 320 * MIB
 """What no plan goes below: the first prompt took 74 to 126 MiB beside all buffers on an H200, and 172 to 236 with
 experts, the more the larger the micro-batch (lab/plan_gpu)."""
+_PADDED = 0.999
+"""Of weights and cache, what they take without padding, which differs between GPUs and host."""
 _MOST_TRIES = 60
 """Of placings of one way that are laid out: what is left then is not proved."""
 _FEWEST_TRIES, _LAYERS_TRIED = 10, 800
@@ -89,6 +91,8 @@ class Search:
 
         The sides are whether the cache lies beside its layers; to the host it goes only where the runtime lets it.
         """
+        if self._is_hopeless(base._replace(micro_batch=min(micro_batches))):
+            return None
         order, heap, best = count(), list[tuple[float, int, _Way]](), None
 
         def push(way: _Way) -> None:
@@ -114,6 +118,23 @@ class Search:
             else:
                 self.counted.unproved += 1
         return best
+
+    def _is_hopeless(self, base: Settings) -> bool:
+        """Whether weights, cache and margins are more than all memories together, wherever they lie.
+
+        Of one GPU its smallest buffers count too, as everywhere here: those with nothing on the host.
+        """
+        rooms, host = self.hardware.rooms, self.hardware.host_room
+        if host is None and not any(room.unified for room in rooms):
+            return False
+        plan, shares = self.pieces.blueprint, (1.0,) * len(rooms)
+        ends = (needs_without_compute(plan, base._replace(gpu_layers=layers), shares) for layers in (-1, 0))
+        least = min(sum(need.total for need in needs) for needs in ends)  # a tied output lies twice, or once
+        free = sum(max(0, free - self.margin_bytes) for free in self._free_bytes) + (host.usable_bytes if host else 0)
+        shared = sum(room.capacity_bytes - room.others_bytes for room in rooms if room.unified)
+        if not shared and len(rooms) == 1 and host and host.usable_bytes < _PADDED * least <= free:
+            free -= self.laid_out(placed(base, Placing(), self.pieces, (1,))).needs[0].compute
+        return _PADDED * least > max(free, shared)
 
     @property
     def _most_tries(self) -> float:

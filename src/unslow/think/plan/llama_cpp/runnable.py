@@ -1,0 +1,117 @@
+"""Any way in which a model runs at its quant and context, where it does not as it was asked for.
+
+`fit`, `predict` and `plan` all ask here, so none of them finds no room where another one does.
+"""
+
+from collections.abc import Sequence
+from math import inf
+from typing import NamedTuple
+
+from unslow.facts.units import MIB
+from unslow.think.fit.llama_cpp import Question, fitting_settings, may_hold_all
+from unslow.think.fit.rooms import Room
+from unslow.think.memory.llama_cpp.hyper import Hyper
+from unslow.think.memory.llama_cpp.refusals import refusal
+from unslow.think.memory.llama_cpp.settings import Settings
+from unslow.think.physics.chip import Chip, Setting
+from unslow.think.plan.goal import Work
+from unslow.think.plan.llama_cpp.abilities import Abilities
+from unslow.think.plan.llama_cpp.found import Counted
+from unslow.think.plan.llama_cpp.hardware import Hardware, Processors
+from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.plan.llama_cpp.placing import Placing
+from unslow.think.plan.llama_cpp.price import Pricing
+from unslow.think.plan.llama_cpp.search import Search
+from unslow.think.plan.quality import cost_of, is_equal_quality
+from unslow.think.speed.ask import USUAL_HOST
+
+MARGIN_BYTES = 256 * MIB
+"""What a plan leaves free on each GPU: all buffers are laid out exactly, and the first prompt takes 84 to 202 MiB
+beside them on an H200; llama.cpp's own margin of a GiB is for what it does not know."""
+_PACKED = "Q8_0"
+_ANY_CHIP = Chip(bytes_per_s=1e12, flops_per_s=5e13, matrix_flops_per_s=1e14)
+"""The search looks at quick placings first, but whether one fits has nothing to do with speed."""
+
+
+class Runnable(NamedTuple):
+    """Settings with which all memories hold a model."""
+
+    settings: Settings
+    placing: Placing
+    without_gpus: bool = False
+    """Whether llama.cpp must not see the GPUs, which have not even room for its buffers."""
+
+    def changes(self, asked: Settings) -> list[str]:
+        """What is other than asked for, in words, beside where the weights lie."""
+        settings = self.settings
+        words = [f"a {settings.cache_types} cache"] if settings.key_type != asked.key_type else []
+        words += [f"a micro-batch of {settings.micro_batch}"] if settings.micro_batch != asked.micro_batch else []
+        words += ["one slot"] if settings.slots != asked.slots else []
+        words += ["the cache on the host"] if settings.cache_on_gpu != asked.cache_on_gpu else []
+        return [*words, "no GPU, which has not even room for its buffers"] if self.without_gpus else words
+
+
+def packed_cache(question: Question, quant: str, parameters: int) -> Settings | None:
+    """The same settings with a q8_0 cache, where llama.cpp takes that and answers are as good."""
+    asked, plan = question.settings, question.blueprint
+    settings = asked._replace(key_type=_PACKED, value_type=_PACKED, flash_attention=True)
+    if (asked.key_type, asked.value_type) != ("F16", "F16") or refusal(Hyper(plan), settings):
+        return None
+    costs = (cost_of(quant, kind, kind, parameters, plan.architecture) for kind in (_PACKED, "F16"))
+    return settings if is_equal_quality(*costs) else None
+
+
+def find_runnable(
+    question: Question, packed: Settings | None, able: Abilities, *, may_shrink_batch: bool = True
+) -> Runnable | None:
+    """As asked; else with a q8_0 cache and a smaller micro-batch; else with single matrices, or all, on the host."""
+    caches = [question.settings, *([packed] if packed else [])]
+    if not any(may_hold_all(question._replace(settings=settings)) for settings in caches):
+        return None
+    sizes = [size for size in able.micro_batches if size < question.settings.micro_batch] if may_shrink_batch else []
+    smaller = [caches[-1]._replace(micro_batch=size) for size in reversed(sizes)]
+    for settings in (*caches, *smaller):
+        found = fitting_settings(question._replace(settings=settings), experts_may_move=able.apart)
+        if found:
+            return Runnable(found, _placing_of(question, found))
+    if not question.rooms:
+        return None
+    searched = _searched(question, caches, sizes, able)
+    return searched or _without_gpus(question, (*caches, *smaller))
+
+
+def _placing_of(question: Question, settings: Settings) -> Placing:
+    layers = question.blueprint.count("block_count")
+    whole = 0 if settings.gpu_layers < 0 else max(0, layers + 1 - settings.gpu_layers)
+    return Placing(min(whole, layers), max(0, settings.experts_on_cpu - whole))
+
+
+def _searched(question: Question, caches: Sequence[Settings], sizes: Sequence[int], able: Abilities) -> Runnable | None:
+    """The first placing that fits, of the matrices of single layers too, and with the cache on the host."""
+    hardware = _hardware(question.rooms, question.host)
+    pieces = Pieces(question.blueprint)
+    for settings in caches:
+        if not may_hold_all(question._replace(settings=settings)):
+            continue
+        pricing = Pricing(pieces, hardware, Work())
+        search = Search(pricing, min(question.margin_bytes, MARGIN_BYTES), 1, Counted(), able)
+        search.same = inf
+        found = search.best(settings, (*sizes, settings.micro_batch), (True, False))
+        if found:
+            return Runnable(found.settings, found.placing)
+    return None
+
+
+def _without_gpus(question: Question, ways: Sequence[Settings]) -> Runnable | None:
+    shared = next((room for room in question.rooms if room.unified), None)
+    host = question.host or (shared and Room("host", shared.capacity_bytes, others_bytes=shared.others_bytes))
+    alone = question._replace(rooms=(), host=host)
+    found = next((settings for settings in ways if host and alone.left_or_lacking(settings) >= 0), None)
+    if found is None:
+        return None
+    return Runnable(found._replace(gpu_layers=0), Placing(question.blueprint.count("block_count")), without_gpus=True)
+
+
+def _hardware(rooms: Sequence[Room], host: Room | None) -> Hardware:
+    usual = Processors(int(float(USUAL_HOST.threads)), float(USUAL_HOST.bytes_per_s))
+    return Hardware(tuple(rooms), (_ANY_CHIP,) * len(rooms), Setting("cuda"), usual, Setting("cpu"), host_room=host)
