@@ -10,6 +10,7 @@ from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms, room_notes
 from unslow.catalog.devices import find_device
 from unslow.catalog.scheme_words import find_scheme
+from unslow.catalog.weight_parts import Part, packed, parts_of_shape, total_bytes
 from unslow.facts.errors import UserError
 from unslow.look.system import System
 from unslow.think.fit.report import FitReport, ModelShown, WayShown
@@ -18,7 +19,6 @@ from unslow.think.fit.rule_of_thumb import rule_of_thumb
 from unslow.think.fit.shown import FITS
 from unslow.think.fit.transformers import transformers_answer
 from unslow.think.fit.vllm import Answer, vllm_answer
-from unslow.think.memory.parts import Part, packed, parts_of_shape, total_bytes
 from unslow.think.memory.transformers import settings as transformers
 from unslow.think.memory.vllm import settings as vllm
 from unslow.think.plan.vllm.memory import MOST_SHARE

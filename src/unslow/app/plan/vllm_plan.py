@@ -8,10 +8,10 @@ from unslow.app.plan.hf_report import Asked, asked_for, report_of, unknown_repor
 from unslow.app.plan.hf_siblings import other_checkpoints
 from unslow.app.plan.margins import margin_of
 from unslow.app.plan.request import PlanRequest
+from unslow.catalog.weight_parts import Part, Role
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
-from unslow.think.memory.parts import Part, Role
 from unslow.think.physics.kinds import BYTES, HALF
 from unslow.think.plan.report import PlanReport
 from unslow.think.plan.vllm.plan import vllm_options
