@@ -36,6 +36,18 @@ class FoundShape(NamedTuple):
     notes: tuple[str, ...] = ()
     stands_for: str = ""
     """The model that was named, where this one was computed because it has the same shape."""
+    checkpoint: str = "MODEL"
+    """What a runtime is told to load: a folder, or a word that stands for a model in this format."""
+
+    def loaded_by_vllm(self) -> "FoundShape":
+        """As vLLM loads it by itself: float32 as 16 bits (`--dtype auto`)."""
+        if self.dtype_bytes != _WIDE or self.packing:
+            return self
+        return self._replace(parts=[part._replace(bytes=part.bytes // 2) for part in self.parts], dtype_bytes=2)
+
+
+_WIDE = 4
+"""Bytes of a number in float32."""
 
 
 def find_shape(system: System, word: str, quant: str | None, runtime: str = "vllm") -> FoundShape:
@@ -58,7 +70,8 @@ def find_shape(system: System, word: str, quant: str | None, runtime: str = "vll
 def _from_config(folder: str, config: Config, quant: str | None, runtime: str) -> FoundShape:
     """A model whose weights are counted from the numbers of its config, in the type that it names."""
     shape = _shape_of(folder, config)
-    chosen = named_scheme(quant or named_quant(config), runtime)
+    own = named_scheme(named_quant(config), runtime)
+    chosen = named_scheme(quant, runtime) if quant else own
     parts = parts_of_shape(shape, packed(chosen.scheme) if chosen.scheme else plainly(chosen.plain_bytes))
     return FoundShape(
         name=one_line(folder.rstrip("/").rpartition("/")[2]),
@@ -70,6 +83,7 @@ def _from_config(folder: str, config: Config, quant: str | None, runtime: str) -
         source=folder,
         parameters=total_bytes(parts_of_shape(shape, plainly(1))),
         dtype_bytes=chosen.plain_bytes,
+        checkpoint=folder if chosen.scheme == own.scheme else f"MODEL-{quant}",
         notes=("the folder has no safetensors: the sizes of its weights are counted from its config.json",),
     )
 
@@ -111,7 +125,8 @@ def _from_files(system: System, stored: StoredModel) -> FoundShape:
         packing=checkpoint.quantization.method if checkpoint.quantization else "",
         source=stored.path,
         parameters=stored.parameters or 0,
-        dtype_bytes=4 if _main_type(checkpoint) == "F32" else 2,
+        dtype_bytes=_WIDE if _main_type(checkpoint) == "F32" else 2,
+        checkpoint=stored.path,
     )
 
 
@@ -122,6 +137,7 @@ def _main_type(checkpoint: Checkpoint) -> str:
 def _from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm") -> FoundShape:
     model = meant.model
     chosen, why = chosen_scheme(meant, asked, runtime)
+    published = named_scheme(model.published or "BF16", runtime)
     shape = shape_of_blueprint(made_up(model, "F16"))
     return FoundShape(
         name=model.name,
@@ -134,5 +150,6 @@ def _from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm") -> F
         parameters=model.parameters,
         dtype_bytes=chosen.plain_bytes,
         stands_for=meant.stands_for,
+        checkpoint="MODEL" if chosen.scheme == published.scheme else f"MODEL-{asked or meant.quant}",
         notes=(*same_shape_note(meant), *why, f"no file was read: numbers by {model.source}", *projector_note(model)),
     )
