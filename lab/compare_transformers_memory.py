@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from unslow.catalog.weight_parts import parts_of_shape, plainly, total_bytes
 from unslow.facts.hf_shape import HfShape, LayerKind
 from unslow.facts.units import MIB
-from unslow.think.memory.parts import parts_of_shape, plainly, total_bytes
 from unslow.think.memory.transformers.cache import cache_bytes, prompt_cache_bytes
 from unslow.think.memory.transformers.device_map import balanced, modules_of, placed
 from unslow.think.memory.transformers.peak import prompt_peak, token_peak

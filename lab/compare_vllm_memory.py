@@ -16,10 +16,10 @@ from typing import NamedTuple
 import msgspec
 
 from unslow.catalog.scheme_words import find_scheme
+from unslow.catalog.weight_parts import Storage, packed, parts_of_shape, plainly
 from unslow.facts.hf_shape import HfShape
 from unslow.facts.units import GIB
 from unslow.think.memory.held import Spread
-from unslow.think.memory.parts import Storage, packed, parts_of_shape, plainly
 from unslow.think.memory.vllm.plan import cache_of, longest_of, vllm_memory
 from unslow.think.memory.vllm.profile import activation_peak, graphs
 from unslow.think.memory.vllm.settings import Settings

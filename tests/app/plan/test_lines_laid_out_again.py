@@ -1,23 +1,33 @@
 """A printed line, read again by itself with the runtime's own defaults, takes the very bytes that were promised."""
 
+import json
 import shlex
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from unslow.app.fit.answer import answer
+from unslow.app.fit.hf_models import find_shape
 from unslow.app.fit.models import find_gguf_model
 from unslow.app.fit.request import Request
+from unslow.app.fit.rooms import find_rooms
 from unslow.app.plan.answer import planned
 from unslow.app.plan.machines import find_hardware
 from unslow.app.plan.request import PlanRequest
+from unslow.app.plan.vllm_plan import checkpoints_of
+from unslow.catalog.devices import find_device
 from unslow.facts.placed import Place, line_of
 from unslow.facts.units import GIB
 from unslow.look.llama_server.arguments import parse_settings
+from unslow.look.serving.vllm_flags import FLAGS as VLLM_FLAGS
 from unslow.look.system.live import LiveSystem
 from unslow.think.fit.llama_cpp import Question
 from unslow.think.memory.llama_cpp.settings import Settings, ollama_micro_batch
+from unslow.think.memory.vllm import settings as vllm
+from unslow.think.memory.vllm.plan import VllmMemory, vllm_memory
+from unslow.think.speed.chips import has_links
 
 MODELS = ("gemma-3-12b", "llama-3.1-8b", "qwen3-30b-a3b", "gpt-oss-20b")
 CARDS = ("RTX 4060", "RTX 4090")
@@ -123,3 +133,115 @@ def test_plan_for_ollama(model: str, card: str, context: int) -> None:
 @pytest.mark.parametrize(("context", "size"), [(4096, 512), (4097, 1024), (32768, 1024), (32769, 2048)])
 def test_the_micro_batch_of_ollama(context: int, size: int) -> None:
     assert ollama_micro_batch(context) == size
+
+
+VLLM_PLANS = (
+    ("llama-3.1-8b", ["RTX 4090"], {"context": 8192}),
+    ("llama-3.1-8b", ["RTX 4090"], {"context": 131072, "users": 4, "margin_bytes": "2GB"}),
+    ("gpt-oss-20b", ["RTX 3090"], {"context": 32768, "users": 16}),
+    ("qwen3-30b-a3b", ["2x RTX 4090"], {"context": 16384, "quant": "AWQ"}),
+    ("llama-3.3-70b", ["4x H100"], {"users": 8}),
+    ("gemma-3-27b", ["A100 80GB"], {"context": 65536, "aim": "context", "least_tokens_per_s": 10}),
+)
+
+
+def served(words: list[str], model: str, quant: str | None, card: str, cards: int, total_bytes: int) -> VllmMemory:
+    """The memory of vLLM by the words of a line alone: of all else it takes what vLLM does by itself."""
+    told = {name: setting.value for name, setting in VLLM_FLAGS.settings(words, {}).items()}
+    device = find_device(card, 0)
+    assert device
+    found = find_shape(LiveSystem(), model, quant)
+    plain, *at_load = checkpoints_of(found, device.family)  # float32 as 16 bits, as vLLM loads it
+    weights = at_load[0] if told.get("quantization") == "fp8" else plain
+    wide = told.get("dtype") == "float32"
+    share = told.get("memory_fraction")
+    settings = vllm.Settings(
+        max_model_len=int(told["context"]),
+        tensor_parallel=int(told.get("tensor_parallel", 1)),
+        pipeline_parallel=int(told.get("pipeline_parallel", 1)),
+        gpu_memory_utilization=float(share) if share else None,
+        max_num_seqs=int(told.get("sequences", 0)),
+        max_num_batched_tokens=int(told.get("batched_tokens", 0)),
+        kv_cache_dtype=told.get("kv_type", "auto"),
+        enforce_eager="eager" in told,
+        packing=weights.packing,
+        dtype_bytes=4 if wide else 2,
+        small_batches="A100" in card,
+        linked=has_links(device),
+    )
+    assert settings.tensor_parallel * settings.pipeline_parallel <= cards
+    return vllm_memory(found.shape, found.parts if wide else weights.parts, settings, total_bytes)
+
+
+def vllm_line(commands: tuple[str, ...]) -> list[str]:
+    return next(words for text in commands if (words := shlex.split(line_of(text).text))[:2] == ["vllm", "serve"])
+
+
+@pytest.mark.parametrize(("model", "devices", "flags"), VLLM_PLANS)
+def test_plan_for_vllm(model: str, devices: list[str], flags: dict[str, Any]) -> None:
+    request = PlanRequest.from_flags({"model": model, "devices": devices, "runtime": "vllm", **flags})
+    report = planned(LiveSystem(), request)
+    rooms, _ = find_rooms(LiveSystem(), request.devices, None)
+    assert report.options
+    for option in report.options:
+        smallest = min(room.capacity_bytes - room.reserve_bytes for room in rooms)
+        seen = served(vllm_line(option.commands), model, flags.get("quant"), rooms[0].name, len(rooms), smallest)
+        held = [(one.weights_bytes, one.kv_bytes, one.compute_bytes) for one in seen.devices]
+        assert held == promised(option.devices), option.commands
+
+
+VLLM_FITS = (
+    {},
+    {"context": 4096},
+    {"gpu_memory_utilization": 0.95, "parallel": 4},
+    {"kv_type": "fp8", "batch": 1024},
+    {"quant": "FP8"},
+    {"quant": "F32"},
+    {"quant": "AWQ", "kv_type": "fp8_e5m2", "parallel": 8, "batch": 4096, "gpu_memory_utilization": 0.8},
+)
+
+
+@pytest.mark.parametrize("flags", VLLM_FITS, ids=str)
+@pytest.mark.parametrize(("model", "device"), [("llama-3.1-8b", "RTX 4090"), ("qwen3-30b-a3b", "2x H100")])
+def test_fit_for_vllm(model: str, device: str, flags: dict[str, Any]) -> None:
+    request = Request.from_flags({"model": model, "devices": [device], "runtime": "vllm", **flags})
+    report = answer(LiveSystem(), request)
+    rooms, _ = find_rooms(LiveSystem(), request.devices, None)
+    smallest = min(room.capacity_bytes - room.reserve_bytes for room in rooms)
+    if report.fits:
+        words = shlex.split(report.command)
+        seen = served(words, model, _quant_of(words, flags.get("quant")), rooms[0].name, len(rooms), smallest)
+        need = [(one.weights_bytes, seen.needed_bytes, one.compute_bytes) for one in seen.devices]
+        assert need == promised(report.devices), report.command
+        assert seen.fits
+    for way in report.ways:
+        words = shlex.split(way.command)
+        assert served(words, model, _quant_of(words, flags.get("quant")), rooms[0].name, 8, smallest).fits, way
+    assert report.fits or report.ways
+
+
+def _quant_of(words: list[str], asked: str | None) -> str | None:
+    """The format that the line names the model in; plain weights are of any type that `--dtype` tells."""
+    _, _, quant = words[2].partition("-")
+    assert quant or asked in (None, "F32"), words
+    return quant or asked
+
+
+def test_weights_in_float32_are_loaded_as_16_bits_unless_told(tmp_path: Path) -> None:
+    config = {
+        "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+        "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 8192,
+        "tie_word_embeddings": False,
+    }  # fmt: skip
+    flags = {"model": str(tmp_path), "devices": ["H100"], "runtime": "vllm"}
+    needs = {}
+    for kind, quant in (("float32", None), ("bfloat16", None), ("float32", "F32"), ("bfloat16", "FP8")):
+        (tmp_path / "config.json").write_text(json.dumps({**config, "torch_dtype": kind}))
+        report = answer(LiveSystem(), Request.from_flags({**flags, "quant": quant}))
+        needs[kind, quant] = promised(report.devices), report.command
+    line_ = f"vllm serve {tmp_path} --max-model-len 8192"
+    assert needs["float32", None] == needs["bfloat16", None]
+    assert needs["float32", None][1] == line_
+    assert needs["float32", "F32"][1] == f"{line_} --dtype float32"
+    assert needs["float32", "F32"][0][0][0] == 2 * needs["float32", None][0][0][0]
+    assert needs["bfloat16", "FP8"][1] == "vllm serve MODEL-FP8 --max-model-len 8192"  # the folder is not in FP8

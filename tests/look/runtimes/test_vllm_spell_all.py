@@ -1,4 +1,6 @@
 import json
+import re
+import shlex
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +11,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
 from unslow.look.at_hand import AtHand
-from unslow.look.runtimes.vllm import spell_all
+from unslow.look.runtimes.vllm import spell, spell_all
 from unslow.look.runtimes.vllm.versions import SINCE, UNTIL
 from unslow.look.serving.vllm_flags import FLAGS, model_of, told
 
@@ -139,3 +141,60 @@ def test_without_a_model_that_can_be_served_the_line_says_so(at_hand):
     assert spelled.argv == ()
     assert spelled.lines == ("by hand: put the model after `vllm serve`: which one it is, is not known",
                              "vllm serve --max-num-seqs 4")  # fmt: skip
+
+
+KNOB_VALUES = (None, True, False, -1, 1, 4, 0.5, "layer", "layer 2", "none", "q8_0", "q4_0", "f16", "bf16", "fp8", "x",
+               "CUDA1", "TRITON_ATTN", "awq_marlin", "all blocks", "DRAFT_MODEL", "/models/other")  # fmt: skip
+BY_HAND = (Knob.GPU_BACKEND, Knob.VERSION, Knob.THINKING, Knob.OTHER_PROCESS)
+EVERY_FLAG = [
+    "vllm", "serve", "m", "--max-model-len", "8192", "--kv-cache-dtype", "fp8", "--max-num-seqs", "8",
+    "--dtype", "half", "--max-num-batched-tokens", "99", "-tp", "2", "--cpu-offload-gb", "4", "--enforce-eager",
+    "--quantization", "awq", "--speculative-config", "{}", "--enable-prefix-caching", "--gpu-memory-utilization", "0.5",
+    "--attention-backend", "FLASHINFER", "--num-gpu-blocks-override", "500",
+]  # fmt: skip
+
+
+def whole_command(line: str) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Variables in front of a line for a shell, and the words of the command."""
+    words = shlex.split(line)
+    start = words.index("vllm")
+    return dict(word.split("=", 1) for word in words[:start]), tuple(words[start:])
+
+
+@pytest.mark.parametrize("knob", Knob)
+@pytest.mark.parametrize("command", [EVERY_FLAG, ["vllm", "serve", "m"]], ids=["every flag", "no flag"])
+@pytest.mark.parametrize("version", ["0.9.2", "0.27.1"])
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_one_change_is_spelled_as_in_a_plan(knob, command, version, device):
+    facts = {"version": reported(version, "x"), "device_used": reported(device, "x")}
+    runtime = Runtime(command=reported(command, "x"), **facts)
+    for value in KNOB_VALUES:
+        lines, plan = spell(knob.to(value), runtime), spell_all([knob.to(value)], runtime)
+        if knob in BY_HAND or (knob is Knob.CAPACITY and value != "all blocks"):
+            assert plan.left_out, value
+        elif knob is Knob.QUANT:  # beside the checkpoint to look for, what can be made of the one that is there
+            assert not plan.argv or shlex.join(plan.argv[-2:]) in lines
+        elif plan.left_out:
+            assert len(lines) <= 1, (value, lines)  # at most a fragment, with a place to fill in
+            assert not lines or re.search(r"\bN\b|NUMBER|DRAFT_MODEL", lines[0]), (value, lines)
+        elif not lines:
+            assert (list(plan.argv), plan.environment) == (command, {}), value
+        else:
+            assert whole_command(lines[-1]) == (plan.environment, plan.argv), value
+
+
+@pytest.mark.parametrize("knob", [Knob.CONTEXT_LENGTH, Knob.PARALLEL, Knob.BATCH, Knob.MEMORY_SHARE, Knob.FIT_MARGIN])
+def test_a_number_that_is_not_known_is_for_the_reader(knob):
+    runtime = Runtime(command=reported(EVERY_FLAG, "x"), version=NEW)
+    (fragment,) = spell(knob.to(None), runtime)
+    assert fragment.endswith(" N")
+    assert spell_all([knob.to(None)], runtime).left_out == ((knob.to(None), "it needs a number, which is not known"),)
+
+
+def test_fit_and_its_margin():
+    assert one("0.27.1", Knob.FIT.to(True)).argv[3:] == ("--max-model-len", "auto")
+    assert one("0.27.1", Knob.FIT_MARGIN.to(0.93)).argv[3:] == ("--gpu-memory-utilization", "0.93")
+    both = spell_all(
+        [Knob.FIT.to(True), Knob.CONTEXT_LENGTH.to(4096)], Runtime(command=reported(["vllm", "serve", "m"], "x"))
+    )
+    assert both.argv[3:] == ("--max-model-len", "4096")

@@ -125,10 +125,10 @@ def test_a_number_of_blocks_that_was_set_by_hand_is_the_first_to_go():
     assert (first.knob, first.value) == (Knob.CAPACITY, "all blocks")
     assert "640 blocks, 10,240 tokens" in first.why
     assert found.remedies[-1].change == Knob.PARALLEL.to(18, found.remedies[-1].change.why)
-    (line,) = spell(
+    fragment, line = spell(
         first, Runtime(command=r(["vllm", "serve", "m", "--num-gpu-blocks-override", "640", "--port", "1"]))
     )
-    assert line == "vllm serve m --port 1"
+    assert (fragment, line) == ("remove --num-gpu-blocks-override 640", "vllm serve m --port 1")
 
 
 def test_a_shorter_limit_is_never_offered_for_a_paged_cache():

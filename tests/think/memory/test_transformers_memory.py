@@ -12,9 +12,9 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "lab"))
 import compare_transformers_memory as lab
 
 from unslow.catalog.runtimes_memory import overheads
+from unslow.catalog.weight_parts import parts_of_shape, plainly, total_bytes
 from unslow.facts.hf_shape import HfShape, LayerKind
 from unslow.facts.units import GIB, MIB
-from unslow.think.memory.parts import parts_of_shape, plainly, total_bytes
 from unslow.think.memory.transformers.device_map import limits, modules_of, placed
 from unslow.think.memory.transformers.plan import longest_context, transformers_memory
 from unslow.think.memory.transformers.settings import Settings

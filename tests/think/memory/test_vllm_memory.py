@@ -11,9 +11,9 @@ sys.path.insert(0, str(Path(__file__).parents[3] / "lab"))
 
 import compare_vllm_memory as lab
 
+from unslow.catalog.weight_parts import parts_of_shape, plainly
 from unslow.facts.hf_shape import HfShape, LayerKind
 from unslow.facts.units import GIB
-from unslow.think.memory.parts import parts_of_shape, plainly
 from unslow.think.memory.vllm.cache import block_bytes, cache_groups
 from unslow.think.memory.vllm.plan import cache_of, longest_of, vllm_memory
 from unslow.think.memory.vllm.profile import capture_sizes

@@ -3,12 +3,12 @@
 import pytest
 
 from unslow.catalog.model_names import find_model
+from unslow.catalog.weight_parts import parts_of_shape, plainly
 from unslow.facts.hf_shape import HfShape, LayerKind
 from unslow.facts.model import Model
 from unslow.facts.values import reported
 from unslow.think.blueprints.made_up import made_up
 from unslow.think.memory.blueprint_shape import shape_of_blueprint
-from unslow.think.memory.parts import parts_of_shape, plainly
 from unslow.think.plan.facts_shape import shape_of_facts
 from unslow.think.plan.hf_load import hf_load
 from unslow.think.plan.hf_quality import FULL, hf_cost, hf_quality, is_as_good

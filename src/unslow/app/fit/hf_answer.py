@@ -10,6 +10,7 @@ from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms, room_notes
 from unslow.catalog.devices import find_device
 from unslow.catalog.scheme_words import find_scheme
+from unslow.catalog.weight_parts import Part, packed, parts_of_shape, total_bytes
 from unslow.facts.errors import UserError
 from unslow.look.system import System
 from unslow.think.fit.report import FitReport, ModelShown, WayShown
@@ -18,7 +19,6 @@ from unslow.think.fit.rule_of_thumb import rule_of_thumb
 from unslow.think.fit.shown import FITS
 from unslow.think.fit.transformers import transformers_answer
 from unslow.think.fit.vllm import Answer, vllm_answer
-from unslow.think.memory.parts import Part, packed, parts_of_shape, total_bytes
 from unslow.think.memory.transformers import settings as transformers
 from unslow.think.memory.vllm import settings as vllm
 from unslow.think.plan.vllm.memory import MOST_SHARE
@@ -51,6 +51,7 @@ def _vllm_report(request: Request, found: FoundShape, rooms: Sequence[Room], con
     if not rooms:
         raise UserError("vLLM's memory is known for GPUs only", 'name one: --device "RTX 4090"')
     device = find_device(rooms[0].name, rooms[0].capacity_bytes)
+    loaded = found if request.quant else found.loaded_by_vllm()  # a type that was asked for is told to vLLM too
     settings = vllm.Settings(
         max_model_len=context,
         gpu_memory_utilization=request.gpu_memory_utilization,
@@ -58,11 +59,11 @@ def _vllm_report(request: Request, found: FoundShape, rooms: Sequence[Room], con
         max_num_batched_tokens=request.batch or 0,
         packing=found.packing,
         kv_cache_dtype="auto" if request.kv_type in ("f16", "bf16") else request.kv_type,
-        dtype_bytes=found.dtype_bytes,
+        dtype_bytes=loaded.dtype_bytes,
         small_batches=any("A100" in room.name for room in rooms),
         linked=device is None or has_links(device),
     )
-    tried = _Tried(found, tuple(found.parts), settings, tuple(rooms), shortens=request.context is None)
+    tried = _Tried(loaded, tuple(loaded.parts), settings, tuple(rooms), shortens=request.context is None)
     answer = tried.answer()
     shown: dict[str, str | int | bool] = {
         "context": answer.context, "kv_type": settings.kv_cache_dtype, "tensor_parallel": len(rooms),
@@ -90,23 +91,24 @@ class _Tried(NamedTuple):
         """With the weights in another format."""
         scheme = find_scheme(word)
         parts = tuple(parts_of_shape(self.found.shape, packed(scheme)))
-        return self._replace(parts=parts, settings=self.settings._replace(packing=scheme.packing.name))
+        return self._replace(parts=parts, settings=self.settings._replace(packing=scheme.packing.name, dtype_bytes=2))
 
     def command(self, model: str = "") -> str:
         """With what differs from vLLM's defaults, and the length, which decides whether it starts; empty if nothing."""
-        answer, settings, source = self.answer(), self.settings, self.found.source
+        answer, settings = self.answer(), self.settings
         if not FITS[answer.verdict]:
             return ""
         pairs = {
             "--max-model-len": answer.context,
             "--tensor-parallel-size": len(self.rooms) if len(self.rooms) > 1 else 0,
             "--gpu-memory-utilization": settings.gpu_memory_utilization,
+            "--dtype": "float32" if settings.dtype_bytes > 2 else "",  # noqa: PLR2004 (bytes of 16 bits)
             "--kv-cache-dtype": "" if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype,
             "--max-num-seqs": settings.max_num_seqs,
             "--max-num-batched-tokens": settings.max_num_batched_tokens,
         }
         words = [word for flag, value in pairs.items() if value for word in (flag, f"{value}")]
-        return shlex.join(["vllm", "serve", model or (source if "/" in source else "MODEL"), *words])
+        return shlex.join(["vllm", "serve", model or self.found.checkpoint, *words])
 
 
 _MORE_CARDS = (2, 4, 8)

@@ -10,16 +10,15 @@ from unslow.app.models import find_model
 from unslow.app.resolve import expanded
 from unslow.catalog.model_names import find_model as find_known
 from unslow.catalog.quant_in_name import split_quant
+from unslow.catalog.weight_parts import Part, packed, parts_of_shape, parts_of_tensors, plainly, total_bytes
 from unslow.facts.errors import UserError
 from unslow.facts.hf_shape import HfShape
 from unslow.facts.stored_model import StoredModel
-from unslow.look.models.hf_config import Config, hf_shape, parse_quantization, read_config, text_config
-from unslow.look.models.safetensors import Checkpoint, read_checkpoint
+from unslow.look.models.hf_config import Config, hf_shape, named_quant, shape_of_config
+from unslow.look.models.safetensors import Checkpoint, read_checkpoint, read_config_alone
 from unslow.look.system import LookError, System
 from unslow.think.blueprints.made_up import made_up
 from unslow.think.memory.blueprint_shape import shape_of_blueprint
-from unslow.think.memory.config_shape import shape_of_config
-from unslow.think.memory.parts import Part, packed, parts_of_shape, parts_of_tensors, plainly, total_bytes
 
 
 class FoundShape(NamedTuple):
@@ -37,6 +36,18 @@ class FoundShape(NamedTuple):
     notes: tuple[str, ...] = ()
     stands_for: str = ""
     """The model that was named, where this one was computed because it has the same shape."""
+    checkpoint: str = "MODEL"
+    """What a runtime is told to load: a folder, or a word that stands for a model in this format."""
+
+    def loaded_by_vllm(self) -> "FoundShape":
+        """As vLLM loads it by itself: float32 as 16 bits (`--dtype auto`)."""
+        if self.dtype_bytes != _WIDE or self.packing:
+            return self
+        return self._replace(parts=[part._replace(bytes=part.bytes // 2) for part in self.parts], dtype_bytes=2)
+
+
+_WIDE = 4
+"""Bytes of a number in float32."""
 
 
 def find_shape(system: System, word: str, quant: str | None, runtime: str = "vllm") -> FoundShape:
@@ -45,7 +56,7 @@ def find_shape(system: System, word: str, quant: str | None, runtime: str = "vll
     if word == "-" or is_address(word):
         hint = "give a folder with safetensors, or the name of the model"
         raise UserError(f"{word}: only GGUF files are read so, and this runtime's memory for those is not known", hint)
-    if config := _config_alone(system, expanded(word)):
+    if config := read_config_alone(system, expanded(word)):
         return _from_config(expanded(word), config, quant, runtime)
     stored = find_model(system, word)
     if stored is None:
@@ -56,21 +67,11 @@ def find_shape(system: System, word: str, quant: str | None, runtime: str = "vll
     return _from_files(system, stored)
 
 
-def _config_alone(system: System, folder: str) -> Config:
-    """The config of a folder that has no weights, as `--load-format dummy` takes it; empty for any other."""
-    try:
-        names = system.list_dir(folder)
-        weights = any(name.endswith((".safetensors", ".safetensors.index.json", ".gguf", ".bin")) for name in names)
-        return read_config(system, folder) if "config.json" in names and not weights else {}
-    except LookError:
-        return {}
-
-
 def _from_config(folder: str, config: Config, quant: str | None, runtime: str) -> FoundShape:
     """A model whose weights are counted from the numbers of its config, in the type that it names."""
     shape = _shape_of(folder, config)
-    packing, dtype = parse_quantization(config), str(text_config(config).get("torch_dtype") or config.get("dtype"))
-    chosen = named_scheme(quant or (packing.name if packing else "F32" if dtype == "float32" else "BF16"), runtime)
+    own = named_scheme(named_quant(config), runtime)
+    chosen = named_scheme(quant, runtime) if quant else own
     parts = parts_of_shape(shape, packed(chosen.scheme) if chosen.scheme else plainly(chosen.plain_bytes))
     return FoundShape(
         name=one_line(folder.rstrip("/").rpartition("/")[2]),
@@ -82,7 +83,8 @@ def _from_config(folder: str, config: Config, quant: str | None, runtime: str) -
         source=folder,
         parameters=total_bytes(parts_of_shape(shape, plainly(1))),
         dtype_bytes=chosen.plain_bytes,
-        notes=("the folder has no weights: their sizes are counted from its config.json",),
+        checkpoint=folder if chosen.scheme == own.scheme else f"MODEL-{quant}",
+        notes=("the folder has no safetensors: the sizes of its weights are counted from its config.json",),
     )
 
 
@@ -123,7 +125,8 @@ def _from_files(system: System, stored: StoredModel) -> FoundShape:
         packing=checkpoint.quantization.method if checkpoint.quantization else "",
         source=stored.path,
         parameters=stored.parameters or 0,
-        dtype_bytes=4 if _main_type(checkpoint) == "F32" else 2,
+        dtype_bytes=_WIDE if _main_type(checkpoint) == "F32" else 2,
+        checkpoint=stored.path,
     )
 
 
@@ -134,6 +137,7 @@ def _main_type(checkpoint: Checkpoint) -> str:
 def _from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm") -> FoundShape:
     model = meant.model
     chosen, why = chosen_scheme(meant, asked, runtime)
+    published = named_scheme(model.published or "BF16", runtime)
     shape = shape_of_blueprint(made_up(model, "F16"))
     return FoundShape(
         name=model.name,
@@ -146,5 +150,6 @@ def _from_catalogue(meant: Meant, asked: str | None, runtime: str = "vllm") -> F
         parameters=model.parameters,
         dtype_bytes=chosen.plain_bytes,
         stands_for=meant.stands_for,
+        checkpoint="MODEL" if chosen.scheme == published.scheme else f"MODEL-{asked or meant.quant}",
         notes=(*same_shape_note(meant), *why, f"no file was read: numbers by {model.source}", *projector_note(model)),
     )

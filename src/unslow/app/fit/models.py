@@ -15,6 +15,7 @@ from unslow.app.obstacles import obstacle
 from unslow.app.resolve import exists, expanded
 from unslow.catalog.mixes import EstimatedMix, estimated_mix
 from unslow.catalog.quants import quants
+from unslow.catalog.weight_parts import total_bytes
 from unslow.facts.blueprint import Blueprint, Tensor
 from unslow.facts.errors import UserError
 from unslow.facts.stored_model import StoredModel
@@ -22,7 +23,6 @@ from unslow.look.models.gguf import Gguf, blueprint, model_facts, read_gguf, rea
 from unslow.look.system import LookError, System
 from unslow.show._units import size
 from unslow.think.blueprints.made_up import made_up
-from unslow.think.memory.parts import total_bytes
 from unslow.think.quantise import types_of
 
 _FILE_HINT = "give a GGUF file, or a name that `unslow models` lists"

@@ -9,11 +9,11 @@ from unslow.app.plan.hf_cards import Cards
 from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.unread import UnreadModelError
 from unslow.catalog.scheme_words import find_scheme
+from unslow.catalog.weight_parts import packed, parts_of_shape, plainly
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
-from unslow.think.memory.parts import packed, parts_of_shape, plainly
 from unslow.think.physics.kinds import HALF
 from unslow.think.plan.facts_shape import shape_of_facts
 from unslow.think.plan.goal import Goal, Work

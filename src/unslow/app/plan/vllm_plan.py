@@ -8,10 +8,10 @@ from unslow.app.plan.hf_report import Asked, asked_for, report_of, unknown_repor
 from unslow.app.plan.hf_siblings import other_checkpoints
 from unslow.app.plan.margins import margin_of
 from unslow.app.plan.request import PlanRequest
+from unslow.catalog.weight_parts import Part, Role
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
-from unslow.think.memory.parts import Part, Role
 from unslow.think.physics.kinds import BYTES, HALF
 from unslow.think.plan.report import PlanReport
 from unslow.think.plan.vllm.plan import vllm_options
@@ -23,7 +23,6 @@ _PACKED_AT_LOAD = frozenset({Role.QUERY, Role.KEY_VALUE, Role.FEED_FORWARD, Role
 _GROUPED = ("awq", "gptq", "w4a16", "compressed", "block", "nvfp4")
 _GROUP = 128
 """Weights that share a scale in such checkpoints, as most are made."""
-_WIDE = 4
 
 
 def plan_vllm(system: System, request: PlanRequest, case: Case | None = None) -> PlanReport:
@@ -79,9 +78,7 @@ def checkpoints_of(found: FoundShape, family: str) -> tuple[Checkpoint, ...]:
 
 
 def _as_loaded(found: FoundShape) -> Checkpoint:
-    """One checkpoint; vLLM loads float32 as 16 bits by itself."""
-    factor = 0.5 if found.dtype_bytes == _WIDE and not found.packing else 1.0
-    parts = tuple(part._replace(bytes=round(part.bytes * factor)) for part in found.parts)
+    parts = tuple(found.loaded_by_vllm().parts)
     grouped = "/" in found.source and any(word in found.packing.lower() for word in _GROUPED)
     align = _GROUP if grouped else 1
     return Checkpoint(found.name, found.quant, parts, class_of(found.quant), found.packing, align=align)

@@ -8,6 +8,7 @@ from unslow.app.predict.places import Place
 from unslow.app.predict.request import BACKENDS, RUNTIMES, Request
 from unslow.catalog.device import Device
 from unslow.catalog.quants import quants
+from unslow.catalog.weight_parts import total_bytes
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.units import GIB
 from unslow.facts.values import Unknown
@@ -17,7 +18,6 @@ from unslow.think.fit import llama_cpp
 from unslow.think.fit.vllm import vllm_answer
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
-from unslow.think.memory.parts import total_bytes
 from unslow.think.memory.vllm import settings as vllm
 from unslow.think.physics.chip import Setting
 from unslow.think.physics.interconnect import LAYER, TENSOR

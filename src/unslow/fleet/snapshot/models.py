@@ -9,7 +9,7 @@ from unslow.catalog.mixes import find_mix
 from unslow.catalog.model_names import find_model
 from unslow.catalog.models import WellKnown
 from unslow.catalog.quant_in_name import split_quant
-from unslow.catalog.scheme_words import find_scheme
+from unslow.catalog.weight_parts import Part, Role, parts_of_shape, stored_as, total_bytes
 from unslow.facts.errors import UserError
 from unslow.facts.hf_shape import HfShape
 from unslow.facts.model import Model
@@ -18,12 +18,9 @@ from unslow.facts.values import Fact, estimated, not_found, reported
 from unslow.fleet.snapshot.readings import SOURCE
 from unslow.think.blueprints.made_up import made_up
 from unslow.think.memory.blueprint_shape import shape_of_blueprint
-from unslow.think.memory.parts import Part, Role, Storage, packed, parts_of_shape, plainly, total_bytes
 
 LABEL_IT = "label its target in the scrape settings: `model: NAME`"
 _LONGEST_NAME = 200
-_PLAIN = {"bf16": 2, "bfloat16": 2, "f16": 2, "fp16": 2, "float16": 2, "f32": 4, "fp32": 4, "float32": 4}
-"""Bytes of a number that is not packed."""
 _USUAL_MIX = {"Ollama": "Q4_K_M"}
 """What a name without a quant means to a runtime: the tags of Ollama's library are in this mix."""
 
@@ -49,12 +46,7 @@ def _of_safetensors(known: WellKnown, quant: str) -> dict[str, Fact[Any]]:
     written = quant or known.published or "BF16"
     shape = shape_of_blueprint(made_up(known, "F16"))
     how = "as it is told" if quant else "as its publisher ships it"
-    return _facts(known, shape, parts_of_shape(shape, _stored(written)), written, how)
-
-
-def _stored(quant: str) -> Storage:
-    plain = _PLAIN.get(quant.lower())
-    return plainly(plain) if plain else packed(find_scheme(quant))
+    return _facts(known, shape, parts_of_shape(shape, stored_as(written)), written, how)
 
 
 def _of_gguf(known: WellKnown, quant: str, runtime: str) -> dict[str, Fact[Any]]:

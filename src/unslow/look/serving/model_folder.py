@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.values import Fact, Known, not_found, reported
-from unslow.look.models.safetensors import model_facts, read_checkpoint
+from unslow.look.models.safetensors import config_facts, model_facts, read_checkpoint, read_config_alone
 from unslow.look.processes import Process
 from unslow.look.system import LookError, System
 from unslow.look.system.door import read_text
@@ -32,7 +32,13 @@ def with_files(
     for root in roots:
         for folder in _folders(system, written, environment, root):
             try:
-                read = model_facts(read_checkpoint(system, f"{root}{folder}"), folder)
+                config = read_config_alone(system, f"{root}{folder}")
+                # without weights, as with `--load-format dummy`, what a log says of them is closer than an estimate
+                read = (
+                    overlaid(config_facts(config, folder), model)
+                    if config
+                    else model_facts(read_checkpoint(system, f"{root}{folder}"), folder)
+                )
             except LookError as error:
                 why = not_found(error.why if error.why.startswith(written) else f"{written}: {error.why}")
                 continue

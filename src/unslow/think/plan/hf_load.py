@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
+from unslow.catalog.weight_parts import Part, Role, parts_of_shape, plainly
 from unslow.facts.hf_shape import HfShape, LayerKind
-from unslow.think.memory.parts import Part, Role, parts_of_shape, plainly
 from unslow.think.physics.kinds import BYTES, HALF, NIBBLES
 from unslow.think.speed.load import LayerLoad, ModelLoad
 

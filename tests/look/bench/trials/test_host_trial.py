@@ -1,12 +1,14 @@
 import json
+import os
 
+import pytest
 from doubles import FakeSystem
 
 from unslow.facts.values import Known, Unknown
 from unslow.look.bench.guest import Plan, Target
 from unslow.look.bench.observe import Decoding
 from unslow.look.bench.trials._work import Work
-from unslow.look.bench.trials.host import generates, perform
+from unslow.look.bench.trials.host import SLICES, generates, perform
 from unslow.look.system import Answer
 from unslow.look.system.live import LiveSystem
 
@@ -25,6 +27,55 @@ def test_work_at_both_ends_is_work():
     assert generates(Work("/metrics", 1, 0, tokens=5), Work("/metrics", 1, 0, tokens=9))
     assert not generates(Work("/metrics", 1, 0, tokens=5), Work("/metrics", 1, 0, tokens=5))
     assert generates(Work("/metrics", 1, 0, tokens_per_s=5), Work("/metrics", 1, 0, tokens_per_s=5))
+
+
+def test_a_counter_that_grew_is_work_whoever_runs_at_the_ends():
+    assert generates(Work("/metrics", 0, 0, tokens=5), Work("/metrics", 0, 0, tokens=9))
+    assert not generates(Work("/metrics", 0, 0, tokens=9), Work("/metrics", 0, 0, tokens=5))  # started again
+
+
+class Counting(LiveSystem):
+    """A vLLM whose counters stand at the next pair at each look: requests that run, tokens generated."""
+
+    def __init__(self, *looks: tuple[int, int]) -> None:
+        super().__init__()
+        self._looks = iter(looks)
+
+    def request(self, method, url, body=None, headers=None, timeout_s=0.0):
+        assert (method, url) == ("GET", f"{URL}/metrics")
+        running, tokens = next(self._looks)
+        text = f"vllm:num_requests_running {running}\nvllm:generation_tokens_total {tokens}\n"
+        return Answer(200, text.encode())
+
+
+def watched(*looks: tuple[int, int]):
+    assert len(looks) == SLICES + 1
+    return perform(Counting(*looks), Target(URL, runtime="vLLM", pid=os.getpid()), Plan(watch_s=1.2), lambda *_: None)
+
+
+def seconds_of(run, phase: str) -> float:
+    return sum(seen.seconds for seen in run.telemetry.need().phases if seen.phase == phase)
+
+
+def test_waves_of_requests_between_the_looks():
+    run = watched((0, 100), (8, 300), (8, 500), (0, 520), (0, 520), (0, 520), (0, 700))
+    assert seconds_of(run, "decode") == pytest.approx(4 * 0.2, abs=0.15)
+    assert seconds_of(run, "idle") > 0.2
+    assert "driver" in getattr(run.gpus, "why", "driver")
+    assert run.own_cpus.source == "sampled while generating"
+    assert "while it was watched" in run.others_cpus.source
+
+
+def test_nothing_grew():
+    run = watched(*[(0, 100)] * 7)
+    assert seconds_of(run, "decode") == 0
+    assert "no request was being answered" in run.gpus.why
+
+
+def test_a_slow_server_counts_a_token_now_and_then():
+    run = watched((1, 100), (1, 100), (1, 101), (1, 101), (1, 101), (1, 102), (1, 102))
+    assert seconds_of(run, "decode") == pytest.approx(1.2, abs=0.2)
+    assert "while generating" in run.own_cpus.source
 
 
 def test_another_machine_is_not_this_one():

@@ -6,10 +6,10 @@ import pytest
 
 from unslow.app.fit.named_rooms import named_room
 from unslow.catalog.device_names import find_written
+from unslow.catalog.weight_parts import parts_of_shape, plainly
 from unslow.facts.hf_shape import HfShape
 from unslow.facts.units import GIB
 from unslow.think.fit.rooms import Room
-from unslow.think.memory.parts import parts_of_shape, plainly
 from unslow.think.memory.transformers.plan import transformers_memory
 from unslow.think.plan.frontier import ranked
 from unslow.think.plan.planned import Planned

@@ -3,8 +3,8 @@
 import pytest
 from tests.think.plan.vllm.vllm_questions import LLAMA_8B, PLAIN, question
 
+from unslow.catalog.weight_parts import Role
 from unslow.facts.units import GIB
-from unslow.think.memory.parts import Role
 from unslow.think.plan.report import OptionShown
 from unslow.think.plan.vllm.memory import Pool, freest
 from unslow.think.plan.vllm.plan import vllm_options

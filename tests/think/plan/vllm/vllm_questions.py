@@ -4,8 +4,8 @@ from typing import Any
 
 from unslow.app.fit.named_rooms import named_room
 from unslow.catalog.device_names import find_written
+from unslow.catalog.weight_parts import parts_of_shape, plainly
 from unslow.facts.hf_shape import HfShape
-from unslow.think.memory.parts import parts_of_shape, plainly
 from unslow.think.plan.report import GoalShown
 from unslow.think.plan.vllm.question import Checkpoint, Question
 

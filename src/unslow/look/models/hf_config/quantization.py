@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from unslow.look.models.hf_config.read import Config
+from unslow.look.models.hf_config.shape import INNER
 
 MOST_OVERRIDES = 4096
 
@@ -37,6 +38,14 @@ def parse_quantization(config: Mapping[str, Any]) -> Quantization | None:
             if isinstance(declared := place.get(key), dict) and declared:
                 return _transformers(declared)
     return None
+
+
+def named_quant(config: Mapping[str, Any]) -> str:
+    """The quantisation, or the type of weights that are not quantised: BF16 where it is silent, as most models have."""
+    places = (config, *(config[key] for key in INNER if isinstance(config.get(key), dict)))
+    named = next((p[key] for p in places for key in ("torch_dtype", "dtype") if isinstance(p.get(key), str)), "")
+    packing = parse_quantization(config)
+    return packing.name if packing else {"float32": "F32", "float16": "F16"}.get(named, "BF16")
 
 
 def _transformers(declared: Config) -> Quantization:

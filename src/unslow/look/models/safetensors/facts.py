@@ -3,9 +3,12 @@
 import re
 from typing import Any
 
+from unslow.catalog.weight_parts import Role, parts_of_shape, plainly, stored_as, total_bytes
+from unslow.facts.errors import UserError
+from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
 from unslow.facts.values import Fact, estimated, not_found, reported
-from unslow.look.models.hf_config import Shape, hf_shape
+from unslow.look.models.hf_config import Config, Shape, hf_shape, named_quant, shape_of_config
 from unslow.look.models.safetensors.checkpoint import Checkpoint
 
 _TOKEN_TABLE = re.compile(
@@ -39,6 +42,35 @@ def model_facts(checkpoint: Checkpoint, source: str = "") -> Model:
         made_up=reported(False, source),  # noqa: FBT003 (a fact, not a flag)
         **_sizes(checkpoint, f"{source}: tensors"),
     )
+
+
+def config_facts(config: Config, source: str) -> Model:
+    """The model of a folder without weights: their sizes are counted from the numbers of its config."""
+    told = model_facts(Checkpoint(path=source, parts=[], tensors=[], config=config))
+    shape, quant = shape_of_config(hf_shape(config)), named_quant(config)
+    if not shape.layers or not shape.width or not shape.heads:
+        missing = not_found(
+            f"{source}: holds no safetensors files, and its config.json does not tell its layers and heads"
+        )
+        return overlaid(told, Model(weights_bytes=missing))
+    try:
+        parts = parts_of_shape(shape, stored_as(quant))
+    except UserError as error:
+        missing = not_found(f"{source}: holds no safetensors files; by its config.json, {error.message}")
+        return overlaid(told, Model(weights_bytes=missing))
+    table, output, experts = (
+        sum(part.bytes for part in parts if part.role is role) for role in (Role.EMBEDDING, Role.OUTPUT, Role.EXPERTS)
+    )
+    numbers: dict[str, Any] = {
+        "quant": quant,
+        "parameters": total_bytes(parts_of_shape(shape, plainly(1))),
+        "weights_bytes": total_bytes(parts),
+        "expert_bytes": experts,
+        "token_table_bytes": table,
+        "output_bytes": output or table,
+        "output_tied": shape.tied,
+    }
+    return overlaid(told, Model(**{name: estimated(n, f"{source}: config.json") for name, n in numbers.items()}))
 
 
 def _count(shape: Shape, name: str, source: str, absent: int | None = None) -> Fact[int]:

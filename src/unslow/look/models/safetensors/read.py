@@ -44,6 +44,16 @@ def read_checkpoint(system: System, path: str) -> Checkpoint:
     return checkpoint
 
 
+def read_config_alone(system: System, folder: str) -> Config:
+    """The config of a folder without safetensors or GGUF files, as `--load-format dummy` takes it; else empty."""
+    try:
+        names = system.list_dir(folder)
+        weights = any(name.endswith((SUFFIX, INDEX_SUFFIX, ".gguf")) for name in names)
+        return {} if weights or "config.json" not in names else _config(system, folder, names)
+    except LookError:
+        return {}
+
+
 def read_parts(system: System, path: str, files: Sequence[str], config: Config) -> Checkpoint:
     """The model that these files make up; `path` names it."""
     raw = system.ask(f"safetensors {path}", lambda: msgspec.to_builtins(_checkpoint(path, files)))

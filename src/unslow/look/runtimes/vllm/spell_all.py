@@ -21,8 +21,9 @@ def spell_all(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOT
     wanted = Wanted({change.knob: change.value for change in changes}, runtime, at_hand)
     asked = {change.knob: change for change in changes}.values()  # the last word on a knob counts
     answers = [(change, words_of(change, wanted)) for change in asked]
-    turned = [answer for _, answer in answers if isinstance(answer, Words)]
-    left = tuple((change, answer) for change, answer in answers if isinstance(answer, str))
+    turned = [answer for _, answer in answers if isinstance(answer, Words) and not answer.missing]
+    why = [(change, answer if isinstance(answer, str) else answer.missing) for change, answer in answers]
+    left = tuple((change, reason) for change, reason in why if reason)
     if not turned:
         return Spelled(left_out=left)
     argv = _changed(_command(runtime, at_hand), turned)

@@ -1,4 +1,4 @@
-"""The words of each knob where many are turned at once: what goes from the command line of vLLM, and what comes."""
+"""The words of each knob, one or many at once: what goes from the command line of vLLM, and what comes."""
 
 import json
 import re
@@ -11,6 +11,7 @@ from unslow.facts.values import Known
 from unslow.look.at_hand import AtHand
 from unslow.look.paths import is_absolute
 from unslow.look.runtimes.vllm.versions import CACHE_TYPES_SINCE, full_version, lacking, thread_variables
+from unslow.look.serving.turns import PLACE
 
 
 class Words(NamedTuple):
@@ -20,6 +21,8 @@ class Words(NamedTuple):
     words: tuple[str, ...] = ()
     environment: Mapping[str, str | None] = {}
     model: str = ""
+    missing: str = ""
+    """What the reader has to fill in for `PLACE`, where a value is not known: a fragment, but not a whole command."""
 
 
 class Wanted(NamedTuple):
@@ -34,10 +37,15 @@ Answer = Words | str
 _Turn = Callable[[Setting, Wanted], Answer]
 _TYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
 _DRAFT_TOKENS = 3  # a few: later ones of a draft are seldom right
-_CACHE_WORDS = {"q8_0": "fp8", "f16": "auto"}
+_CACHE_WORDS = {"q8_0": "fp8", "f16": "auto", "bf16": "auto"}
 """What is as large there: eight bits, and the type of the weights."""
-_MADE_ON_LOADING = ("fp8", "bitsandbytes")
+MADE_ON_LOADING = ("fp8", "bitsandbytes")
 """Quants that vLLM makes of plain weights while it loads them."""
+ALL_BLOCKS = "all blocks"
+"""Of `Knob.CAPACITY`: as many as the memory has room for."""
+DRAFT_PLACE = "DRAFT_MODEL"
+"""Of `Knob.SPECULATIVE`: stands for a model that is for the reader to choose."""
+_NO_NUMBER, _NO_DRAFT = "it needs a number, which is not known", "which model shall draft is not known"
 _DRAFTING = ("speculative", "draft_model", "draft_tokens")
 
 
@@ -60,7 +68,7 @@ def _flag(name: str, flag: str) -> _Turn:
 
     def turn(value: Setting, _wanted: Wanted) -> Answer:
         if value is None:
-            return Words((name,))
+            return Words((name,), (flag, PLACE), missing=_NO_NUMBER)
         whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
         return Words((name,), (flag, str(value))) if whole else f"{value!r} is no value of {flag}"
 
@@ -79,17 +87,33 @@ def _quant(value: Setting, wanted: Wanted) -> Answer:
     if Knob.MODEL_FILE in wanted.changes:
         return Words()
     plain = not isinstance(wanted.runtime.quantization, Known)
-    if plain and value in _MADE_ON_LOADING:
+    if plain and value in MADE_ON_LOADING:
         return Words(("quantization",), ("--quantization", str(value)))
     return f"no checkpoint of this model as {value} was named"
 
 
 def _share(value: Setting, _wanted: Wanted) -> Answer:
+    names, flag = ("memory_fraction", "kv_bytes"), "--gpu-memory-utilization"
     if value is None:
-        return Words(("memory_fraction", "kv_bytes"))
+        return Words(names, (flag, PLACE), missing=_NO_NUMBER)
     share = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
-    flag = "--gpu-memory-utilization"
-    return Words(("memory_fraction", "kv_bytes"), (flag, f"{value:g}")) if share else f"{value!r} is no share"
+    return Words(names, (flag, f"{value:g}")) if share else f"{value!r} is no share"
+
+
+def _margin(value: Setting, wanted: Wanted) -> Answer:
+    """What it leaves free is what its share leaves."""
+    return Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted)
+
+
+def _fit(value: Setting, wanted: Wanted) -> Answer:
+    """The longest context that there is room for; of all else it takes what it is told to."""
+    if value is False or Knob.CONTEXT_LENGTH in wanted.changes:
+        return Words()
+    return Words(("context",), ("--max-model-len", "auto"))
+
+
+def _blocks(value: Setting, _wanted: Wanted) -> Answer:
+    return Words(("kv_blocks",)) if value == ALL_BLOCKS else "how much more it needs is not known"
 
 
 def _cache_type(value: Setting, wanted: Wanted) -> Answer:
@@ -139,9 +163,9 @@ def _attention(value: Setting, wanted: Wanted) -> Answer:
 
 
 def _flash(value: Setting, wanted: Wanted) -> Answer:
-    if value is None or Knob.ATTENTION in wanted.changes:
+    if Knob.ATTENTION in wanted.changes:
         return Words()
-    return _attention("FLASH_ATTN" if value else "TRITON_ATTN", wanted)
+    return _attention(None if value is None else "FLASH_ATTN" if value else "TRITON_ATTN", wanted)
 
 
 def _split(value: Setting, wanted: Wanted) -> Answer:
@@ -154,9 +178,9 @@ def _split(value: Setting, wanted: Wanted) -> Answer:
     runtime = wanted.runtime
     now = runtime.tensor_parallel.value_or(1) * runtime.pipeline_parallel.value_or(1)
     count = 1 if value == "none" else value if isinstance(value, int) and not isinstance(value, bool) else now
-    if count < 1 or (count == 1 and value not in ("none", 1)):
-        return "over how many GPUs is not known"
     flag = "--pipeline-parallel-size" if value == "layer" else "--tensor-parallel-size"
+    if count < 1 or (count == 1 and value not in ("none", 1)):
+        return Words(names, (flag, PLACE), missing="over how many GPUs is not known")
     return Words(names, (flag, str(count)))
 
 
@@ -173,24 +197,30 @@ def _drafting(value: Setting, wanted: Wanted) -> Answer:
     if not value or value == "none":
         return Words(_DRAFTING)
     name = str(value)
-    if not (is_absolute(name) or name in wanted.at_hand.listed):
+    missing = _NO_DRAFT if name == DRAFT_PLACE else ""
+    if not (missing or is_absolute(name) or name in wanted.at_hand.listed):
         return f"{name} is no folder of this machine and no checkpoint that was seen"
     if lacking("--speculative-config", full_version(wanted.runtime.version)):
-        return Words(_DRAFTING, ("--speculative-model", name, "--num-speculative-tokens", str(_DRAFT_TOKENS)))
+        return Words(
+            _DRAFTING, ("--speculative-model", name, "--num-speculative-tokens", str(_DRAFT_TOKENS)), missing=missing
+        )
     config = json.dumps({"model": name, "num_speculative_tokens": _DRAFT_TOKENS}, ensure_ascii=False)
-    return Words(_DRAFTING, ("--speculative-config", config))
+    return Words(_DRAFTING, ("--speculative-config", config), missing=missing)
 
 
 def _device(value: Setting, _wanted: Wanted) -> Answer:
     """CUDA1 is GPU 1, and 1,2 are two of them; a product's name has other figures."""
     named = re.fullmatch(r"[A-Za-z]*(\d{1,3}(?:,\d{1,3}){0,63})", str(value))
-    return Words(environment={"CUDA_VISIBLE_DEVICES": named[1]}) if named else f"{value!r} names no device"
+    missing = "" if named else f"{value!r} names no device"
+    return Words(environment={"CUDA_VISIBLE_DEVICES": named[1] if named else "NUMBER"}, missing=missing)
 
 
 def _threads(value: Setting, wanted: Wanted) -> Answer:
-    if wanted.runtime.device_used.value_or("") != "cpu" or not value:
+    if wanted.runtime.device_used.value_or("") != "cpu":
         return "threads compute only where vLLM runs on the CPU"
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if value is None:
+        return Words(environment={"VLLM_CPU_OMP_THREADS_BIND": "auto"})
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         return f"{value!r} is no number of threads"
     return Words(environment=dict(thread_variables(value, full_version(wanted.runtime.version))))
 
@@ -199,6 +229,9 @@ _TURNS: Mapping[Knob, _Turn] = {
     Knob.MODEL_FILE: _model,
     Knob.QUANT: _quant,
     Knob.MEMORY_SHARE: _share,
+    Knob.FIT_MARGIN: _margin,
+    Knob.FIT: _fit,
+    Knob.CAPACITY: _blocks,
     Knob.CONTEXT_LENGTH: _flag("context", "--max-model-len"),
     Knob.PARALLEL: _flag("sequences", "--max-num-seqs"),
     Knob.BATCH: _flag("batched_tokens", "--max-num-batched-tokens"),

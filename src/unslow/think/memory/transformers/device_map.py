@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from unslow.catalog.weight_parts import Part, Role
 from unslow.facts.hf_shape import HfShape
-from unslow.think.memory.parts import Part, Role
 
 SINGLE_CARD_SHARE = 0.9
 HOST_SHARE = 0.9

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.catalog.runtimes_memory import overheads
+from unslow.catalog.weight_parts import Part
 from unslow.facts.hf_shape import HfShape
 from unslow.think.memory.held import NOTHING, Held, Spread
-from unslow.think.memory.parts import Part
 from unslow.think.memory.transformers.cache import cache_bytes, prompt_cache_bytes
 from unslow.think.memory.transformers.device_map import HOST_SHARE, Module, limits, modules_of, placed
 from unslow.think.memory.transformers.peak import prompt_peak, token_peak

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from unslow.catalog.weight_parts import Part
 from unslow.facts.hf_shape import HfShape
 from unslow.think.memory.held import Held, Spread, exactly
-from unslow.think.memory.parts import Part
 from unslow.think.memory.vllm import cache, profile
 from unslow.think.memory.vllm.settings import Settings, stage_layers
 from unslow.think.memory.vllm.weights import stage_weight_bytes

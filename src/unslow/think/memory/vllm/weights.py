@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from unslow.catalog.runtimes_memory import kernel
+from unslow.catalog.weight_parts import Part, Role
 from unslow.facts.hf_shape import HfShape
 from unslow.facts.units import padded
-from unslow.think.memory.parts import Part, Role
 from unslow.think.memory.vllm.settings import Settings, stage_layers
 
 VOCABULARY_STEP = 64

@@ -3,9 +3,9 @@
 from typing import NamedTuple
 
 from unslow.catalog.device import Device
+from unslow.catalog.weight_parts import Part
 from unslow.facts.hf_shape import HfShape
 from unslow.think.fit.rooms import Room
-from unslow.think.memory.parts import Part
 from unslow.think.memory.transformers.settings import Settings
 from unslow.think.plan.report import GoalShown
 

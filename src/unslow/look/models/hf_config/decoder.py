@@ -1,4 +1,4 @@
-"""The shape that the plain numbers of a `config.json` stand for, as `look.models.hf_config.hf_shape` names them."""
+"""The shape that the plain numbers of a `config.json` stand for, as `hf_shape` names them."""
 
 from collections.abc import Mapping
 

@@ -6,10 +6,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from unslow.catalog.weight_parts import parts_of_shape, plainly, total_bytes
 from unslow.facts.hf_shape import HfShape, LayerKind
-from unslow.look.models.hf_config import hf_shape
-from unslow.think.memory.config_shape import shape_of_config
-from unslow.think.memory.parts import parts_of_shape, plainly, total_bytes
+from unslow.look.models.hf_config import hf_shape, shape_of_config
 
 SHAPES = json.loads((Path(__file__).parents[3] / "lab" / "data" / "hf_shapes.json").read_text())
 LLAMA = {

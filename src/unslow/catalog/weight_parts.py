@@ -6,6 +6,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from unslow.catalog.packings import Scheme, packed_bytes
+from unslow.catalog.scheme_words import find_scheme
 from unslow.facts.blueprint import Tensor
 from unslow.facts.hf_shape import HfShape, LayerKind
 
@@ -62,6 +63,13 @@ def packed(scheme: Scheme, plain_bytes: int = 2) -> Storage:
 
 
 _LARGE = 4096
+_PLAIN_BYTES = {"bf16": 2, "bfloat16": 2, "f16": 2, "fp16": 2, "float16": 2, "f32": 4, "fp32": 4, "float32": 4}
+
+
+def stored_as(quant: str) -> Storage:
+    """As the format of that name stores weights; UserError where there is none."""
+    plain = _PLAIN_BYTES.get(quant.lower())
+    return plainly(plain) if plain else packed(find_scheme(quant))
 
 
 def parts_of_shape(shape: HfShape, storage: Storage) -> list[Part]:

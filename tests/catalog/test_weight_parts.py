@@ -3,9 +3,9 @@
 import pytest
 
 from unslow.catalog.scheme_words import find_scheme
+from unslow.catalog.weight_parts import Role, packed, parts_of_shape, parts_of_tensors, plainly, total_bytes
 from unslow.facts.blueprint import Tensor
 from unslow.facts.hf_shape import HfShape
-from unslow.think.memory.parts import Role, packed, parts_of_shape, parts_of_tensors, plainly, total_bytes
 
 SMALL = HfShape(
     layers=2, width=64, vocabulary=1000, heads=4, kv_heads=2, key_length=16, value_length=16, experts=4, experts_used=2,
