@@ -59,8 +59,9 @@ _PEOPLE = (
     _rule(rf"(?i)(?P<keep>/(?:home|users)/)(?:{_NAME}(?: (?!-){_NAME}){{1,2}}(?=/)|[^/\s\"':]+)", r"\g<keep>user"),
     # where removable disks are mounted: /media/NAME/DISK; some call the disk itself there
     _rule(
-        rf"(?P<keep>/(?:run/)?media/)(?!(?:cdrom|floppy|usb|disk|data|storage|models?|nas|hdd|ssd|nvme)[\w-]{{0,8}}/)"
-        rf"{_NAME}(?: (?!-){_NAME}){{0,2}}(?=/[^\s/])",
+        rf"(?P<keep>/(?:run/)?media/)"
+        rf"(?!(?:cdrom|floppy|usb|disk|data|storage|models?|nas|hdd|ssd|nvme)[\w-]{{0,8}}(?![^/\s\"':]))"
+        rf"(?:{_NAME}(?: (?!-){_NAME}){{1,2}}(?=/[^\s/])|{_NAME})",
         r"\g<keep>user",
     ),
     _rule(r"(?<![\w/~.-])~[A-Za-z_][\w.-]{0,31}(?=/)", "~user"),
