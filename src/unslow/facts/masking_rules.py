@@ -37,7 +37,7 @@ _ISSUERS = (
 )
 _TOKENS = (  # of those whose marks are words too, only what is as long as theirs
     r"npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|ya29\.[\w-]{8,}|1//0[\w-]{20,}|hv[bsr]\.[\w-]{20,}|dapi[0-9a-f]{32}"
-    r"|(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{2,}(?:\.[\w-]*)?|SG\.[\w-]{16,}\.[\w-]{16,}"
+    r"|(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}(?:\.[\w-]*){0,4}|SG\.[\w-]{16,}\.[\w-]{16,}"
     r"|\d{8,10}:AA[\w-]{30,}|[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,}"
 )
 
