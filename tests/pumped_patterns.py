@@ -5,30 +5,42 @@ import importlib
 import itertools
 import pkgutil
 import re
+import signal
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
+from math import inf
 from pathlib import Path
 from re import _constants as codes
 from re import _parser as parser
 from typing import Any
 
+from unslow.look.logs import amd_smi_table
 from unslow.look.logs.cleaning import clean_line
-from unslow.look.logs.dialect import LONGEST_LINE
 from unslow.think.claims.text import LONGEST_SENTENCE
 from unslow.think.words import lines
 
-LONGEST = {"unslow.look.": LONGEST_LINE, "unslow.facts.": LONGEST_LINE, "unslow.think.claims.": LONGEST_SENTENCE}
-"""Letters of the longest text that the patterns of a package are shown; any other is shown prose, or a few words."""
+PROSE, SENTENCE = lines.LONGEST_LINE, LONGEST_SENTENCE
+BOUNDED = {
+    "unslow.catalog.report_words": PROSE, "unslow.think.words.": PROSE, "unslow.think.claims.": SENTENCE,
+    "unslow.look.logs.amd_smi_table": amd_smi_table._WIDEST,
+}  # fmt: skip
+"""Letters of the longest text that these are ever shown; all others may be shown a line of a log, or more."""
+FIRST, SHORT, LONG = 1000, 2000, 8000
+SUSPECTS, MOST_TEXTS = 3, 64
+"""Of the texts that are tried with a pattern, the slowest are looked at more closely."""
 NEAR_LINEAR = 8.0
 """How much longer a text may take that is four times as long: 4 where time is linear, 16 where it is quadratic."""
-NOTICED_S = 0.02
-"""Less can be noise, and harms nobody; a quadratic pattern takes several times that for the longest line of a log."""
-MOST_TEXTS = 24
+SUSPECT_S, NOTICED_S = 0.0005, 0.02
+"""Of processor time for the first text and the long one. Less harms nobody: a quadratic pattern takes several times that."""
+MOST_S = 0.05
+"""For one line, where its length is bounded."""
+GIVEN_UP_S = 0.5
 REPEATED = 16
 """A part that may come so often can be pumped."""
 TAILS = ("!", "\n!")
+Form, Read = tuple[str, str, str], Callable[[str], object]
 LETTERS = " a0"
 """What a part is repeated with, where it can be; beside them, the marks that stand in the pattern itself."""
 
@@ -75,10 +87,10 @@ def _load_catalogue(modules: Iterable[Any]) -> None:
                     value()
 
 
-def hostile_texts(pattern: str, flags: int) -> set[tuple[str, str, str]]:
+def hostile_texts(pattern: str, flags: int) -> set[Form]:
     """A beginning, what to repeat, and an end, for each part of a pattern that may come many times."""
     marks = "".join(dict.fromkeys(re.findall(r"[^\w\s\\?*+^$()]", pattern)))[:4]
-    found: set[tuple[str, str, str]] = set()
+    found: set[Form] = set()
     for before, body in _repeats(parser.parse(pattern, flags), ""):
         pumps = {text for letter in LETTERS + marks if (text := _sample(body, letter)) and len(text) < 40} or {"a"}
         for pumped, tail in itertools.product(pumps, TAILS):
@@ -167,67 +179,100 @@ def _class_of(members: Any) -> str:
     return f"[{''.join(parts)}]"
 
 
-def seconds(read: Callable[[str], object], text: str) -> float:
-    """What reading the text takes, of processor time."""
+class TooLongError(Exception):
+    """A text was given up."""
+
+
+def seconds(read: Read, text: str) -> float:
+    """The processor time of a text; a second and more is given up, for it could be years."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, GIVEN_UP_S)
     start = time.thread_time()
-    read(text)
+    try:
+        read(text)
+    except TooLongError:
+        return inf
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return time.thread_time() - start
 
 
-def growth(read: Callable[[str], object], form: tuple[str, str, str], longest: int) -> float:
-    """How much longer a text takes that is four times as long; 0 where the longest takes next to nothing."""
-
-    def made(letters: int) -> str:
-        text = (form[0] + form[1] * (letters // len(form[1]) + 1))[:letters] + form[2]
-        return "\n".join(clean_line(line.encode()) for line in text.split("\n"))
-
-    if any(seconds(read, made(n)) > NOTICED_S for n in (22, longest // 8)):  # it would never end below
-        return float("inf")
-    if longest <= lines.LONGEST_LINE or seconds(read, made(longest // 4)) < NOTICED_S / 64:
-        return 0.0
-    short, long = (min(seconds(read, made(n)) for _ in range(3)) for n in (longest // 4, longest))
-    return long / max(short, 1e-9) if long >= NOTICED_S else 0.0
+def _give_up(_number: int, _frame: object) -> None:
+    raise TooLongError
 
 
 @cache
-def _sources() -> dict[str, str]:
-    return {str(path): path.read_text() for path in (Path(__file__).parents[1] / "src").rglob("*.py")}
+def _calls() -> dict[str, tuple[set[tuple[str, str]], list[tuple[int, int, str]]]]:
+    """By module: the names on which patterns' methods are called, and between which lines each name is given."""
+    source, found = Path(__file__).parents[1] / "src", {}
+    for path in source.rglob("*.py"):
+        text = path.read_text()
+        calls = set(re.findall(r"\b(\w+)\.(search|match|fullmatch|finditer|findall|subn?|split)\b", text))
+        given = [
+            (statement.lineno, statement.end_lineno or 0, target.id)
+            for statement in ast.parse(text).body
+            if isinstance(statement, ast.Assign)
+            for target in ast.walk(statement.targets[0])
+            if isinstance(target, ast.Name)
+        ]
+        found[".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__")] = calls, given
+    return found
 
 
 def ways_of(where: str) -> set[str]:
     """How a pattern that is compiled there is put to a text, by the calls on the name that it is given."""
     module, _, line = where.rpartition(":")
-    own = next((t for p, t in _sources().items() if p.endswith(f"{module.replace('.', '/')}.py")), "")
-    names = {
-        target.id
-        for statement in ast.parse(own).body
-        if isinstance(statement, ast.Assign) and statement.lineno <= int(line) <= (statement.end_lineno or 0)
-        for target in ast.walk(statement.targets[0])
-        if isinstance(target, ast.Name)
-    }
-    calls = {
+    own, given = _calls().get(module, (set(), []))
+    names = {name for first, last, name in given if first <= int(line) <= last}
+    used = {
         way
-        for name in names
-        for text in ([own] if name.startswith("_") else _sources().values())
-        for way in re.findall(rf"\b{name}\.(search|match|fullmatch|finditer|findall|subn?|split)\b", text)
+        for calls in ([own] if all(name.startswith("_") for name in names) else [calls for calls, _ in _calls().values()])
+        for name, way in calls
+        if name in names
     }
-    return calls if calls and calls <= {"match", "fullmatch"} else {"search"}
+    return used if used and used <= {"search", "match", "fullmatch"} else {"finditer"}
+
+
+def made(form: Form, letters: int, where: str) -> str:
+    """A text of so many letters, in the form in which those patterns are shown it."""
+    text = (form[0] + form[1] * (letters // len(form[1]) + 1))[:letters] + form[2]
+    cleaned = where.startswith(("unslow.look.logs.", "unslow.look.paste."))
+    return "\n".join(clean_line(line.encode()) for line in text.split("\n")) if cleaned else text
 
 
 def too_slow(where: str, source: str, flags: int) -> str:
     """A text whose time grows faster than its length, in words; empty where there is none."""
     pattern = re.compile(source, flags)
-    longest = next((n for package, n in LONGEST.items() if where.startswith(package)), lines.LONGEST_LINE)
-    reads: list[Callable[[str], object]] = [
-        (lambda text: sum(1 for _ in pattern.finditer(text))) if way == "search" else getattr(pattern, way)
-        for way in ways_of(where)
-    ]
-    for form, read in itertools.product(_some(sorted(hostile_texts(source, flags))), reads):
-        if (grows := growth(read, form, longest)) > NEAR_LINEAR:
-            return f"{where}: {source[:200]!r} on {form[0]!r}, {form[1]!r} many times, {form[2]!r}: {grows:.0f} times"
+    bound = next((letters for package, letters in BOUNDED.items() if where.startswith(package)), 0)
+    signal.signal(signal.SIGVTALRM, _give_up)
+    tried: list[tuple[float, Form, Read]] = []
+    for form, way in itertools.product(_some(hostile_texts(source, flags)), sorted(ways_of(where))):
+        read = (lambda text: sum(1 for _ in pattern.finditer(text))) if way == "finditer" else getattr(pattern, way)
+        tried.append((seconds(read, made(form, bound or FIRST, where)), form, read))
+    for took, form, read in sorted(tried, key=lambda one: -one[0])[:SUSPECTS]:
+        said = f"{where}: {source[:300]!r} on {form[0]!r}, {form[1]!r} many times, {form[2]!r}: "
+        if bound and took > MOST_S and (least := _least(read, made(form, bound, where))) > MOST_S:
+            return f"{said}{least:.2f} s for {bound} letters"
+        if not bound and took > SUSPECT_S:
+            short, long = (_least(read, made(form, letters, where)) for letters in (SHORT, LONG))
+            if long > NOTICED_S and (long > NEAR_LINEAR * short or short == inf):
+                return f"{said}{short:.4f} s for {SHORT} letters, {long:.4f} s for {LONG}"
     return ""
 
 
-def _some(forms: list[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    """So few of them that all patterns are tried in seconds; the shortest repeat most."""
-    return sorted(forms, key=lambda form: len(form[0] + form[1]))[:MOST_TEXTS]
+def _some(forms: set[Form]) -> list[Form]:
+    """So few of them that all patterns are tried in seconds: evenly, of the shortest and the longest."""
+    ordered = sorted(forms, key=lambda form: (len(form[0] + form[1]), form))
+    return ordered[:: max(1, len(ordered) // MOST_TEXTS)]
+
+
+def _least(read: Read, text: str) -> float:
+    """Of three times, as others use the processor too."""
+    first = seconds(read, text)
+    return min(first, *(seconds(read, text) for _ in range(2))) if first < GIVEN_UP_S / 2 else first
+
+
+if __name__ == "__main__":  # in a process of its own: it imports the program anew
+    asked = tuple(sys.argv[1:]) or ("unslow",)
+    for (source, flags), where in all_patterns().items():
+        if where.startswith(asked):
+            print(too_slow(where, source, flags) or "fine", flush=True)

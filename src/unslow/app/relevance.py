@@ -21,7 +21,7 @@ _WORDS = re.compile(
     r"lm ?studio|kobold\w*|context (?:length|size|window)|локальн\w*|видеокарт\w*|显卡|模型)(?!\w)"
 )
 _FROM_C = re.compile(r"\s*#\s*include\s*[<\"]")
-_CODE = re.compile(r"(?:[;{}]|\*/|,)\s*(?://.*)?$|^\s*(?:#|//|/\*|\*)")
+_CODE = re.compile(r"(?:[;{}]|\*/|,)\s*+(?s://.*)?$|^\s*(?:#|//|/\*|\*)")
 _MOSTLY = 0.7
 
 

@@ -30,7 +30,7 @@ _ALMOST = 0.79  # one letter too many or two changed places
 _LONGEST = 32  # letters of a word that close ones are looked for
 _NEAR_SIZE = 1.07  # 16 GB cards that report 15, and 180 that are sold as 192; 11 and 12 are two devices
 _SOCKETS = 2  # of a host whose two memories count as one
-_BESIDE = re.compile(r"\s\+\s|\s&\s|\s+and\s+")
+_BESIDE = re.compile(r"\s\+\s|\s&\s|(?<!\s)\s+and\s+")
 
 
 class Meant(NamedTuple):

@@ -11,7 +11,7 @@ _PUNCTUATION = r"[-_.:@\s]"
 _QUANT = re.compile(rf"{_PUNCTUATION}({_LLAMA_CPP}|{_OTHERS})(?=$|{_PUNCTUATION})", re.IGNORECASE)
 _OF_LLAMA_CPP = re.compile(_LLAMA_CPP, re.IGNORECASE)
 _BITS = re.compile(r"\d-?bit", re.IGNORECASE)
-_TRAINED_FOR_Q4_0 = re.compile(r"gemma.*[-_]qat\b", re.IGNORECASE)  # Google's models for quants are all for Q4_0
+_TRAINED_FOR_Q4_0 = re.compile(r"gemma.{0,200}[-_]qat\b", re.IGNORECASE)  # Google's models for quants are all for Q4_0
 
 
 def split_quant(name: str) -> tuple[str, str]:

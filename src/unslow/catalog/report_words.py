@@ -55,7 +55,12 @@ def presence_phrases() -> dict[Topic, Presence]:
 
 
 def _any(patterns: list[str]) -> re.Pattern[str]:
-    return re.compile("|".join(f"(?:{pattern})" for pattern in patterns))
+    return _compiled("|".join(f"(?:{pattern})" for pattern in patterns))
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """The pattern, with the endings of words no longer than any has: one without blanks would be read again and again."""
+    return re.compile(pattern.replace(r"\w*", r"\w{0,24}").replace(r"\w+", r"\w{1,24}"))
 
 
 class NumberPhrase(NamedTuple):
@@ -70,7 +75,7 @@ class NumberPhrase(NamedTuple):
 def number_phrases() -> tuple[NumberPhrase, ...]:
     """Numbers and settings by the fact that they are."""
     table = tomllib.loads(texts(_FOLDER)["numbers"])
-    return tuple(NumberPhrase(entry["path"], entry["as"], re.compile(entry["says"])) for entry in table["fact"])
+    return tuple(NumberPhrase(entry["path"], entry["as"], _compiled(entry["says"])) for entry in table["fact"])
 
 
 @cache

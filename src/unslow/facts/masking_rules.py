@@ -37,7 +37,7 @@ _ISSUERS = (
 )
 _TOKENS = (  # of those whose marks are words too, only what is as long as theirs
     r"npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}|ya29\.[\w-]{8,}|1//0[\w-]{20,}|hv[bsr]\.[\w-]{20,}|dapi[0-9a-f]{32}"
-    r"|(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{2,}(?:\.[\w-]*)?|SG\.[\w-]{16,}\.[\w-]{16,}"
+    r"|(?:AKIA|ASIA|AROA|AIDA)[0-9A-Z]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}(?:\.[\w-]*){0,4}|SG\.[\w-]{16,}\.[\w-]{16,}"
     r"|\d{8,10}:AA[\w-]{30,}|[MNO][\w-]{23,25}\.[\w-]{6}\.[\w-]{27,}"
 )
 
@@ -59,8 +59,9 @@ _PEOPLE = (
     _rule(rf"(?i)(?P<keep>/(?:home|users)/)(?:{_NAME}(?: (?!-){_NAME}){{1,2}}(?=/)|[^/\s\"':]+)", r"\g<keep>user"),
     # where removable disks are mounted: /media/NAME/DISK; some call the disk itself there
     _rule(
-        rf"(?P<keep>/(?:run/)?media/)(?!(?:cdrom|floppy|usb|disk|data|storage|models?|nas|hdd|ssd|nvme)[\w-]{{0,8}}/)"
-        rf"{_NAME}(?: (?!-){_NAME}){{0,2}}(?=/[^\s/])",
+        rf"(?P<keep>/(?:run/)?media/)"
+        rf"(?!(?:cdrom|floppy|usb|disk|data|storage|models?|nas|hdd|ssd|nvme)[\w-]{{0,8}}(?![^/\s\"':]))"
+        rf"(?:{_NAME}(?: (?!-){_NAME}){{1,2}}(?=/[^\s/])|{_NAME})",
         r"\g<keep>user",
     ),
     _rule(r"(?<![\w/~.-])~[A-Za-z_][\w.-]{0,31}(?=/)", "~user"),

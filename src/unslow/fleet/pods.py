@@ -17,7 +17,7 @@ IMAGES = {
     "llama.cpp": ("llama.cpp", "llama-cpp", "llama-server", "llamacpp"),
 }  # fmt: skip
 """How the images of runtimes are called, by whoever builds them."""
-_VERSION = re.compile(r"v?(\d+\.\d+[\w.+-]*|b\d{3,}|\d{4,})$")
+_VERSION = re.compile(r"v?(\d{1,9}\.\d{1,9}[\w.+-]{0,100}|b\d{3,12}|\d{4,18})")
 _GENERATED = re.compile(r"-[a-f0-9]{6,10}-[a-z0-9]{5}$|-[a-z0-9]{5}$|-\d+$")
 
 

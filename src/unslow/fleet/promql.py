@@ -9,7 +9,7 @@ STEP_S = 60.0
 """Of subqueries: a quarter of an hour has fifteen steps then, and ten thousand GPUs are cheap."""
 _FEWEST_STEPS, _MOST_STEPS = 15, 60
 """In a window: the single step of a short one may lie before the first sample, and a count of it is then nought."""
-_NAMES = re.compile(r"([A-Za-z_:][A-Za-z0-9_:]*)\{")
+_NAMES = re.compile(r"(?<![A-Za-z0-9_:])([A-Za-z_:][A-Za-z0-9_:]*)\{")
 _HOW = {
     "avg_over_time": "mean of", "max_over_time": "the most of", "min_over_time": "the least of",
     "stddev_over_time": "spread over", "increase": "counted over", "rate": "a second over", "changes": "changes in",

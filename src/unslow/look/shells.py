@@ -8,9 +8,9 @@ from unslow.facts.placed import Place, labelled, line_of
 from unslow.facts.shell_words import WINDOWS, as_text, in_powershell, is_plain, joined
 
 _NAME = r"[A-Za-z_][A-Za-z0-9_]{0,80}"
-_VALUE = r"(?:[^\s']|'[^']*')+"
+_VALUE = r"(?:[^\s']|'[^']*')++"
 """A word as `shlex.quote` writes it."""
-_GIVEN = re.compile(rf"((?:{_NAME}={_VALUE} )+)(\S.*)")
+_GIVEN = re.compile(rf"((?:{_NAME}={_VALUE} )++)(\S.*)")
 _ADMINISTRATOR = "in a prompt of the administrator"
 
 

@@ -13,7 +13,7 @@ from unslow.think.adapt.surroundings import system_of
 _NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,120}")
 _URL = re.compile(r"https?://[\w.:\[\]-]{1,120}(?:/[\w./-]{0,80})?")
 _LOCAL = re.compile(r"http://127\.0\.0\.1:(?:\d+|PORT)\b")
-_AGAIN = re.compile(r"[\w.-]+(?: serve)? ARGUMENTS_AS_BEFORE")
+_AGAIN = re.compile(r"(?<![\w.-])[\w.-]+(?: serve)? ARGUMENTS_AS_BEFORE")
 _NOT_THE_SERVER = re.compile(r"bench|ghcr\.io")
 _FILE_FLAGS = ("-m", "--model")
 

@@ -12,7 +12,7 @@ from unslow.act.edits.words import NotUnderstoodError, Shape, Word, all_fit, in_
 from unslow.act.edits.yaml_values import VARIABLE, check_quotes, element, in_quotes, scalar_at, with_variables
 
 _KEY = re.compile(r"( *)([\w.-]+|\"[^\"\\]+\"|'[^']+')[ ]*:(?=[ \n]|$)")
-_BLOCK_START = re.compile(r"(?:^|[ ])[|>][-+0-9]*[ ]*(?:#.*)?$")
+_BLOCK_START = re.compile(r"(?:^|[ ])[|>][-+0-9]*[ ]*(?s:#.*)?$")
 _BLOCK = re.compile(r"[|>][-+]?[ ]*(?:#.*)?")
 _TAME = re.compile(r"[\w@%+=:,./-]+")
 """What needs no quotes in a command that is one string."""

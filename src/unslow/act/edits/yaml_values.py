@@ -9,7 +9,7 @@ VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*(?::?[-?+][^}$]*)?\})")
 _QUOTED = re.compile(r"'(?:[^'\n]|'')*'|\"(?:[^\"\\\n]|\\.)*\"")
 _OPENING = re.compile(r"(?:^|[-?:,\[{]|[&!][^ ]{0,64})[ ]{0,64}(?=[\"'])")
 """What may stand before a quote that begins a value; in the middle of a plain one it is a sign like any other."""
-_PLAIN_END = re.compile(r"[ \t]+#|$", re.MULTILINE)
+_PLAIN_END = re.compile(r"(?<![ \t])[ \t]+#|$", re.MULTILINE)
 
 
 def check_quotes(line: str) -> None:

@@ -4,10 +4,10 @@ import re
 
 from unslow.facts.errors import UserError
 
-_BETWEEN = re.compile(r"\s*(?:,|&|(?<!max)\+|\band\b)\s*", re.IGNORECASE)  # the plus of a Ryzen AI Max+ is its own
+_BETWEEN = re.compile(r"(?<!\s)\s*(?:,|&|(?<!max)\+|\band\b)\s*", re.IGNORECASE)  # the plus of a Ryzen AI Max+ is its own
 _BEFORE = re.compile(r"(\d{1,9})\s*[x×*](?!tx?\b)\s*(\S.*)", re.IGNORECASE)  # an RX 7900 XTX is no count of 7900
-_AFTER = re.compile(r"(.+?)(?:\s+[x×*]\s*|(?<=[\db)])[x×*])(\d{1,9})", re.IGNORECASE)
-_LAST = re.compile(r"(.+?)\s+(\d{1,3})\s*[x×*]", re.IGNORECASE)
+_AFTER = re.compile(r"(.+?)(?:(?<!\s)\s+[x×*]\s*|(?<=[\db)])[x×*])(\d{1,9})", re.IGNORECASE)
+_LAST = re.compile(r"(.+?)(?<!\s)\s+(\d{1,3})\s*[x×*]", re.IGNORECASE)
 _BARE = re.compile(r"(\d{1,2})\s+(?![gmt](?:i?b)?\b)(\S.*)", re.IGNORECASE)
 SIZE_ALONE = re.compile(r"\d{1,9}(?:\.\d{1,9})?\s*[gmt](?:i?b)?", re.IGNORECASE)
 MOST_DEVICES = 64

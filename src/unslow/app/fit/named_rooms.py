@@ -19,7 +19,7 @@ from unslow.facts.units import GIB
 from unslow.think.fit.rooms import CUDA_CONTEXT_BYTES, Room, driver_reserve
 from unslow.think.speed.chips import usual_backend
 
-_SIZE_IN_NAME = re.compile(r"\s*\b\d+GB\b")
+_SIZE_IN_NAME = re.compile(r"(?<!\s)\s*\b\d+GB\b")
 _EXAMPLE_BYTES = 16 * GIB
 _NAMES_SHOWN = 8
 

@@ -21,8 +21,8 @@ DEFAULT_GOAL = "20 tok/s"
 SPAN_S = 86400.0
 SHORTEST_SPAN_S, LONGEST_SPAN_S = 60.0, 31 * 86400.0
 FASTEST, LONGEST_FIRST_S = 1e6, 86400.0
-_SPEED = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(?:(?:tok(?:en)?s?|t)\s*(?:/|per)\s*(?:s|sec|second))?\s*")
-_SECONDS = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*(ms|s)?\s*")
+_SPEED = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*+(?:(?:tok(?:en)?s?|t)\s*(?:/|per)\s*(?:s|sec|second))?\s*")
+_SECONDS = re.compile(r"\s*(\d{1,9}(?:\.\d{1,9})?)\s*+(ms|s)?\s*")
 
 
 def goal_of(speed: str | None, first_token: str | None) -> Goal:

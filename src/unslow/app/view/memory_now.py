@@ -26,7 +26,7 @@ from unslow.think.view.memory_bars import bar_of
 from unslow.think.view.report import MemoryBar, WhatIf
 
 REPORTED = "from its own log: the buffers that it says it allocated"
-_NUMBER = re.compile(r"(\d+)$")
+_NUMBER = re.compile(r"(?<!\d)(\d+)$")
 _MOST_SCALED = 4.0
 """A prediction that is so many times another is of something else than settings: then prices stay as they are."""
 

@@ -21,7 +21,7 @@ _HEADER_VALUE = re.compile(r"[\x20-\x7e\xa0-\xff]{0,65536}")
 _SECRET_HEADER = re.compile(r"(?i)key|token|secret|passw|auth|cookie|credential|session|signature")
 _OWN_HEADERS = ("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding")
 _SAFE = "/%:@!$&'()*+,;=~-._[]?"
-_PAGES = re.compile(r"(?:/graph|/api/v1(?:/[\w/]{0,80})?)?/*$")
+_PAGES = re.compile(r"(?:/graph|/api/v1(?:/[\w/]{0,80})?)?$")
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,7 +156,7 @@ def _with_scheme(url: str) -> str:
 
 def _path(path: str) -> str:
     """Up to the API, where somebody gives the address of a page or of the API itself."""
-    return _PAGES.sub("", path[:2000])
+    return _PAGES.sub("", path[:2000].rstrip("/")).rstrip("/")
 
 
 def _basic(username: str, password: str) -> str:

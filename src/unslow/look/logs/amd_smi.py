@@ -11,8 +11,8 @@ SOURCE = "amd-smi"
 
 _FORMS = (
     form(r"AMD-SMI \d|\bBDF\s+GPU-Name", r"[|+]"),
-    form(r"(?<!\S)GPU\s+XCP\s+POWER\b", r"\d+\s+\d+\s+(?:N/A|\d)"),
-    form(r"(?<!\S)GPU: \d{1,3}$", r"[A-Z][A-Z0-9_]+:|N/A"),
+    form(r"(?<!\S)GPU\s+XCP\s+POWER\b", r"\d\s+\d{1,9}\s+(?:N/A|\d)"),
+    form(r"(?<!\S)GPU: \d{1,3}$", r"[A-Z][A-Z0-9_]{1,40}:|N/A"),
 )
 
 

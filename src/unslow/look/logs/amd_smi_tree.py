@@ -13,7 +13,7 @@ from unslow.look.logs.numbered import numbered_lines
 
 SOURCE = "amd-smi"
 _GPU = re.compile(r"(?<!\S)GPU: (\d{1,3})$")
-_PAIR = re.compile(r"( *)([A-Z][A-Z0-9_]{1,40}):(?: (.*))?$")
+_PAIR = re.compile(r"(?<! )( *)([A-Z][A-Z0-9_]{1,40}):(?: (.{0,400}))?$")
 _SPEED = re.compile(r"(\d{1,3}(?:\.\d)?)\s*GT/s")
 _DEEPEST = 8
 

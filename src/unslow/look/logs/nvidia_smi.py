@@ -22,12 +22,12 @@ _TREE = r"NVSMI LOG|^\s*GPU\s+[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:"
 _DMON = r"#\s*(?:Date,?\s+Time,?\s+|Time,?\s+)?gpu\b"
 _QUERY = (
     r"--query-(?:gpu|compute-apps)="
-    r"|\b(?:index|name|timestamp|[a-z]+\.[a-z.]+)\b[^,]{0,20}, *[a-z_.]+(?: \[\w+\])?(?:,|$)"
+    r"|\b(?:index|name|timestamp|[a-z]{1,40}\.[a-z.]{1,60})\b[^,]{0,20}, {0,40}[a-z_.]{1,100}(?: \[\w{1,20}\])?(?:,|$)"
 )
 _FORMS = (
     (re.compile(_BOX), re.compile(r"[|+].{0,400}[|+]\s*$|^\s*[+|][-=]")),
     (re.compile(_TREE), re.compile(rf"\s:\s|\s:$|^\s+\w|{_TREE}")),
-    (re.compile(_DMON), re.compile(r"^\s*#|\d+\s+[\d-]")),
+    (re.compile(_DMON), re.compile(r"^\s*#|\d\s+[\d-]")),
     (re.compile(_QUERY), re.compile(",")),
 )
 _ON_WINDOWS = re.compile(

@@ -11,7 +11,7 @@ from unslow.look.logs.gpu_builder import MOST_GPUS, gpu_of
 from unslow.look.logs.numbered import Numbered, numbered_lines
 
 SOURCE = "rocm-smi"
-_HEADER = re.compile(r"(?<!\S)(?:GPU|Device)\s.*\bSCLK\s+MCLK\b.*\bVRAM%\s+GPU%")
+_HEADER = re.compile(r"(?<!\S)(?:GPU|Device)\s.{0,200}\bSCLK\s+MCLK\b.{0,200}\bVRAM%\s+GPU%")
 _PATTERNS = (
     # since ROCm 5.7: device, KFD node, two ids, temperature, power, three partitions
     re.compile(

@@ -10,7 +10,7 @@ _WRITTEN = re.compile(
     r"""(?x)
       \d{1,6}\.\d\d\.\d{3}\.\d{3}\ [IWED]\         # llama.cpp's clock and level
     | (?:slot|srv|cmn|que|spec)\ +\w+:\s              # its server
-    | \w*(?:llama|ggml|gguf|load|print|clip|sched|common)_\w+:\s   # functions of llama.cpp
+    | \w{0,60}(?:llama|ggml|gguf|load|print|clip|sched|common)_\w{1,80}:\s   # functions of llama.cpp
     | load:\s+(?:-|special|token|control|printing|\d)
     | time=\S+\ level=                               # Ollama
     | \[GIN\]\ \d

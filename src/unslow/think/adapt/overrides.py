@@ -36,7 +36,7 @@ _HOST = re.compile(r"CPU\b|CPU_|\w+_Host\b", re.IGNORECASE)
 _ONE_TENSOR = re.compile(r"blk\.\d+\.\w+\.(?:weight|bias)")
 _ENDS = re.compile(r"^\^?(?:\.\*)+|(?<!\\)(?:\.\*)+\$?$")
 _NESTED, _UNLIMITED = re.compile(r"\)[*+{?]|[*+}][*+]|\(\?(?!:)"), re.compile(r"(?<![\\(])[*+?{]")
-_NO_SYNTAX = re.compile(r"\\.|\[[^\]]*\]", re.DOTALL)
+_NO_SYNTAX = re.compile(r"\\.|\[[^\]]{0,400}\]", re.DOTALL)
 LETTERS, MOST_STEPS, LONGEST = 30, 20_000_000, 400
 """Of a tensor's name; to try all patterns on all names; of a pattern. Made-up ones could take for ever: none of use
 does."""

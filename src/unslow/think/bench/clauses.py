@@ -37,11 +37,11 @@ METRICS = {
 WORDS = {name: word for word, name in METRICS.items()}
 _SECONDS = {"ms": 1e-3, "s": 1.0}
 _RATES = frozenset({"tok/s", "t/s", "tps", "tokens/s"})
-_AND = re.compile(r"\s+and\s+|\s*&&\s*")
+_AND = re.compile(r"(?<!\s)\s+and\s+|(?<!\s)\s*&&\s*")
 _CLAUSE = re.compile(r"([a-z_0-9]+)\s*(>=|<=|>|<|≥|≤)\s*(\S.*)")
 _NUMBER = r"([0-9]{1,12}(?:\.[0-9]{1,12})?|\.[0-9]{1,12})"
 _OF = r"(expected|last)"
-_SHARE = re.compile(rf"{_NUMBER}\s*(%?)\s*(?:\*|×|x|of)?\s*{_OF}")
+_SHARE = re.compile(rf"{_NUMBER}\s*+(%?)\s*+(?:\*|×|x|of)?\s*+{_OF}")
 _TURNED = re.compile(rf"{_OF}(?:\s*[*×]\s*{_NUMBER}\s*(%?))?")
 _PLAIN = re.compile(rf"{_NUMBER}\s*([a-z/]*)")
 

@@ -49,7 +49,7 @@ _UNSUPPORTED = re.compile(
     r"no kernel image is available|invalid device function|unsupported (?:gpu|amd|radeon|gfx|arch|compute|device)"
     r"|hipErrorNoBinaryForGpu|hipErrorInvalidDeviceFunction|unable to find code object|no (?:compatible )?code object"
     r"|tensilelibrary|hipErrorInvalidImage|cudaErrorNoKernelImageForDevice"
-    r"|(?:gfx\w+|amdgpu|gpu|compute capability|architecture)[^.;]{0,60}(?:not supported|unsupported|too old)"
+    r"|(?:gfx\w{1,12}|amdgpu|gpu|compute capability|architecture)[^.;]{0,60}(?:not supported|unsupported|too old)"
     r"|not compatible with the current pytorch|supported_types="
     r"|no rocblas support for gfx|compute capability not in compiled architectures",
     re.IGNORECASE,

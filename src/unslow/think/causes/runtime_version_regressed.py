@@ -49,9 +49,9 @@ _WITH_EITHER = (
     "output_layer_on_cpu",
 )  # fmt: skip
 """What is there with both versions, and so can't be the difference between them."""
-_BISECTED = re.compile(r"(?i)bisect\w* (?:to|points?|shows?|lands?|found)|first bad commit")
+_BISECTED = re.compile(r"(?i)bisect\w{0,10} (?:to|points?|shows?|lands?|found)|first bad commit")
 _ONCE_MORE = re.compile(r"(?i)\bagain\b|\bback to\b|\bsame (?:machine|config|settings|model|flags)\b")
-_WENT_BACK = re.compile(r"(?i)downgrad|roll\w* ?back|revert|\bback\b|bisect|first bad|driver")
+_WENT_BACK = re.compile(r"(?i)downgrad|roll\w{0,8} ?back|revert|\bback\b|bisect|first bad|driver")
 """Somebody tried; that an older version was well, without saying which, may be a memory of other days."""
 USUAL_LOSS = 2.5
 """Slower code rarely costs more; what does is more often a GPU that an update no longer uses."""

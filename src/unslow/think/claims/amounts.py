@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from unslow.facts.units import GB, GIB, MB, MIB
 
-_NUMBER = r"(?:\d{1,3}(?:,\d{3})+|\d{1,15})(?:\.\d{1,9})?"
+_NUMBER = r"(?:\d{1,3}(?:,\d{3}){1,5}|\d{1,15})(?:\.\d{1,9})?"
 _MANY = {"dozens": 24, "hundreds": 100, "thousands": 1000, "tens of thousands": 10_000}
 _TOKENS = r"(?:t|tks?|toks?|tokens?)\b"
 _RATE = rf"(?:(?:[a-z]+\s)?{_TOKENS}\s?(?:/|per|a)\s?(?:s|sec|seconds?)\b|t/s|tps\b|tokps\b)"

@@ -22,7 +22,7 @@ _SMALLEST, _LARGEST = 5e6, 5e12  # parameters: "2M" is no model, nor is an i9-99
 _SAME_SIZE = 0.015
 _EXPERTS = re.compile(r"moe\b|\bmixture|\bexperts?\b")
 _OF_TOKENS = re.compile(r"\s?(?:tokens|context|rows)")
-_GLUED = re.compile(r"[a-z][\w.\-]*[-_:]$")
+_GLUED = re.compile(r"[a-z][\w.\-]{0,80}[-_:]$")
 
 
 class ModelSaid(NamedTuple):

@@ -12,8 +12,8 @@ from unslow.think.fleet.alert_rules import PAGES, AlertRule, alert_name, rule_gr
 LONG_MIN = 60
 """Trials that look further ahead, in minutes, are evaluated in larger steps."""
 _WORD = re.compile(r"\$\{(\w+)\}")
-_LABEL = re.compile(r'(\w+)="([^"]*)"')
-_WITH = re.compile(r"\{\{ with \$labels\.(\w+) \}\}(.*?)\{\{ end \}\}")
+_LABEL = re.compile(r'(?<!\w)(\w+)="([^"]*)"')
+_WITH = re.compile(r"\{\{ with \$labels\.(\w+) \}\}(.{0,400}?)\{\{ end \}\}")
 _OR = re.compile(r"\{\{ or ((?:\$labels\.\w+ )+)\}\}")
 _ONE = re.compile(r"\{\{ \$labels\.(\w+) \}\}")
 _VALUE = re.compile(r"\{\{ \$value[^}]*\}\}")

@@ -12,10 +12,10 @@ from unslow.think.blueprints.made_up import made_up
 from unslow.think.speed.load import ModelLoad, model_load
 
 _QUANT_AND_AFTER = re.compile(
-    r"(?i)\b(?:i?q\d\w*|tq\d\w*|b?f16\w*|fp16|f32|mxfp4|i2_s)\b(?:\s+mix)?(?:\s*-\s*(?:small|medium|large))?.*$"
+    r"(?i)\b(?:i?q\d\w*|tq\d\w*|b?f16\w*|fp16|f32|mxfp4|i2_s)\b(?:\s+mix)?(?:\s*-\s*(?:small|medium|large))?(?s:.*)"
 )
 _NOT_THE_NAME = re.compile(
-    r"(?i)\b(?:moe|ollama|llama\.cpp|vllm-mlx|vllm|mlx-vlm|mlx|omlx|dense|instruct|ssd-paged|4bit|int4)\b|\([^)]*\)"
+    r"(?i)\b(?:moe|ollama|llama\.cpp|vllm-mlx|vllm|mlx-vlm|mlx|omlx|dense|instruct|ssd-paged|4bit|int4)\b|\([^()]{0,200}\)"
 )
 _SIZE = re.compile(r"(?i)(?<![\w.])(\d+(?:\.\d+)?)\s*b\b")
 _SPARSE = re.compile(r"(?i)a\d+(?:\.\d+)?b|moe|\dx\d")

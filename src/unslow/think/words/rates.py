@@ -43,14 +43,14 @@ _UNIT_NEXT = re.compile(rf"\s?\+?\s?{_KIND}{_UNIT}")
 _FACTOR = re.compile(
     r"(?<![\w.])(?P<n>\d{1,4}(?:\.\d{1,2})?)(?:\s?-\s?(?P<m>\d{1,4}(?:\.\d{1,2})?))?\s?(?:x|times|fold)\s?"
     r"(?:(?:too )?slow(?:er|ly)?|slow[- ]?down|drop|decrease|regression|worse|longer|less|lower|hit)"
-    r"|(?:slow(?:er|s|ed)?(?: down)?|drops?(?:ped)?|degrad\w+|decreas\w+|reduc\w+|regress\w+)[^.;\d]{0,24}?"
+    r"|(?:slow(?:er|s|ed)?(?: down)?|drops?(?:ped)?|(?:degrad|decreas|reduc|regress)\w{1,10})[^.;\d]{0,24}?"
     r"(?:by (?:a factor of )?|about |over )?"
     r"(?P<k>\d{1,4}(?:\.\d{1,2})?)(?:\s?-\s?(?P<l>\d{1,4}(?:\.\d{1,2})?))?\s?(?:x|times)(?![\w])"
 )
 _PERCENT = re.compile(
     r"(?P<p>\d{1,2}(?:\.\d)?)(?:\s?-\s?(?P<q>\d{1,2}(?:\.\d)?))?\s?%\s?"
     r"(?:drop|slower|slow[- ]?down|decrease|loss|less|regression|lower|degradation|hit)"
-    r"|(?:drop\w*|slow\w*|decreas\w*|los[st]\w*|degrad\w*|regress\w*)[^.;\d]{0,16}(?P<r>\d{1,2}(?:\.\d)?)\s?%"
+    r"|(?:drop|slow|decreas|los[st]|degrad|regress)\w{0,10}[^.;\d]{0,16}(?P<r>\d{1,2}(?:\.\d)?)\s?%"
 )
 _OF_BEFORE = re.compile(
     r"(?P<p>\d{1,2})\s?%\s(?:of\s)?(?:the\s|its\s|my\s)?(?:previous|former|original|earlier|expected|old|prior)"

@@ -100,7 +100,7 @@ def _old_cache(reading: Reading, found: re.Match[str], where: str) -> None:
 RULES = (
     Rule(
         "loaded meta data ",
-        re.compile(r"loaded meta data with .{0,60} tensors from (.{1,1000}?)(?: \(version .*)?$"),
+        re.compile(r"^.{0,200}?loaded meta data with .{0,60} tensors from (.{1,1000}?)(?: \(version .*)?$"),
         _metadata,
     ),
     Rule(" layers to GPU", re.compile(r"offloaded\s+(\d{1,12})/(\d{1,12})\s+layers to GPU"), _offloaded),
