@@ -75,7 +75,7 @@ def knobs(candidate: Candidate) -> dict[Knob, object]:
 def test_the_default_is_first_and_the_plan_second() -> None:
     found = candidates_of(small(), HAND)
     assert [candidate.kind for candidate in found.all[:2]] == ["default", "plan"]
-    assert knobs(found.all[0]) == {Knob.CONTEXT_LENGTH: 16384}
+    assert knobs(found.all[0]) == {Knob.CONTEXT_LENGTH: 16384, Knob.PARALLEL: 1}
     assert (found.plan, found.references) == (1, (0, 1))
     assert found.all[1].speed == best(small()).speed
     assert small().current
