@@ -1,10 +1,10 @@
-"""A model that only Ollama's store has: `fit`, `predict` and `plan` answer for Ollama, with the context it would take."""
+"""A model that only Ollama has: `fit`, `predict` and `plan` answer for Ollama, with the context that it would take."""
 
 import pytest
+from lab.fuzz.model_forms import gguf_bytes
 from stored import OllamaStore, home
 
 import unslow
-from lab.fuzz.model_forms import gguf_bytes
 from unslow.catalog.models import well_known
 from unslow.think.blueprints.made_up import made_up
 

@@ -112,11 +112,11 @@ class _Gguf:
         verdict = verdict_of(devices, host, layers_fit=is_open and bool(placed or changed))
         smaller = [] if FITS[verdict] is not False else list(self._smaller_quants())
         runs_so = {"partly": placed, "does_not_fit": None}.get(verdict, question.settings)
-        lines = self._lines(runs_so) if runs_so else self._changed_lines(changed) if changed else {}
         set_layers = question.settings.gpu_layers
         if verdict == "tight":
             notes = (*notes, _TIGHT_IN_OLLAMA if self._request.runtime == "ollama" else _TIGHT)
         self._tight = verdict == "tight"
+        lines = self._lines(runs_so) if runs_so else self._changed_lines(changed) if changed else {}
         return FitReport(
             unslow_version=__version__,
             model=_model_shown(found),

@@ -151,4 +151,7 @@ def _why_not(points: Points, chosen: Chosen) -> tuple[str, str]:
         told = f"{what} keeps {goal.least_tokens_per_s:g} tok/s{where}: the most is {quickest:.3g}"
         hint = "lower --least-speed" + _coarser(points, every, quickest)
         return f"{told} at the work that was named", hint
-    return "nothing keeps the floor of quality", "raise --worst-perplexity, or take a finer file"
+    hint = "raise --worst-perplexity, or take a finer file"
+    if goal.worst_perplexity_increase is None:
+        return f"{question.given.quant} fits with this context only in a cache that costs quality", hint
+    return "nothing keeps the floor of quality", hint
