@@ -1,5 +1,6 @@
 """A printed line, read again by itself with the runtime's own defaults, takes the very bytes that were promised."""
 
+import ast
 import json
 import shlex
 from pathlib import Path
@@ -12,7 +13,10 @@ from unslow.app.fit.hf_models import find_shape
 from unslow.app.fit.models import find_gguf_model
 from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms
+from unslow.app.plan import transformers_plan
 from unslow.app.plan.answer import planned
+from unslow.app.plan.hf_cards import named_cards
+from unslow.app.plan.hf_report import asked_for
 from unslow.app.plan.machines import find_hardware
 from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.vllm_plan import checkpoints_of
@@ -26,6 +30,8 @@ from unslow.think.fit.llama_cpp import Question
 from unslow.think.memory.llama_cpp.settings import Settings, ollama_micro_batch
 from unslow.think.memory.vllm import settings as vllm
 from unslow.think.memory.vllm.plan import VllmMemory, vllm_memory
+from unslow.think.plan.transformers import question as transformers
+from unslow.think.plan.transformers.memory import shown_devices
 from unslow.think.speed.chips import has_links
 
 CASES = (
@@ -248,3 +254,39 @@ def test_weights_in_float32_are_loaded_as_16_bits_unless_told(tmp_path: Path) ->
     assert needs["float32", "F32"][1] == f"{line_} --dtype float32"
     assert needs["float32", "F32"][0][0][0] == 2 * needs["float32", None][0][0][0]
     assert needs["bfloat16", "FP8"][1] == "vllm serve MODEL-FP8 --max-model-len 8192"  # the folder is not in FP8
+
+
+def program_arguments(commands: tuple[str, ...]) -> dict[str, str]:
+    """What the printed program tells `from_pretrained` and `generate`, by the names of the arguments."""
+    (text,) = (line.text for command in commands if (line := line_of(command)).place is Place.PYTHON)
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    return {word.arg: ast.unparse(word.value).strip("'") for call in calls for word in call.keywords if word.arg}
+
+
+@pytest.mark.parametrize(
+    ("model", "devices", "flags"),
+    [
+        ("llama-3.1-8b", ["RTX 4090"], {"context": 8192}),
+        ("llama-3.1-8b", ["RTX 3090"], {"context": 8192, "quant": "F32"}),
+        ("qwen3-8b", ["2x RTX 3090"], {"context": 16384, "users": 4}),
+        ("gemma-3-12b", ["H100"], {"context": 32768}),
+    ],
+)
+def test_plan_for_transformers(model: str, devices: list[str], flags: dict[str, Any]) -> None:
+    system = LiveSystem()
+    request = PlanRequest.from_flags({"model": model, "devices": devices, "runtime": "transformers", **flags})
+    report = planned(system, request)
+    question = transformers_plan.question_of(
+        request, asked_for(system, request, None), named_cards(system, request), None
+    )
+    assert report.options
+    for option in report.options:
+        told = program_arguments(option.commands)
+        choice = transformers.Choice(
+            dtype=told.get("dtype", question.stored).removeprefix("torch."),
+            attention=told.get("attn_implementation", "sdpa"),
+            cache=told.get("cache_implementation", "dynamic"),
+            device_map=told["device_map"],  # without one, all of it is on the CPU
+        )
+        devices_seen, _ = shown_devices(question, choice, min(question.goal.context, question.trained))
+        assert promised(devices_seen) == promised(option.devices), option.commands
