@@ -1,8 +1,8 @@
 """A printed line, read again by itself with the runtime's own defaults, takes the very bytes that were promised."""
 
+import ast
 import json
 import shlex
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,10 @@ from unslow.app.fit.hf_models import find_shape
 from unslow.app.fit.models import find_gguf_model
 from unslow.app.fit.request import Request
 from unslow.app.fit.rooms import find_rooms
+from unslow.app.plan import transformers_plan
 from unslow.app.plan.answer import planned
+from unslow.app.plan.hf_cards import named_cards
+from unslow.app.plan.hf_report import asked_for
 from unslow.app.plan.machines import find_hardware
 from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.vllm_plan import checkpoints_of
@@ -27,11 +30,17 @@ from unslow.think.fit.llama_cpp import Question
 from unslow.think.memory.llama_cpp.settings import Settings, ollama_micro_batch
 from unslow.think.memory.vllm import settings as vllm
 from unslow.think.memory.vllm.plan import VllmMemory, vllm_memory
+from unslow.think.plan.transformers import question as transformers
+from unslow.think.plan.transformers.memory import shown_devices
 from unslow.think.speed.chips import has_links
 
-MODELS = ("gemma-3-12b", "llama-3.1-8b", "qwen3-30b-a3b", "gpt-oss-20b")
-CARDS = ("RTX 4060", "RTX 4090")
-CONTEXTS = (4096, 32768)
+CASES = (
+    ("gemma-3-12b", "RTX 4060", 4096),
+    ("llama-3.1-8b", "RTX 4090", 32768),
+    ("qwen3-30b-a3b", "RTX 4060", 32768),
+    ("gpt-oss-20b", "RTX 4090", 4096),
+)
+"""Windows, a dense model, experts, experts with windows: whole on the card and beyond it."""
 MARGIN = GIB  # what llama-server's own fit leaves free
 
 
@@ -79,7 +88,7 @@ def line(commands: tuple[str, ...]) -> list[str]:
     return next(words for text in commands if (words := shlex.split(line_of(text).text))[0] == "llama-server")
 
 
-@pytest.mark.parametrize(("model", "card", "context"), list(product(MODELS, CARDS, CONTEXTS)))
+@pytest.mark.parametrize(("model", "card", "context"), CASES)
 def test_plan(model: str, card: str, context: int) -> None:
     system = LiveSystem()
     request = PlanRequest.from_flags({"model": model, "devices": [card], "context": context, "ram_bytes": "64GB"})
@@ -98,7 +107,7 @@ def test_plan(model: str, card: str, context: int) -> None:
     assert checked
 
 
-@pytest.mark.parametrize(("model", "card", "context"), list(product(MODELS, CARDS, (None, *CONTEXTS))))
+@pytest.mark.parametrize(("model", "card", "context"), [*CASES, ("llama-3.1-8b", "RTX 4060", None)])
 def test_fit(model: str, card: str, context: int | None) -> None:
     system = LiveSystem()
     more = {} if context is None else {"context": context}
@@ -113,7 +122,7 @@ def test_fit(model: str, card: str, context: int | None) -> None:
         assert seen == promised((*report.devices, report.host)), report.command
 
 
-@pytest.mark.parametrize(("model", "card", "context"), list(product(MODELS, CARDS, CONTEXTS)))
+@pytest.mark.parametrize(("model", "card", "context"), CASES)
 def test_plan_for_ollama(model: str, card: str, context: int) -> None:
     """Whatever memory depends on stands in the Modelfile or in a variable, or is what Ollama does by itself."""
     flags = {"model": model, "devices": [card], "context": context, "ram_bytes": "64GB", "runtime": "ollama"}
@@ -245,3 +254,39 @@ def test_weights_in_float32_are_loaded_as_16_bits_unless_told(tmp_path: Path) ->
     assert needs["float32", "F32"][1] == f"{line_} --dtype float32"
     assert needs["float32", "F32"][0][0][0] == 2 * needs["float32", None][0][0][0]
     assert needs["bfloat16", "FP8"][1] == "vllm serve MODEL-FP8 --max-model-len 8192"  # the folder is not in FP8
+
+
+def program_arguments(commands: tuple[str, ...]) -> dict[str, str]:
+    """What the printed program tells `from_pretrained` and `generate`, by the names of the arguments."""
+    (text,) = (line.text for command in commands if (line := line_of(command)).place is Place.PYTHON)
+    calls = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call)]
+    return {word.arg: ast.unparse(word.value).strip("'") for call in calls for word in call.keywords if word.arg}
+
+
+@pytest.mark.parametrize(
+    ("model", "devices", "flags"),
+    [
+        ("llama-3.1-8b", ["RTX 4090"], {"context": 8192}),
+        ("llama-3.1-8b", ["RTX 3090"], {"context": 8192, "quant": "F32"}),
+        ("qwen3-8b", ["2x RTX 3090"], {"context": 16384, "users": 4}),
+        ("gemma-3-12b", ["H100"], {"context": 32768}),
+    ],
+)
+def test_plan_for_transformers(model: str, devices: list[str], flags: dict[str, Any]) -> None:
+    system = LiveSystem()
+    request = PlanRequest.from_flags({"model": model, "devices": devices, "runtime": "transformers", **flags})
+    report = planned(system, request)
+    question = transformers_plan.question_of(
+        request, asked_for(system, request, None), named_cards(system, request), None
+    )
+    assert report.options
+    for option in report.options:
+        told = program_arguments(option.commands)
+        choice = transformers.Choice(
+            dtype=told.get("dtype", question.stored).removeprefix("torch."),
+            attention=told.get("attn_implementation", "sdpa"),
+            cache=told.get("cache_implementation", "dynamic"),
+            device_map=told["device_map"],  # without one, all of it is on the CPU
+        )
+        devices_seen, _ = shown_devices(question, choice, min(question.goal.context, question.trained))
+        assert promised(devices_seen) == promised(option.devices), option.commands
