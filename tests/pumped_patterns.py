@@ -33,7 +33,7 @@ SUSPECTS, MOST_TEXTS = 3, 64
 NEAR_LINEAR = 8.0
 """How much longer a text may take that is four times as long: 4 where time is linear, 16 where it is quadratic."""
 SUSPECT_S, NOTICED_S = 0.0005, 0.02
-"""Of processor time for the first text and the long one. Less harms nobody: a quadratic pattern takes several times that."""
+"""Of processor time for the first text and the long one; less harms nobody, and quadratic patterns take far more."""
 MOST_S = 0.05
 """For one line, where its length is bounded."""
 GIVEN_UP_S = 0.5
@@ -225,7 +225,9 @@ def ways_of(where: str) -> set[str]:
     names = {name for first, last, name in given if first <= int(line) <= last}
     used = {
         way
-        for calls in ([own] if all(name.startswith("_") for name in names) else [calls for calls, _ in _calls().values()])
+        for calls in (
+            [own] if all(name.startswith("_") for name in names) else [calls for calls, _ in _calls().values()]
+        )
         for name, way in calls
         if name in names
     }
@@ -275,4 +277,4 @@ if __name__ == "__main__":  # in a process of its own: it imports the program an
     asked = tuple(sys.argv[1:]) or ("unslow",)
     for (source, flags), where in all_patterns().items():
         if where.startswith(asked):
-            print(too_slow(where, source, flags) or "fine", flush=True)
+            sys.stdout.write(f"{too_slow(where, source, flags) or 'fine'}\n")

@@ -1,11 +1,13 @@
-"""Everything that a user may send to a stranger, made by the commands themselves beside a server whose log tells secrets."""
+"""What a user may send to a stranger, as the commands write it beside a server whose log tells secrets."""
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,19 +19,19 @@ PLANTED = {
     "a chat": '{"messages": [{"role": "user", "content": "should I leave wolfgang\\nor stay"}]}',
     "an answer": 'srv  update_slots: response: {"content":"you should leave walrusman","tokens":[1,2]}',
     "a prompt of Ollama": 'level=DEBUG msg="chat request" prompt="<|user|>\\nmy tumour is ottersized"',
-    "a bearer token": 'Authorization: Bearer hunter2secretbearer99',
+    "a bearer token": "Authorization: Bearer hunter2secretbearer99",
     "a token": "hf_AbCdEfGhIjKlMnOpQrStUvWx12345678",
     "a key": 'api_key="plantedkey-4711-geheim"',
     "a user on a removable disk": "common_init: loading /media/bobplanted/disk/model.gguf",
     "a user": "main: cache at /home/aliceplanted/.cache/llama.cpp",
     "a stranger": "srv  log_server_r: done request: POST /completion 93.184.216.34 200",
-    "a stranger's new address": "srv  log_server_r: done request: POST /completion 2606:2800:220:1:248:1893:25c8:1946 200",
+    "a stranger by IPv6": "srv  log_server_r: done request: POST /completion 2606:2800:220:1:248:1893:25c8:1946 200",
     "a mail": "user: carolplanted@example.org",
 }  # fmt: skip
 SECRET_WORDS = (
     "zebra", "wolfgang", "walrusman", "ottersized", "hunter2secret", "hf_AbCdEf", "plantedkey", "bobplanted",
     "aliceplanted", "93.184.216.34", "2606:2800:220", "carolplanted", "flagplanted", "propsplanted", "slotplanted",
-    "185.199.108.153", "envplanted",
+    "185.199.108.153", "151.101.1.69", "envplanted",
 )  # fmt: skip
 START = """\
 build: 10586 (b21e4de) with cc
@@ -40,7 +42,6 @@ load_tensors: offloaded 0/33 layers to GPU
 """
 SERVER = """\
 #!{python} -S
-import json, sys
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 ANSWERS = {answers!r}
 class Handler(BaseHTTPRequestHandler):
@@ -50,12 +51,8 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write((body or "").encode())
     def log_message(self, *_): pass
-http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-open({port!r} + ".new", "w").write(str(http.server_port))
-import os
-os.rename({port!r} + ".new", {port!r})
 print({said!r}, flush=True)
-http.serve_forever()
+ThreadingHTTPServer(("127.0.0.1", {port}), Handler).serve_forever()
 """
 ANSWERS = {
     "/health": {"status": "ok"},
@@ -63,48 +60,60 @@ ANSWERS = {
         "total_slots": 1,
         "model_path": "/media/bobplanted/disk/m.gguf",
         "build_info": "b10586-b21e4de",
-        "chat_template": "{{ propsplanted }}",
         "default_generation_settings": {"n_ctx": 4096, "prompt": "propsplanted said so"},
     },
-    "/v1/models": {"data": [{"id": "/home/aliceplanted/m.gguf", "meta": {"n_params": 8_030_261_248, "size": 4912898048}}]},
+    "/v1/models": {"data": [{"id": "/home/aliceplanted/m.gguf", "meta": {"n_params": 8_030_261_248}}]},
     "/slots": [{"id": 0, "n_ctx": 4096, "is_processing": False, "prompt": "slotplanted", "generated": "slotplanted"}],
 }  # fmt: skip
 
 
-@pytest.fixture(params=["--log-file", "standard output"])
-def told_server(request, tmp_path) -> Iterator[Path]:
+def _free_port() -> int:
+    with socket.socket() as tried:
+        tried.bind(("127.0.0.1", 0))
+        return tried.getsockname()[1]
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as tried:
+        return tried.connect_ex(("127.0.0.1", port)) == 0
+
+
+@contextmanager
+def told_server(folder: Path, host: str, log_file: Path | None) -> Iterator[None]:
     """A process that passes for a llama-server, with a log that holds what must not leave the machine."""
-    folder = tmp_path / "server"
-    folder.mkdir()
     said = START + "\n".join(PLANTED.values()) + "\n"
-    program, port, log = folder / "llama-server", folder / "port", folder / "server.log"
-    to_file = request.param == "--log-file"
-    if to_file:
-        log.write_text(said)
-    answers = {path: json.dumps(body) for path, body in ANSWERS.items()}
-    program.write_text(
-        SERVER.format(python=sys.executable, answers=answers, port=str(port), said="" if to_file else said)
-    )
+    answers, port = {path: json.dumps(body) for path, body in ANSWERS.items()}, _free_port()
+    program, output = folder / "llama-server", folder / "out.txt"
+    program.write_text(SERVER.format(python=sys.executable, answers=answers, port=port, said="" if log_file else said))
     program.chmod(0o700)
+    if log_file:
+        log_file.write_text(said)
     words = [
         "--model", "/media/bobplanted/disk/m.gguf", "--slot-save-path", "/media/bobplanted/disk/slots",
-        "--api-key", "flagplanted-key-1", "--host", "185.199.108.153", *(["--log-file", str(log)] if to_file else []),
+        "--api-key", "flagplanted-key-1", "--rpc", "185.199.108.153:50052", "--host", host, "--port", str(port),
+        *(["--log-file", str(log_file)] if log_file else []),
     ]  # fmt: skip
-    with (folder / "out.txt").open("wb") as out, subprocess.Popen(
-        [program, *words], stdout=out, stderr=out, env={**os.environ, "LLAMA_API_KEY": "envplanted-key-2"}
-    ) as process:  # fmt: skip
+    environment = {**os.environ, "LLAMA_API_KEY": "envplanted-key-2"}
+    with output.open("wb") as out, subprocess.Popen([program, *words], stdout=out, stderr=out, env=environment) as ran:
         try:
-            while not port.exists():
-                assert process.poll() is None, (folder / "out.txt").read_text()
+            while not _listens(port):
+                assert ran.poll() is None, output.read_text()
                 time.sleep(0.02)
-            yield port
+            yield
         finally:
-            process.kill()
+            ran.kill()
 
 
-def test_nothing_planted_leaves_the_machine(told_server, tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("host", "log"),
+    [("127.0.0.1", "server.log"), ("127.0.0.1", ""), ("151.101.1.69", "server.log")],
+    ids=["a log file", "standard output", "an address of the internet, which is not asked"],
+)
+def test_nothing_planted_leaves_the_machine(host, log, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(["collect", "-o", "s.json", "--record", "r", "--no-bandwidth", "-q"]) == 0
+    (tmp_path / "server").mkdir()
+    with told_server(tmp_path / "server", host, tmp_path / "server" / log if log else None):
+        assert main(["collect", "-o", "s.json", "--record", "r", "--no-bandwidth", "-q"]) == 0
     snapshot = Path("s.json").read_text()
     assert "layers to GPU" in Path("r/recording.jsonl").read_text(), "the log was read, so its secrets were"
     capsys.readouterr()

@@ -59,7 +59,7 @@ def _any(patterns: list[str]) -> re.Pattern[str]:
 
 
 def _compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, with the endings of words no longer than any has: one without blanks would be read again and again."""
+    """The pattern, with endings of words as long as words are: a text without blanks would be read many times."""
     return re.compile(pattern.replace(r"\w*", r"\w{0,24}").replace(r"\w+", r"\w{1,24}"))
 
 

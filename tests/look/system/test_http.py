@@ -134,7 +134,7 @@ def test_nobody_listens():
     "url", ["http://192.0.2.1/x", "http://example.com/x", "http://127.0.0.1.example.com/", "http://[::2]/"]
 )
 def test_a_host_that_nobody_named_is_not_asked(url):
-    with pytest.raises(LookError, match="not named by the user"):
+    with pytest.raises(LookError, match="did not name the host"):
         LiveSystem().request("GET", url)
 
 

@@ -5,7 +5,8 @@ import re
 from unslow.facts.errors import UserError
 
 _NUMBER = re.compile(
-    r"(?:usd|eur|gbp|[$€£])?\s*(\d{1,9}(?:[,_]\d{3})*(?:\.\d{1,6})?)\s*+([km]?)\s*+(?:usd|eur|gbp|[$€£])?", re.IGNORECASE
+    r"(?:usd|eur|gbp|[$€£])?\s*(\d{1,9}(?:[,_]\d{3})*(?:\.\d{1,6})?)\s*+([km]?)\s*+(?:usd|eur|gbp|[$€£])?",
+    re.IGNORECASE,
 )
 _GOAL = re.compile(r"(\d{1,6}(?:\.\d{1,3})?)\s*(?:tok(?:ens?)?\s*(?:/|per)\s*s(?:ec(?:ond)?)?|t/s|tps)?", re.IGNORECASE)
 _HOURLY = re.compile(r"(?<!\s)\s*(?:/|per|an)\s*h(?:our|r)?\s*$", re.IGNORECASE)

@@ -20,14 +20,12 @@ _FORMS = (
         r"luid_|Usage\s*:|\",\"|^\W*\d+(?:[.,]\d+)?\W*$",
     ),
 )
-_PATH = re.compile(
-    r"gpu (adapter|process) memory\(((?:pid_\d{1,10}_)?luid_0x[0-9a-f]{1,16}_0x[0-9a-f]{1,16})\w{0,60}\)\\(dedicated|shared) usage",
-    re.IGNORECASE,
-)
+_INSTANCE = r"((?:pid_\d{1,10}_)?luid_0x[0-9a-f]{1,16}_0x[0-9a-f]{1,16})\w{0,60}"
+_PATH = re.compile(rf"gpu (adapter|process) memory\({_INSTANCE}\)\\(dedicated|shared) usage", re.IGNORECASE)
 _ADAPTER = re.compile(r"luid_0x[0-9a-f]+_0x[0-9a-f]+", re.IGNORECASE)
 _PID = re.compile(r"pid_(\d{1,10})_")
 _NUMBER = re.compile(r"(?<![\w.])(\d{1,18})(?:[.,]\d{1,9})?(?![\w.])")
-_NAME = re.compile(r"(?<!\S)Name\s*:\s*((?:pid_\d{1,10}_)?luid_0x[0-9a-f]{1,16}_0x[0-9a-f]{1,16})\w{0,60}", re.IGNORECASE)
+_NAME = re.compile(rf"(?<!\S)Name\s*:\s*{_INSTANCE}", re.IGNORECASE)
 _USAGE = re.compile(r"(?<!\S)(Dedicated|Shared)Usage\s*:\s*(\d{1,18})\b")
 _KINDS = {"dedicated": "vram_used_bytes", "shared": "shared_used_bytes"}
 _MOST_PROCESSES = 1024

@@ -38,7 +38,7 @@ def check_host(url: str, named_hosts: frozenset[str]) -> None:
     """LookError unless the URL leads to loopback or to a host that the user named."""
     host = split_url(url)[1]
     if not is_loopback(host) and host not in named_hosts:
-        raise LookError(f"{host} was not named by the user, so nothing was sent to it", Absence.NOT_LOOKED)
+        raise LookError(f"the user did not name the host {host}, so nothing was sent to it", Absence.NOT_LOOKED)
 
 
 def request(

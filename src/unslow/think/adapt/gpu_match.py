@@ -10,7 +10,9 @@ from unslow.facts.snapshot import Case
 
 _VISIBLE = ("CUDA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "GGML_VK_VISIBLE_DEVICES")
 _VENDORS = {"CUDA": "NVIDIA", "ROCm": "AMD", "HIP": "AMD"}
-_NOISE = re.compile(r"\((?:tm|r|radv[^()]{0,200}|[0-9a-f:.]{1,40})\)|\b(?:nvidia|amd|intel|corporation|geforce)\b", re.IGNORECASE)
+_NOISE = re.compile(
+    r"\((?:tm|r|radv[^()]{0,200}|[0-9a-f:.]{1,40})\)|\b(?:nvidia|amd|intel|corporation|geforce)\b", re.IGNORECASE
+)
 """What some sources put into the name of a GPU and others leave out."""
 _MOST_DIGITS = 4
 

@@ -19,7 +19,8 @@ _SIZE = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MG])iB")
 _PARAMETERS = re.compile(r"(\d{1,6}(?:\.\d{1,3})?) ([MBT])\b")
 _SCALES = {"M": 1e6, "B": 1e9, "T": 1e12}
 _QUANT = re.compile(
-    r"\b((?:I?Q\d|T?Q[12]_\d|BF16|F16|F32|all F32|MXFP4|NVFP4|TQ)\S{0,40}(?: - \S{1,40}(?: bpw)?| mix\b.{0,80}| MoE)?)\s*$"
+    r"\b((?:I?Q\d|T?Q[12]_\d|BF16|F16|F32|all F32|MXFP4|NVFP4|TQ)"
+    r"\S{0,40}(?: - \S{1,40}(?: bpw)?| mix\b.{0,80}| MoE)?)\s*$"
 )
 
 
