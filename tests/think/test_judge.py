@@ -186,7 +186,8 @@ def test_slots_that_divide_a_short_context_are_said():
         "runtime.slots": 8,
         "runtime.kv_unified": False,
     }
-    assert any("divided among 8 slots: each user has 512" in note for note in judge(with_facts(gpu_case(), facts)).notes)
+    notes = judge(with_facts(gpu_case(), facts)).notes
+    assert any("divided among 8 slots: each user has 512" in note for note in notes)
     for other in (
         {"runtime.kv_unified": True},
         {"runtime.slots": 1},

@@ -36,6 +36,6 @@ def test_a_device_by_its_number():
 
 
 def test_a_draft_that_is_wanted_is_not_taken_away():
-    assert spelled("llama.cpp", Knob.SPECULATIVE, "DRAFT_MODEL") .startswith("-md DRAFT_MODEL")
+    assert spelled("llama.cpp", Knob.SPECULATIVE, "DRAFT_MODEL").startswith("-md DRAFT_MODEL")
     assert "DRAFT_MODEL" in spelled("vLLM", Knob.SPECULATIVE, "DRAFT_MODEL")
     assert spelled("Ollama", Knob.SPECULATIVE, "DRAFT_MODEL").endswith("draft_num_predict 4")
