@@ -85,7 +85,7 @@ def test_what_runs_with_other_settings_alone_fits_partly_and_says_with_which() -
 @given(question=_questions(100, 130e9))
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_they_agree_on_any_model(question: tuple[str, str, str, str, int]) -> None:
-    """Takes an hour."""
+    """Takes a quarter of an hour."""
     _check_agreement(question)
 
 
