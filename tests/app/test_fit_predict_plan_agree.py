@@ -58,7 +58,7 @@ def _check_agreement(question: tuple[str, str, str, str, int]) -> None:
 
 @given(question=_questions(28, 20e9))
 @settings(
-    max_examples=14, deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate),
+    max_examples=12, deadline=None, derandomize=True, phases=(Phase.explicit, Phase.generate),
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 @example(("DeepSeek-MoE-16B", "Q8_0", "RTX 5080", "8GB", 8192))
@@ -85,15 +85,15 @@ def test_what_runs_with_other_settings_alone_fits_partly_and_says_with_which() -
 @given(question=_questions(100, 130e9))
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 def test_they_agree_on_any_model(question: tuple[str, str, str, str, int]) -> None:
-    """Takes an hour."""
+    """Takes a quarter of an hour."""
     _check_agreement(question)
 
 
 @pytest.mark.parametrize(
     ("model", "quant", "device", "ram", "flag"),
     [
-        ("gpt-oss-120b", None, "RTX 3090", "48GB", "--n-cpu-moe 24"),
-        ("glm-4.5-air", "Q4_K_M", "RTX 4090", "64GB", "--n-cpu-moe 35"),
+        ("gpt-oss-120b", None, "RTX 3090", "48GB", "-ncmoe 24"),
+        ("glm-4.5-air", "Q4_K_M", "RTX 4090", "64GB", "-ncmoe 35"),
         ("llama-3.3-70b", "Q8_0", "RTX 4090", "64GB", "-ngl 24"),
     ],
 )

@@ -3,6 +3,7 @@
 import msgspec
 from plans import GOAL, option, plan
 
+import unslow
 from unslow.show._plan import render_plan
 from unslow.think.plan.report import OptionShown, PlanReport, SpeedShown
 from unslow.think.speed.report import RateShown
@@ -95,3 +96,8 @@ def test_lines_to_copy_and_what_is_done_by_hand_are_whole() -> None:
 def test_a_context_that_nobody_knows_is_not_told() -> None:
     unknown = msgspec.structs.replace(plan("x", "m"), goal=msgspec.structs.replace(GOAL, context=0), recommended=None)
     assert "context" not in shown(unknown)
+
+
+def test_several_conversations_have_slots_of_so_many_tokens() -> None:
+    plan = unslow.plan("qwen2.5-0.5b", device="RTX 3060", ram="16GB", users=8, context=512, prompt=128)
+    assert "context 4,096 in 8 slots of 512 tokens" in render_plan(plan, "terminal", width=120, color=False)
