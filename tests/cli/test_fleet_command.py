@@ -67,9 +67,19 @@ class AbsurdHandler(Handler):
     value = "1e308"
 
     def known(self, form: str) -> dict[str, Any]:
-        labels = {"job": "llama", "instance": "a:8080", "gpu": "0", "unslow_model": "m"}
+        labels = {
+            "__name__": "llamacpp:requests_processing",
+            "job": "llama",
+            "instance": "a:8080",
+            "gpu": "0",
+            "unslow_model": "m",
+        }
         marks = dict.fromkeys(re.findall(r'"unslow_is", "([^"]*)"', form))
-        result = [{"metric": {**labels, "unslow_is": mark}, "value": [1_763_290_800.0, self.value]} for mark in marks]
+        values = {"engines": "1", "rest": "1"}  # which metrics there are: else nothing more would be asked
+        result = [
+            {"metric": {**labels, "unslow_is": mark}, "value": [1_763_290_800.0, values.get(mark, self.value)]}
+            for mark in marks
+        ]
         return {"status": "success", "data": {"resultType": "vector", "result": result}}
 
 

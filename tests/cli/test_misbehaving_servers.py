@@ -19,7 +19,11 @@ ANSWERS = {
         "build_info": "b10586-b21e4de",
         "default_generation_settings": {"n_ctx": 4096},
     },
-    "/v1/models": {"data": [{"id": "m", "meta": {"n_params": 8_030_261_248, "size": 4_912_898_048, "n_embd": 4096, "n_vocab": 128_256}}]},
+    "/v1/models": {
+        "data": [
+            {"id": "m", "meta": {"n_params": 8_030_261_248, "size": 4_912_898_048, "n_embd": 4096, "n_vocab": 128_256}}
+        ]
+    },
     "/slots": [{"id": 0, "n_ctx": 4096, "is_processing": False}],
 }
 
