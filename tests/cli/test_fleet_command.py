@@ -1,10 +1,14 @@
 """`unslow fleet` from its words to its exit status."""
 
 import json
+import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
+from urllib.parse import unquote_plus
 
 import pytest
 from real_prometheus import prometheus_program
@@ -20,8 +24,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         form = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
-        known = SCALAR if "query=time" in form else EMPTY
-        body = json.dumps(known).encode()
+        body = json.dumps(SCALAR if "query=time" in form else self.known(unquote_plus(form))).encode()
         self.server.asked.append((self.path, dict(self.headers)))
         self.send_response(200)
         self.send_header("Content-Type", "application/json")
@@ -31,6 +34,10 @@ class Handler(BaseHTTPRequestHandler):
 
     do_GET = do_POST  # noqa: N815 (so the base class calls it)
 
+    def known(self, _form: str) -> dict[str, Any]:
+        """What it answers."""
+        return EMPTY
+
     def log_message(self, *words: object) -> None:
         """Nothing."""
 
@@ -38,7 +45,13 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def empty() -> Iterator[ThreadingHTTPServer]:
     """A server without series."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    with serving(Handler) as server:
+        yield server
+
+
+@contextmanager
+def serving(handler: type[Handler]) -> Iterator[ThreadingHTTPServer]:
+    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.asked = []
     thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
@@ -46,6 +59,38 @@ def empty() -> Iterator[ThreadingHTTPServer]:
     server.shutdown()
     thread.join()
     server.server_close()
+
+
+class AbsurdHandler(Handler):
+    """A Prometheus of one llama.cpp whose every figure is absurd; series have the marks that the query asks for."""
+
+    value = "1e308"
+
+    def known(self, form: str) -> dict[str, Any]:
+        labels = {
+            "__name__": "llamacpp:requests_processing",
+            "job": "llama",
+            "instance": "a:8080",
+            "gpu": "0",
+            "unslow_model": "m",
+        }
+        marks = dict.fromkeys(re.findall(r'"unslow_is", "([^"]*)"', form))
+        values = {"engines": "1", "rest": "1"}  # which metrics there are: else nothing more would be asked
+        result = [
+            {"metric": {**labels, "unslow_is": mark}, "value": [1_763_290_800.0, values.get(mark, self.value)]}
+            for mark in marks
+        ]
+        return {"status": "success", "data": {"resultType": "vector", "result": result}}
+
+
+@pytest.mark.parametrize("value", ["1e308", "9" * 300, "1e19", "NaN", "+Inf", "1e-320", "3"])
+def test_figures_that_no_fleet_has(value, capsys):
+    handler = type("Absurd", (AbsurdHandler,), {"value": value})
+    with serving(handler) as server:
+        dispatch(["fleet", "--prometheus", url_of(server), "-q", "--all"])
+    out, err = capsys.readouterr()
+    assert "1 instance" in out or value != "3"
+    assert not re.findall(r"(?i)\b(?:inf|nan)\b.*|\d{22,}|(?:\d{1,3},){7,}\d*|Traceback", out + err)
 
 
 def url_of(server: ThreadingHTTPServer) -> str:

@@ -10,6 +10,8 @@ from unslow.facts.values import LARGEST_COUNT, Fact, Known, Unknown, estimated, 
 
 MOST_LINES = 20_000
 MOST_SAMPLES = 5_000
+LARGEST_RATIO = 1e8
+"""Of tokens or seconds by one another: a hundred times the prompt tokens per second of a rack of the fastest GPUs."""
 _LONGEST_LINE = 16_384
 _SAMPLE = re.compile(r"([a-zA-Z_:][\w:]{0,120})(?:\{(.{0,12000})\})?[ \t]{1,8}(\S{1,40})(?:[ \t].{0,40})?")
 _LABEL = re.compile(r'\b([a-zA-Z_]\w{0,80})="((?:[^"\\]|\\.){0,2000})"')
@@ -59,13 +61,15 @@ class Metrics(NamedTuple):
         above, below = math.fsum(self.values(upper)), math.fsum(self.values(lower))
         if not self.values(upper) or below < max(least, math.ulp(0)):
             return not_found(f"{self.source} has counted too little of {lower}")
+        if above / below > LARGEST_RATIO:
+            return not_found(f"{self.source}: {upper} / {lower} is more than any server has")
         return estimated(above / below, f"{self.source}: {upper} / {lower}")
 
     def rate(self, *means: str, least: float) -> Fact[float]:
         """So many a second, by the first of these means of seconds that was taken over at least so many."""
         for mean in means:
             seconds = self.ratio(f"{mean}_sum", f"{mean}_count", least)
-            if isinstance(seconds, Known) and seconds.value > 0:
+            if isinstance(seconds, Known) and seconds.value > 1 / LARGEST_RATIO:
                 return estimated(1 / seconds.value, f"{self.source}: {mean}, {SO_FAR}")
         return not_found(f"{self.source} has counted too few of {means[0]}")
 
