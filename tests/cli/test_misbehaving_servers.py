@@ -45,10 +45,9 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_GET(self) -> None:
-        if self.path == "/metrics" and self.metrics:
-            return self._send(200, self.metrics.encode())
         answer = ANSWERS.get(self.path)
-        self._send(200 if answer is not None else 501, json.dumps(answer or {}).encode())
+        body = json.dumps(answer or {}) if self.path != "/metrics" else self.metrics
+        self._send(200 if answer is not None or body == self.metrics != "" else 501, body.encode())
 
     def do_POST(self) -> None:
         self.rfile.read(int(self.headers["Content-Length"]))
