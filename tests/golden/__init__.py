@@ -1,0 +1,4 @@
+"""What users see, kept: every command's text, JSON and HTML, computed in process and compared with what is stored.
+
+`python -m tests.golden` shows what differs, `python -m tests.golden update` stores what is printed now.
+"""
