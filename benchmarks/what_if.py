@@ -8,8 +8,8 @@ import random
 import statistics
 import time
 
-from unslow.app.fit.request import Request
 from unslow.app.view.what_if import Memory, memory_for
+from unslow.commands.fit import FitRequest
 from unslow.facts.values import Unknown
 from unslow.look.system.live import LiveSystem
 
@@ -33,7 +33,7 @@ def main() -> None:
 
 def _row(model: str, times: int, chance: random.Random) -> str:
     begun = time.perf_counter()
-    memory = memory_for(LiveSystem(), Request(model, (DEVICE,), ram_bytes=RAM_BYTES))
+    memory = memory_for(LiveSystem(), FitRequest(model=model, devices=(DEVICE,), ram_bytes=RAM_BYTES))
     if isinstance(memory, Unknown):
         return f"| {model} | {memory.why} | | | | |"
     made = time.perf_counter() - begun

@@ -1,7 +1,11 @@
 """The blocks of the buyer's pages: what the commands print on the day of the newest shipped prices."""
 
-from unslow.app.buy import ChooseRequest, CostRequest, DevicesRequest, TiersRequest, choose, cost, devices, tiers
+from unslow.app.buy import choose, cost, devices, tiers
 from unslow.catalog.prices import Price, all_prices
+from unslow.commands.choose import ChooseRequest
+from unslow.commands.cost import CostRequest
+from unslow.commands.devices import DevicesRequest
+from unslow.commands.tiers import TiersRequest
 from unslow.look.system.live import LiveSystem
 from unslow.show._choose import render_choose
 from unslow.show._cost import render_cost
@@ -21,10 +25,12 @@ class _ThatDay(LiveSystem):
 def buying() -> dict[str, str]:
     """The blocks of docs/how_to/buy.md."""
     named = ("RTX 5060 Ti 16GB", "RTX 3090", "2x RTX 3090", "RTX 5090", "M4 Max 64GB", "Strix Halo")
-    compared = devices(_ThatDay(), DevicesRequest(named, "qwen3-32b"))
-    picked = choose(_ThatDay(), ChooseRequest("qwen3-32b", budget=1500, goal=20))
-    missed = choose(_ThatDay(), ChooseRequest("llama-3.3-70b", budget=1500, goal=20))
-    paid = cost(_ThatDay(), CostRequest("llama-3.3-70b", ("2x RTX 3090",), tokens_per_day=200_000, electricity=0.30))
+    compared = devices(_ThatDay(), DevicesRequest(names=named, model="qwen3-32b"))
+    picked = choose(_ThatDay(), ChooseRequest(model="qwen3-32b", budget=1500, goal=20))
+    missed = choose(_ThatDay(), ChooseRequest(model="llama-3.3-70b", budget=1500, goal=20))
+    paid = cost(
+        _ThatDay(), CostRequest(model="llama-3.3-70b", device=("2x RTX 3090",), tokens_per_day=2e5, electricity=0.30)
+    )
     sizes = tiers(_ThatDay(), TiersRequest())
     return {
         "devices": render_devices(compared, "terminal", width=WIDTH, color=False),

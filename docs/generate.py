@@ -15,6 +15,7 @@ from docs.figures import answers
 from docs.fleet_causes import causes_table, counts_sentence
 from docs.fleet_pages import benchmark_table, capacity_table, example
 from docs.program_reference import python_page, tools_page
+from docs.stub import stub
 from lab.check_triage import REPORTS, answered, read_reports, score
 from lab.faults.rows import read_rows, table, totals
 from lab.plan_gpu import table as plans
@@ -24,10 +25,8 @@ from lab.verify_cpu import table as verified
 
 from unslow.app.bench.command import Result
 from unslow.app.explain import pages
-from unslow.app.fit import Request, answer
+from unslow.app.fit import answer
 from unslow.app.plan.answer import planned
-from unslow.app.plan.request import PlanRequest
-from unslow.app.predict import Request as PredictRequest
 from unslow.app.predict import answer as predict
 from unslow.app.read_target import read_stored
 from unslow.app.spell import spelled
@@ -36,7 +35,10 @@ from unslow.app.triage import triage
 from unslow.catalog.cache_exceptions import cache_exceptions
 from unslow.catalog.learned_speed import learned_speed
 from unslow.catalog.quality import Figure, Row, Table, tables
-from unslow.cli._dispatch import commands, parser
+from unslow.commands._dispatch import command_parser, commands, top_parser
+from unslow.commands.fit import FitRequest
+from unslow.commands.plan import PlanRequest
+from unslow.commands.predict import PredictRequest
 from unslow.facts.bench import Bench, parse_bench
 from unslow.facts.calibration import Calibration
 from unslow.facts.snapshot import Snapshot
@@ -148,6 +150,7 @@ def reference() -> Iterator[tuple[Path, str]]:
     yield ROOT / "openapi.json", openapi()
     yield ROOT / "schemas.md", NOTE + schema_page()
     yield from ((ROOT / f"{name}.schema.json", schema(kind)) for name, kind in SCHEMAS.items())
+    yield DOCS.parent / "src" / "unslow" / "__init__.pyi", stub()
     yield TUTORIAL, between(TUTORIAL, shown_tutorial())
     yield MEMORY_WALL, between(MEMORY_WALL, {"walls": shown_walls(), "explain": shown_explain()})
     yield PREDICT, between(PREDICT, {"predict": shown_predict()})
@@ -318,7 +321,7 @@ def shown_tutorial() -> dict[str, str]:
 def shown_fit() -> str:
     """The answer for a well-known model as a terminal shows it."""
     flags = {"model": "llama-3.3-70b", "quant": "Q4_K_M", "devices": ["RTX 4090"]}
-    return render_fit(answer(LiveSystem(), Request.from_flags(flags)), "terminal", width=100, color=False)
+    return render_fit(answer(LiveSystem(), FitRequest.from_flags(flags)), "terminal", width=100, color=False)
 
 
 def predicted(**flags: object) -> PredictionReport:
@@ -405,10 +408,8 @@ def decode_rate(**flags: object) -> str:
 
 def command_line() -> str:
     """The help of every command, at a fixed width."""
-    top = parser()
-    subparsers = next(a for a in top._actions if isinstance(a, argparse._SubParsersAction))  # noqa: SLF001 (no public way)
-    blocks = [("unslow", top.format_help())]
-    blocks += [(f"unslow {name}", subparsers.choices[name].format_help()) for name in commands()]
+    blocks = [("unslow", top_parser().format_help())]
+    blocks += [(f"unslow {name}", command_parser(name).format_help()) for name in commands()]
     return "# Command line\n\n" + "\n".join(f"## `{name}`\n\n```text\n{text}```\n" for name, text in blocks)
 
 

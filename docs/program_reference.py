@@ -1,21 +1,18 @@
 """The reference for programs: the Python functions and the tools of `unslow mcp`, from signatures and docstrings."""
 
-import re
-import typing
 from collections.abc import Callable, Iterator
 from inspect import isclass, isfunction
-from types import UnionType
-from typing import Any, Union
+from typing import Any
+
+from docs.documented import NEEDED, Argument, documented, paragraphs, spelled
 
 import unslow
-from unslow.api.documented import NEEDED, Argument, documented, paragraphs
+from unslow.commands._request import fields_of
 from unslow.mcp_server.reading import Allowed
-from unslow.mcp_server.schemas import schema_of
+from unslow.mcp_server.schemas import MORE
 from unslow.mcp_server.tool import Tool
 from unslow.mcp_server.tools import tools_for
 
-_MODULE = re.compile(r"\b(?:typing|collections\.abc|pathlib|unslow(?:\.\w+)+)\.(?=\w)")
-_CLASS = re.compile(r"<class '([\w.]+)'>")
 _SCHEMAS = {
     "Report": "report", "FitReport": "fit", "PredictionReport": "prediction", "PlanReport": "plan",
     "CheckReport": "check", "Inventory": "models", "Snapshot": "snapshot", "View": "view", "DevicesReport": "devices",
@@ -59,10 +56,10 @@ def _function(name: str, function: Callable[..., Any]) -> Iterator[str]:
 
 def _signature(name: str, function: Callable[..., Any]) -> str:
     """What is given by its place; whatever is given by its name stands below with its type."""
-    by_name = function.__kwdefaults__ or {}
-    first = [_first(one) for one in documented(function).arguments if one.name not in by_name]
-    kind = spelled(typing.get_type_hints(function)["return"])
-    return f"unslow.{name}({', '.join([*first, *(['*', '...'] if by_name else [])])}) -> {kind}"
+    words = documented(function)
+    first = [_first(one) for one in words.arguments if not one.by_name]
+    more = ["*", "..."] if any(one.by_name for one in words.arguments) else []
+    return f"unslow.{name}({', '.join([*first, *more])}) -> {spelled(words.gives)}"
 
 
 def _first(one: Argument) -> str:
@@ -77,7 +74,7 @@ def _argument(one: Argument) -> str:
 
 
 def _returns(function: Callable[..., Any]) -> str:
-    kind = spelled(typing.get_type_hints(function)["return"])
+    kind = spelled(documented(function).gives)
     schema = _SCHEMAS.get(kind)
     return f"Returns `{kind}`" + (f" ([schema]({schema}.schema.json))." if schema else ".")
 
@@ -86,14 +83,6 @@ def _kind(name: str, kind: type) -> str:
     schema = _SCHEMAS.get(name)
     words = " ".join((kind.__doc__ or "").split())
     return f"- `unslow.{name}`: {words}" + (f" ([schema]({schema}.schema.json))" if schema else "")
-
-
-def spelled(kind: Any) -> str:
-    """A type as one writes it."""
-    if typing.get_origin(kind) in (Union, UnionType):
-        return " | ".join(spelled(one) for one in typing.get_args(kind))
-    text = _CLASS.sub(r"\1", str(kind)).replace("NoneType", "None")
-    return _MODULE.sub("", text).replace("'", '"')
 
 
 def tools_page() -> str:
@@ -108,9 +97,12 @@ def tools_page() -> str:
 def _tool(tool: Tool) -> Iterator[str]:
     yield f"{'###' if tool.changes else '##'} `{tool.name}`\n"
     yield f"{tool.description}\n"
-    schema = schema_of(tool.takes)
     yield "| argument | what it is |\n|---|---|"
-    for name, one in schema["properties"].items():
-        needed = " (needed)" if name in schema["required"] else ""
-        yield f"| `{name}`{needed} | {one['description']} |"
+    seldom = [field for field in fields_of(tool.request) if field.option.seldom]
+    for field in fields_of(tool.request):
+        if field.option.only != "cli" and field not in seldom:
+            yield f"| `{field.name}`{' (needed)' if field.is_needed else ''} | {field.option.text} |"
+    if seldom:
+        yield f"| `{MORE}` | an object with what is seldom needed, by name: |"
+        yield from (f"| `{MORE}.{field.name}` | {field.option.text} |" for field in seldom)
     yield ""

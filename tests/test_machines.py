@@ -3,19 +3,24 @@
 import re
 import shutil
 import tomllib
-from functools import cache
 from pathlib import Path
 
 import pytest
 from recorded_machines import FOLDERS as MACHINES
 from recorded_machines import recorded
+from spoken_python import python_in
+from tests.golden.cases import diagnosed, of_machine
+from tests.golden.comparing import difference
 
 from unslow.app.read_target import read_stored
 from unslow.facts.knob import Knob
+from unslow.facts.placed import in_place
+from unslow.show import render
 from unslow.think.causes import all_causes
 from unslow.think.findings import changes_nothing
 from unslow.think.judge import diagnose
 
+WIDTHS = (60, 80, 100)
 HEALTHY_8B_TOKENS_PER_S = 219  # the same shape, all of it on the same GPU
 COMPILED_8B_TOKENS_PER_S = 139  # and in 16 bits by Transformers: h200_transformers_8b_static
 
@@ -24,13 +29,29 @@ def expected(folder: Path) -> dict:
     return tomllib.loads((folder / "expected.toml").read_text())
 
 
-@cache
+@pytest.fixture(scope="module", params=MACHINES, ids=lambda p: p.name)
+def folder(request):
+    """Each machine in turn: all tests of one come together, so that it is judged once."""
+    return request.param
+
+
 def judged(folder: Path):
-    snapshot = recorded(folder) if folder in MACHINES else read_stored(str(folder))
-    return diagnose(snapshot).subjects[0]
+    report = diagnosed(folder.name) if folder in MACHINES else diagnose(read_stored(str(folder)))
+    return report.subjects[0]
 
 
-@pytest.mark.parametrize("folder", MACHINES, ids=lambda p: p.name)
+@pytest.fixture(scope="module")
+def texts(folder):
+    """All that is said of a machine, by the width of the terminal."""
+    return {width: render(diagnosed(folder.name), "terminal", width=width, color=False, everything=True)
+            for width in WIDTHS}  # fmt: skip
+
+
+def test_what_is_shown_is_as_stored(folder):
+    found = difference("diagnose", folder.name, of_machine(folder.name), most=40)
+    assert not found, f"\n{found}"
+
+
 def test_the_verdict_and_the_first_cause(folder):
     want, report = expected(folder), judged(folder)
     found = [f.cause for f in report.findings]
@@ -45,16 +66,18 @@ def test_the_verdict_and_the_first_cause(folder):
     assert set(found) <= allowed | {"weights_spill_to_ram", "context_larger_than_needed"}
 
 
-@pytest.mark.parametrize("folder", [m for m in MACHINES if expected(m)["verdict"] == "normal"], ids=lambda p: p.name)
+NORMAL = [m for m in MACHINES if expected(m)["verdict"] == "normal"]
+
+
+@pytest.mark.parametrize("folder", NORMAL, indirect=True, ids=lambda p: p.name)
 def test_a_healthy_machine_has_no_findings(folder):
     assert judged(folder).findings == ()
 
 
-@pytest.mark.parametrize("folder", MACHINES, ids=lambda p: p.name)
 def test_no_fix_sets_what_is_set_already(folder):
     snapshot = recorded(folder)
     cases = list(snapshot.cases())
-    for subject in diagnose(snapshot).subjects:
+    for subject in diagnosed(folder.name).subjects:
         fixes = [fix for finding in subject.findings for fix in finding.fixes]
         changes = [Knob(fix.knob).to(fix.value) for fix in fixes]
         assert not [change for change in changes if changes_nothing(cases[subject.number], change)]
@@ -67,7 +90,7 @@ SLOW_8B = [
 ]
 
 
-@pytest.mark.parametrize("folder", SLOW_8B, ids=lambda p: p.name)
+@pytest.mark.parametrize("folder", SLOW_8B, indirect=True, ids=lambda p: p.name)
 def test_what_is_achievable_is_what_the_healthy_machine_gives(folder):
     report = judged(folder)
     if not report.findings:
@@ -77,7 +100,6 @@ def test_what_is_achievable_is_what_the_healthy_machine_gives(folder):
     assert achievable == pytest.approx(healthy, rel=0.3)
 
 
-@pytest.mark.parametrize("folder", MACHINES, ids=lambda p: p.name)
 def test_symptoms_are_counted_with_their_cause(folder):
     report = judged(folder)
     explained = {e for f in report.findings for e in f.explains}
@@ -87,7 +109,6 @@ def test_symptoms_are_counted_with_their_cause(folder):
     assert all(set(by_name[e].explains) <= set(f.explains) for f in report.findings for e in f.explains)
 
 
-@pytest.mark.parametrize("folder", MACHINES, ids=lambda p: p.name)
 def test_the_budget_sums_to_the_measured_time(folder):
     report = judged(folder)
     rate = report.measured.get("decode_tokens_per_s")
@@ -97,6 +118,26 @@ def test_the_budget_sums_to_the_measured_time(folder):
     else:
         assert sum(b.seconds for b in token) == pytest.approx(1 / rate)
         assert "unexplained" in [b.part for b in token]
+
+
+def test_every_command_stands_whole_in_the_text(folder, texts):
+    """A line to copy is never broken, however narrow the terminal: a shell runs the half of a command too."""
+    lines = {
+        line.strip()
+        for subject in diagnosed(folder.name).subjects
+        for command in (
+            *(command for finding in subject.findings for fix in finding.fixes for command in fix.commands),
+            *(question.command for question in subject.ask_next),
+        )
+        for line in in_place(command).split("\n")
+    }
+    for width, text in texts.items():
+        assert lines <= {line.strip() for line in text.split("\n")}, width
+
+
+def test_no_text_speaks_python(folder, texts):
+    assert not python_in(texts[WIDTHS[-1]])
+    assert not python_in(render(diagnosed(folder.name), "markdown", width=100, color=False, everything=True))
 
 
 HIDDEN = re.compile(r"^\S+ [ID] (?!.*(print_timing|load_model: |listening|model loaded))")

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
-from unslow.app.buy.rigs import parse_rig, place_of
+from unslow.app.buy.rigs import hardware_of, parse_rig
 from unslow.app.buy.speeds import Rated, rated
 from unslow.app.fit.models import Found, find_gguf_model
-from unslow.app.predict.cases import fit_question
-from unslow.app.predict.places import Place
-from unslow.app.predict.request import Request
+from unslow.app.predict.cases import setup_of
+from unslow.commands.predict import PredictRequest
 from unslow.facts.values import Unknown
 from unslow.look.system.live import LiveSystem
 from unslow.show._units import rate
-from unslow.think.fit import llama_cpp
+from unslow.think.hardware import Hardware
+from unslow.think.setup import Setup
 from unslow.think.speed.report import RateShown
 
 SYSTEM = LiveSystem()
@@ -44,18 +44,18 @@ def weights(name: str, quant: str | None = QUANT) -> int:
 
 
 @cache
-def placed(device: str, request: Request) -> Place:
+def placed(device: str, request: PredictRequest) -> Hardware:
     """A device by name, as the predictor takes it."""
-    place = place_of(parse_rig(device), request)
-    if isinstance(place, Unknown):
-        raise SystemExit(f"{device}: {place.why}")
-    return place
+    hardware = hardware_of(parse_rig(device), request)
+    if isinstance(hardware, Unknown):
+        raise SystemExit(f"{device}: {hardware.why}")
+    return hardware
 
 
 @cache
 def asked(name: str, device: str, quant: str | None = QUANT, **settings: Any) -> Rated | Unknown:
     """How fast a model is on a device, with as much on the GPU as fits; Unknown where it can't run."""
-    request = Request(name, quant, **settings).spelled().checked()
+    request = PredictRequest(model=name, quant=quant, **settings)
     return rated(model(name, quant), placed(device, request), request)
 
 
@@ -72,13 +72,13 @@ def middle(name: str, device: str, quant: str | None = QUANT, **settings: Any) -
     return speed(name, device, quant, **settings).speed.decode_tokens_per_s.mid
 
 
-def memory(name: str, device: str, quant: str | None = QUANT, **settings: Any) -> llama_cpp.Question:
+def memory(name: str, device: str, quant: str | None = QUANT, **settings: Any) -> Setup:
     """What it asks of the memory of an NVIDIA card."""
-    request = Request(name, quant, **settings).spelled().checked()
-    question = fit_question(model(name, quant).blueprint, placed(device, request), request, "cuda")
-    if question is None:
+    request = PredictRequest(model=name, quant=quant, **settings)
+    setup = setup_of(model(name, quant).blueprint, placed(device, request), request, "cuda")
+    if setup is None:
         raise SystemExit(f"the memory of {device} is not known")
-    return question
+    return setup
 
 
 def ends(shown: RateShown) -> str:

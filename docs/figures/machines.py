@@ -3,7 +3,7 @@
 from docs.figures.asking import SYSTEM, Answer, asked, cell, middle, speed, table, times
 
 from unslow.app.buy.devices import devices
-from unslow.app.buy.request import DevicesRequest
+from unslow.commands.devices import DevicesRequest
 from unslow.show._units import span
 from unslow.think.buy.report import RigShown
 

@@ -4,7 +4,8 @@ from typing import Any
 
 from docs.figures.asking import SYSTEM, Answer, cell, layers, middle, speed, table
 
-from unslow.app.predict import Request, answer
+from unslow.app.predict import answer
+from unslow.commands.predict import PredictRequest
 from unslow.show._units import rate, span
 from unslow.think.speed.report import SpeculativeShown
 
@@ -75,7 +76,7 @@ def _drafted(name: str, draft: str, device: str) -> tuple[str, ...]:
 
 def _with_draft(name: str, draft: str, device: str, share: float) -> SpeculativeShown:
     flags = {"model": name, "quant": "Q4_K_M", "devices": [device], "draft": draft, "acceptance": share}
-    found = answer(SYSTEM, Request.from_flags(flags)).speculative
+    found = answer(SYSTEM, PredictRequest.from_flags(flags)).speculative
     if found is None:
         raise SystemExit(f"no draft is predicted for {name} on {device}")
     return found

@@ -5,9 +5,10 @@ from typing import NamedTuple
 
 from docs.figures.asking import QUANT, SYSTEM, Answer, cell, layers, memory, middle, model, speed, table, weights
 
-from unslow.app.predict import Request, answer
+from unslow.app.predict import answer
 from unslow.catalog.models import well_known
 from unslow.catalog.quality import Figure, tables
+from unslow.commands.predict import PredictRequest
 from unslow.facts.units import GIB
 from unslow.show._units import rate, size
 from unslow.think.buy.tiers import shapes
@@ -126,7 +127,7 @@ def _own(name: str) -> str | None:
 
 def _read(name: str) -> float:
     """Bytes for a token, by the ceiling that bandwidth sets."""
-    report = answer(SYSTEM, Request(name, _own(name), devices=(_LARGE,)).checked())
+    report = answer(SYSTEM, PredictRequest(model=name, quant=_own(name), devices=(_LARGE,)))
     if report.decode is None or report.place is None or not report.decode.ceiling_tokens_per_s:
         raise SystemExit(f"nothing is predicted for {name}")
     return report.place.bytes_per_s / report.decode.ceiling_tokens_per_s

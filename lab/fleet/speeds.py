@@ -6,7 +6,8 @@ from typing import NamedTuple
 from lab.fleet.engine import Engine
 from lab.fleet.machines import Card, Gpu, memory_bytes
 
-from unslow.app.predict import Request, answer
+from unslow.app.predict import answer
+from unslow.commands.predict import PredictRequest
 from unslow.look.system.live import LiveSystem
 
 _RAM_BYTES_PER_S = 2e11
@@ -51,7 +52,7 @@ class Speed(NamedTuple):
 @cache
 def speed(model: Served, card: Card, gpus: int, users: int, runtime: str = "vLLM", depth: int = 1000) -> Speed:
     """By the same prediction as `unslow predict` gives; LookupError where it gives none."""
-    request = Request(
+    request = PredictRequest(
         model=model.catalogue, quant=model.quant, devices=(card.name,), gpus=gpus, depth=depth, batch=users,
         runtime="llama.cpp" if runtime == "llama.cpp" else "vllm", split="tensor" if gpus > 1 else "layer",
         prompt=1024, ram_bandwidth=_RAM_BYTES_PER_S, ram_bytes=2**39,

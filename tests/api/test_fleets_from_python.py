@@ -4,13 +4,13 @@ import inspect
 import json
 
 import pytest
+from docs.documented import documented
 from lab.fleet.bed import healthy, sent_bed
 from lab.fleet.faults import with_fault
 from real_prometheus import prometheus_program
 
 import unslow
-from unslow.api.documented import documented
-from unslow.cli._dispatch import parser
+from unslow.commands._dispatch import command_parser
 
 OF_COMMANDS = {"help", "action", "format", "output", "quiet", "exit_zero", "instance", "save", "top", "all"} | {
     "tests", "pages"
@@ -42,7 +42,7 @@ def test_without_an_address_it_says_what_to_give(monkeypatch):
 
 
 def test_whatever_the_command_takes_the_functions_take():
-    command = next(a for a in parser()._actions if a.dest == "command").choices["fleet"]
+    command = command_parser("fleet")
     flags = {action.dest for action in command._actions} - OF_COMMANDS
     asks = (unslow.diagnose_fleet, unslow.fleet_capacity)
     taken = {one.name for ask in asks for one in documented(ask).arguments} - {"progress"}

@@ -67,7 +67,7 @@ def test_a_view_has_the_report_and_is_a_page():
 
 
 def test_times_that_exclude_each_other():
-    with pytest.raises(unslow.UserError, match="quick and seconds") as caught:
+    with pytest.raises(unslow.UserError, match="--quick and --seconds exclude each other") as caught:
         unslow.diagnose(SLOW, quick=True, seconds=20)
     assert caught.value.hint
 

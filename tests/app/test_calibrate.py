@@ -6,10 +6,11 @@ import msgspec
 import pytest
 from doubles import Quiet
 
-from unslow.app.calibrate import Request, forget, kept
+from unslow.app.calibrate import forget, kept
 from unslow.app.calibrate.embedded import calibrate_embedded, disturbance
 from unslow.app.calibrate.running import _device, calibration_of, checked
 from unslow.app.read_target import read_stored
+from unslow.commands.calibrate import CalibrateRequest
 from unslow.facts.calibration import dump_calibration, parse_calibration
 from unslow.facts.errors import UserError
 from unslow.facts.machine import BusyProcess, Cpu, Gpu, Load, Machine
@@ -29,7 +30,7 @@ def calibration(tmp_path_factory):
     cache = ModelCache(tmp_path_factory.mktemp("cache"))
     guests = [Guest(quant, str(cache.model("tiny", quant)), prompt_tokens=16) for quant in ("Q8_0", "Q4_0", "F16")]
     limits = Limits(seconds=5.0, enough_rounds=2, fewest_rounds=2)
-    return calibrate_embedded(SYSTEM, Request(anyway=True, threads=1), Quiet(), guests, limits)
+    return calibrate_embedded(SYSTEM, CalibrateRequest(anyway=True, threads=1), Quiet(), guests, limits)
 
 
 def test_the_embedded_engine_is_calibrated(calibration):
@@ -72,7 +73,7 @@ def test_a_busy_machine_is_not_calibrated(monkeypatch):
     )
     monkeypatch.setattr("unslow.app.calibrate.embedded.read_machine", lambda _system: (busy, ()))
     with pytest.raises(UserError, match=r"others use 1.2 of 2 processors \(cc1\)") as error:
-        calibrate_embedded(SYSTEM, Request(), Quiet())
+        calibrate_embedded(SYSTEM, CalibrateRequest(), Quiet())
     assert "--anyway" in error.value.hint
 
 
@@ -93,9 +94,8 @@ def test_what_disturbed_it_is_noted(calibration):
     "flags", [{"threads": 0}, {"threads": 4, "target": "http://127.0.0.1:1"}, {"target": "seen.json"}]
 )
 def test_flags_that_make_no_sense(flags):
-    usual = {"target": None, "threads": None, "anyway": False, "evict": False, "api_key": None}
     with pytest.raises(UserError):
-        Request.from_flags({**usual, **flags})
+        CalibrateRequest.from_flags(flags)
 
 
 def test_a_running_server_gives_one_factor():

@@ -17,20 +17,16 @@ from unslow.app.page_report import Wanted, form_of, rendered, write_report
 from unslow.app.progress import Silent
 from unslow.app.spell import spelled
 from unslow.app.view import view_of
+from unslow.commands.report import ReportRequest
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import dump_snapshot, parse_snapshot
 from unslow.think.judge import diagnose
 
 SLOW = str(MACHINES / "h200_llama_server_gpu_layers_set_too_low")
-FLAGS = {
-    "target": SLOW, "passive": False, "evict": False, "api_key": None, "goal": None, "context": None, "log": None,
-    "model": None, "save": None, "record": None, "quick": False, "thorough": False, "seconds": None,
-    "format": None, "output": None, "title": None, "no_mask": False, "bench": [], "verify": None,
-}  # fmt: skip
 
 
 def wanted(**flags: object) -> Wanted:
-    return Wanted.from_flags({**FLAGS, **flags})
+    return Wanted.of(ReportRequest.from_flags({"target": SLOW, **flags}))
 
 
 class Heard(Silent):

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from written import one_change
 
 from unslow.app.read_target import read_stored
-from unslow.app.spell import spell, spelled
+from unslow.app.spell import spelled
 from unslow.facts.knob import Knob
 from unslow.facts.machine import Gpu, Machine, Memory, System
 from unslow.facts.model import Model
@@ -15,6 +16,7 @@ from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Snapshot, Subject
 from unslow.facts.units import GIB
 from unslow.facts.values import estimated, reported, told
+from unslow.look.at_hand import AtHand
 from unslow.look.runtimes import lookers
 from unslow.think.judge import diagnose
 from unslow.think.report import Finding, Fix
@@ -32,12 +34,14 @@ def test_a_recorded_llama_server():
 def test_each_runtime_is_asked_for_its_own_words(looker):
     runtime = Runtime(name=reported(looker.NAME, "x"))
     change = Knob.CONTEXT_LENGTH.to(8192)
-    assert spell(change, runtime) == looker.spell(change, runtime)
+    fix = Fix(knob=change.knob.value, value=change.value, why="")
+    own = one_change(looker, change, runtime, AtHand(Model(name=reported("gemma3:27b", "x"))))
+    assert list(commands(fix, name=runtime.name)) == own
 
 
 def test_a_runtime_that_is_not_known_has_no_words():
-    assert spell(Knob.THREADS.to(4), Runtime()) == []
-    assert spell(Knob.THREADS.to(4), Runtime(name=reported("something else", "x"))) == []
+    fix = Fix(knob="threads", value=4, why="")
+    assert commands(fix) == commands(fix, name=reported("something else", "x")) == ()
 
 
 def commands(fix: Fix, cause: str = "x", machine: Machine | None = None, **runtime) -> tuple[str, ...]:
@@ -146,4 +150,4 @@ def test_lm_studio_takes_layers_as_a_share_of_those_that_the_file_has():
     finding = Finding(cause="x", title="", confidence=1.0, because="", evidence=(), fixes=(fix,))
     given = msgspec.structs.replace(report.subjects[0], findings=(finding,))
     (told,) = spelled(msgspec.structs.replace(report, subjects=(given,)), snapshot).subjects[0].findings[0].fixes
-    assert told.commands[-1].endswith("--gpu 0.67")
+    assert told.commands[0].endswith("--gpu 0.67")

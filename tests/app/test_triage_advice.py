@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from unslow.app.fit.gguf_answer import gguf_answer
-from unslow.app.fit.request import Request
 from unslow.app.read_target import read_stored
 from unslow.app.triage import triage
+from unslow.commands.fit import FitRequest
 from unslow.facts.units import GIB, MIB
 from unslow.look.system.live import LiveSystem
 from unslow.show import render
@@ -33,7 +33,7 @@ def pasted(name: str) -> str:
 
 def most_context(model: str, device: str, context: int, held_bytes: int, quant: str = "Q4_K_M") -> int:
     """By `unslow fit --runtime ollama`, with what others hold added to its margin."""
-    request = Request(
+    request = FitRequest(
         model=model, quant=quant, devices=(device,), context=context, runtime="ollama", margin_bytes=GIB + held_bytes
     )
     most = gguf_answer(LiveSystem(), request).max_context

@@ -1,5 +1,6 @@
 """The command line as a person uses it: what it prints, and how it exits."""
 
+import importlib
 import json
 import subprocess
 import sys
@@ -10,8 +11,8 @@ import pytest
 from unslow import __version__
 from unslow.app.exporter.request import Address, ExporterRequest
 from unslow.cli import main
-from unslow.cli._dispatch import commands, dispatch, parser
-from unslow.cli._output import Progress
+from unslow.commands._dispatch import commands, first_line, parse_words
+from unslow.commands._output import ProgressBar
 from unslow.show import formats
 
 MACHINES = Path(__file__).parents[1] / "machines"
@@ -98,7 +99,7 @@ def test_explain(capsys):
         (["diagnose", "/dev/zero"], "not a file", "TARGET"),
         (["diagnose", "http://127.0.0.1:1"], "nothing listens", "llama-server"),
         (["diagnose", "999999999"], "no process", "unslow"),
-        (["diagnose", HEALTHY, "--goal", "-3"], "no sense", "positive"),
+        (["diagnose", HEALTHY, "--goal", "-3"], "--goal must be between", "the speed that you want"),
         (["diagnose", HEALTHY, "--save", "/no/such/folder/x"], "/no/such/folder/x", "written"),
         (["collect", "-o", "/no/such/folder/x", HEALTHY], "/no/such/folder/x", "written"),
         (["collect", "-o", "x", "http://127.0.0.1"], "collect looks", "diagnose"),
@@ -184,34 +185,48 @@ def test_a_password_in_a_url_is_named_as_unused_and_not_shown(capsys):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (
-            ["exporter", "--prt=9977"],
-            "unslow exporter: error: unrecognized arguments: --prt=9977 (did you mean --port?)",
-        ),
-        (["fit", "qwen3-8b", "--jsn"], "unslow fit: error: unrecognized arguments: --jsn (did you mean --json?)"),
-        (["fit", "qwen3-8b", "--devic", "24GB"], "unslow fit: error: unrecognized arguments: --devic 24GB"),
+        (["exporter", "--prt=9977"], "unknown option --prt; did you mean --port?"),
+        (["fit", "qwen3-8b", "--jsn"], "unknown option --jsn; did you mean --json?"),
+        (["fit", "qwen3-8b", "--contxt", "4096"], "unknown option --contxt; did you mean --context?"),
+        (["fit", "qwen3-8b", "--devic", "24GB"], "unknown option --devic; did you mean --device?"),
+        (["fit", "qwen3-8b", "another"], "'another' is one argument too many"),
+        (["fit", "qwen3-8b", "--context"], "argument -c/--context: expected one argument"),
     ],
 )
 def test_an_unknown_option_is_told_by_its_command_with_the_nearest_one(words, says, capsys):
-    with pytest.raises(SystemExit):
-        dispatch(words)
-    assert says in capsys.readouterr().err
+    status, out, err = run(capsys, *words)
+    assert (status, out) == (2, "")
+    assert says in err
+    assert f"`unslow {words[0]} --help` lists the options" in err
+
+
+@pytest.mark.parametrize("name", commands())
+def test_the_first_line_of_a_file_is_the_first_line_of_its_help(name):
+    module = importlib.import_module(f"unslow.commands.{name}")
+    assert first_line(name) == module.__doc__.splitlines()[0]
+
+
+def test_only_the_command_that_runs_is_imported():
+    code = "import sys; from unslow.cli import main; main(['explain', 'cpu_contended']); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = {name for name in done.stdout.splitlines()[-1].split() if name.startswith("unslow.commands.")}
+    assert {name.rpartition(".")[2] for name in loaded} & set(commands()) == {"explain"}
 
 
 def test_the_exporter_takes_a_port_as_the_page_does():
-    args = parser().parse_args(["exporter", "--port", "9977"])
-    assert ExporterRequest.from_flags(vars(args)).listen == Address("127.0.0.1", 9977)
+    _, asked = parse_words(["exporter", "--port", "9977"])
+    assert ExporterRequest.of(asked).listen == Address("127.0.0.1", 9977)
 
 
 def test_what_is_being_done_and_a_bug_do_not_drive_the_terminal(capsys, monkeypatch):
-    with Progress() as progress:
+    with ProgressBar() as progress:
         progress.say("\x1b]0;PWN\x07 said")
         progress.step("\x1b[2J done", 0.5)
 
-    def break_down(_args: object) -> int:
+    def break_down() -> None:
         raise ValueError("\x1b]0;PWN\x07")
 
-    monkeypatch.setattr("unslow.cli.explain.run", break_down)
+    monkeypatch.setattr("unslow.commands.explain.causes", break_down)
     assert main(["explain"]) == 2
     told = capsys.readouterr().err
     assert "Traceback" in told

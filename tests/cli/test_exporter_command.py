@@ -20,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families as plain
 from real_prometheus import node_exporter, prometheus_program
 
 from unslow.app.exporter import command
-from unslow.cli._dispatch import dispatch
+from unslow.commands._dispatch import dispatch
 
 PROPS = {"total_slots": 1, "model_path": "/home/anna/tiny.gguf", "default_generation_settings": {"n_ctx": 2048}}
 

@@ -13,7 +13,7 @@ from urllib.parse import unquote_plus
 import pytest
 from real_prometheus import prometheus_program
 
-from unslow.cli._dispatch import dispatch
+from unslow.commands._dispatch import dispatch
 
 EMPTY = {"status": "success", "data": {"resultType": "vector", "result": []}}
 SCALAR = {"status": "success", "data": {"resultType": "scalar", "result": [1_763_290_800.0, "1763290800"]}}
@@ -125,9 +125,9 @@ def test_the_address_of_the_environment_and_a_job_that_only_reports(empty, monke
         (["--prometheus", "ftp://x"], "not an http://"),
         (["--prometheus", "http://127.0.0.1:9", "--window", "soon"], "--window 'soon' is no span"),
         (["--prometheus", "http://127.0.0.1:9", "--format", "html"], "no format 'html'"),
-        (["--prometheus", "http://127.0.0.1:9", "--top", "-1"], "--top -1"),
+        (["--prometheus", "http://127.0.0.1:9", "--top", "-1"], "--top must be at least 0 (got -1)"),
         (["--prometheus", "http://127.0.0.1:9", "--save", "x.json"], "--instance KEY"),
-        (["--prometheus", "http://127.0.0.1:9", "--workers", "9999"], "--workers 9999"),
+        (["--prometheus", "http://127.0.0.1:9", "--workers", "9999"], "--workers must be between 1 and 256 (got 9999)"),
         (["--prometheus", "http://127.0.0.1:9", "--match", 'cluster="a'], "cluster"),
         (["capacity", "--prometheus", "http://127.0.0.1:9", "--goal", "fast"], "--goal"),
         (["--prometheus", "http://127.0.0.1:9", "--first-token", "2s"], "`unslow fleet capacity` takes it"),

@@ -91,8 +91,8 @@ def test_a_table_of_which_nothing_is_known(capsys: pytest.CaptureFixture[str], t
     [
         (["--device", "RTX 4090"], "--device"),
         (["qwen3-8b"], "MODEL"),
-        (["--no-flash-attention"], "--no-flash-attention"),
-        (["--json"], "--json"),
+        (["--no-flash-attention"], "--flash-attention"),
+        (["--json"], "--format"),
         (["--acceptance", "0"], "--acceptance"),
     ],
 )

@@ -7,7 +7,7 @@ from threading import Thread
 
 import pytest
 
-from unslow.cli._dispatch import dispatch
+from unslow.commands._dispatch import dispatch
 
 PROPS = {"total_slots": 1, "model_path": "/models/tiny.gguf", "default_generation_settings": {"n_ctx": 2048}}
 
@@ -74,4 +74,4 @@ def test_a_server_that_is_not_there(capsys):
 
 def test_an_interval_that_makes_no_sense(capsys):
     assert dispatch(["watch", "--interval", "0"]) == 2
-    assert "--interval 0 makes no sense" in capsys.readouterr().err
+    assert "--interval must be between 0.2 and 3,600 (got 0)" in capsys.readouterr().err

@@ -12,7 +12,7 @@ import pytest
 from lab.memory_rows import header_path
 from plans import option, plan, written
 
-from unslow.cli._dispatch import commands
+from unslow.commands._dispatch import commands
 
 HERE = Path(__file__).parents[1]
 SIMULATION = HERE / "without_posix.py"
@@ -60,10 +60,12 @@ def _run(lines: list[list[str]], folder: Path, patience_s: float = 300.0) -> str
             stdin=model if lines[-1][-2:] == ["--device", "24GB"] else subprocess.DEVNULL, stdout=said, stderr=said,
         )  # fmt: skip
         try:
-            until_s = time.monotonic() + patience_s
+            until_s, signal_s = time.monotonic() + patience_s, 0.0
             while process.poll() is None and time.monotonic() < until_s:
-                if "Ctrl-C ends it" in (folder / "said").read_text().partition("status 0")[2]:  # below its --help
+                serving = "Ctrl-C ends it" in (folder / "said").read_text().partition("status 0")[2]  # below its --help
+                if serving and time.monotonic() >= signal_s:
                     process.send_signal(signal.SIGINT)
+                    signal_s = time.monotonic() + 5.0  # a second one while it ends would interrupt its imports
                 time.sleep(0.2)
         finally:
             process.kill()

@@ -25,7 +25,7 @@ def test_every_public_name_is_on_the_page():
     page = python_page()
     assert not [name for name in unslow.__all__ if name != "__version__" and f"`unslow.{name}`" not in page]
     assert "unslow.fit(model, *, ...) -> FitReport" in page
-    assert "| `device` | `str` or `Sequence[str]` | `'auto'` | " in page
+    assert "| `device` | `str` or `Sequence[str]` or `None` | `'auto'` | " in page
 
 
 def test_the_page_of_tools_keeps_what_changes_apart():

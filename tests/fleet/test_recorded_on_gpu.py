@@ -12,6 +12,7 @@ from tests.real_prometheus import prometheus_program, promtool
 from unslow.app.fleet.report import fleet_report
 from unslow.app.fleet.request import FleetRequest
 from unslow.app.progress import Silent
+from unslow.commands.fleet import FleetRequest as FleetAsked
 
 RECORDINGS = Path(__file__).parent / "recordings"
 EXPECTED = {
@@ -30,7 +31,9 @@ def judged(name, folder):
     with gzip.open(RECORDINGS / f"h200_{name}.om.gz", "rt", encoding="utf-8") as lines:
         replayed(lines, promtool(), folder / "data", time.time() - 1)
     with started(prometheus_program(), folder / "server", (), folder / "data") as prometheus:
-        request = FleetRequest.from_flags({"prometheus": prometheus.url, "window": "1m", "compare": "none"})
+        request = FleetRequest.of(
+            FleetAsked.from_flags({"prometheus": prometheus.url, "window": "1m", "compare": "none"})
+        )
         report = fleet_report(request, Silent())
     (instance,) = report.instances
     assert instance.devices[0] == "NVIDIA H200"

@@ -9,6 +9,7 @@ import msgspec
 from lab.replay import serve
 
 from unslow.app.progress import Progress
+from unslow.commands._request import Request
 from unslow.look.observed import observer
 from unslow.look.system import LookError
 from unslow.look.system.closing import ClosingSystem
@@ -16,7 +17,7 @@ from unslow.mcp_server.calling import called
 from unslow.mcp_server.tool import Answer, Tool
 
 
-class Nothing(msgspec.Struct, forbid_unknown_fields=True):
+class Nothing(Request, frozen=True, kw_only=True):
     """No arguments."""
 
 
@@ -27,7 +28,7 @@ class Done(msgspec.Struct):
 
 
 def tool(answer: Any) -> Tool:
-    return Tool("made", "Made", "A made-up tool.", Nothing, {}, answer)
+    return Tool("made", "Made", Nothing, answer)
 
 
 def call(answer: Any, seconds: float = 10) -> tuple[Any, list[tuple[float, str]]]:

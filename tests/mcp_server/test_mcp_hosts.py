@@ -1,3 +1,5 @@
+from types import SimpleNamespace
+
 import pytest
 
 from unslow.facts.errors import UserError
@@ -28,15 +30,15 @@ HERE = [
 @pytest.mark.parametrize("given", AWAY, ids=str)
 def test_other_machines_are_refused(given):
     with pytest.raises(UserError):
-        check_hosts(given, ())
+        check_hosts(SimpleNamespace(**given), ())
 
 
 @pytest.mark.parametrize("given", HERE, ids=str)
 def test_this_machine_and_mere_names_are_not(given):
-    check_hosts(given, ())
+    check_hosts(SimpleNamespace(**given), ())
 
 
 def test_the_user_can_name_a_machine():
-    check_hosts({"target": "gpu-box:11434"}, {"gpu-box"})
+    check_hosts(SimpleNamespace(target="gpu-box:11434"), {"gpu-box"})
     with pytest.raises(UserError, match="other-box"):
-        check_hosts({"target": "other-box:11434"}, {"gpu-box"})
+        check_hosts(SimpleNamespace(target="other-box:11434"), {"gpu-box"})

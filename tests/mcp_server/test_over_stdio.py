@@ -11,6 +11,9 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp.types import CallToolResult
 
 import unslow
+from unslow.mcp_server.reading import Allowed
+from unslow.mcp_server.server import listed
+from unslow.mcp_server.tools import tools_for
 
 ROOT = Path(__file__).parents[2]
 UNSLOW = str(Path(sys.executable).with_name("unslow"))
@@ -91,19 +94,18 @@ def test_every_tool_only_reads_and_is_described(session):
         assert tool.annotations.destructive_hint is False
         assert tool.input_schema["additionalProperties"] is False
         assert all(one["description"] for one in tool.input_schema["properties"].values()), tool.name
-        assert tool.output_schema["type"] == "object"
+        assert tool.output_schema is None, "the schemas of all reports are long, and no agent needs them"
         assert len(tool.description) > 60
     assert "diagnose" in session.instructions
 
 
 def test_nobody_pays_for_more_words_than_are_worth_it(session):
-    said = sum(len(tool.description) + len(json.dumps(tool.input_schema)) for tool in session.tools.values())
-    assert said < 14_500
-    promised = sum(len(json.dumps(tool.output_schema)) for tool in session.tools.values())
-    assert promised < 4_000  # the names at the top of each report: an agent reads all of them before its first call
+    read = [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in session.tools.values()]
+    changing = [listed(tool) for tool in tools_for(Allowed(apply=True)).values() if tool.changes]
+    every = [*read, *(tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in changing)]
+    assert len(json.dumps({"tools": every}, separators=(",", ":"))) < 15_000  # an agent reads it in every conversation
 
 
-# the client holds each answer against the schema that the tool promises, and raises where it differs
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -145,11 +147,11 @@ def test_what_was_ruled_out_is_told_when_it_is_asked_for(session):
 @pytest.mark.parametrize(
     ("name", "message", "hint"),
     [
-        ("misspelled", "contxt", "did you mean context?"),
-        ("wrong type", "$.model", "it takes model, "),
+        ("misspelled", "unknown option contxt; did you mean context?", ""),
+        ("wrong type", "--context must be a whole number", "all tokens"),
         ("impossible", "needs a speed that it must not fall below", "--least-speed"),
         ("unknown model", "nobody-made-this-9000b", ""),
-        ("no users", "--users 0", "it is from 1"),
+        ("no users", "--users must be between 1 and 4,096 (got 0)", "at once"),
         ("two texts", "a text or a file", "one of them"),
         ("elsewhere", "192.0.2.1 is another machine", "--allow-host 192.0.2.1"),
         ("measuring", "no measuring", "measure=false"),

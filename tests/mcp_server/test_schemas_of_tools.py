@@ -1,69 +1,61 @@
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
-import msgspec
 import pytest
 
-from unslow.app.progress import Progress
-from unslow.mcp_server.schemas import arguments_of, plain, schema_of
+from unslow.commands._request import Option, Request
+from unslow.facts.errors import UserError
+from unslow.mcp_server.schemas import schema_of
+from unslow.mcp_server.tool import Tool
 
 
-class Inner(msgspec.Struct):
-    """Inside."""
+class Asked(Request, frozen=True, kw_only=True):
+    """What it does.
 
-    number: int
-
-
-class Outer(msgspec.Struct):
-    """Around."""
-
-    inner: Inner
-
-
-def asked(
-    name: str | Path,
-    *,
-    devices: str | Sequence[str] = "auto",
-    where: Sequence[str | Path] = (),
-    how: Literal["a", "b"] | None = None,
-    seldom: int = 1,
-    progress: Progress | None = None,
-) -> None:
-    """A function.
-
-    name: of it
-    devices: one or more
-    where: folders
-    how: None for neither; None is none
-    seldom: hardly used
-    progress: told
+    And more of it.
     """
 
+    name: Annotated[str, Option("of it")]
+    devices: Annotated[tuple[str, ...], Option("one or more", name="device")] = ()
+    how: Annotated[Literal["a", "b"] | None, Option("which way")] = None
+    tokens: Annotated[int, Option("how many", least=1)] = 8
+    share: Annotated[float, Option("hardly used", seldom=True)] = 0.5
+    json: Annotated[bool, Option("as JSON", only="cli")] = False
 
-def test_a_function_says_what_a_tool_takes():
-    schema = schema_of(arguments_of(asked, without=("seldom",)))
-    assert set(schema["properties"]) == {"name", "devices", "where", "how"}
+
+TOOL = Tool("asked", "Asked?", Asked, lambda _asked, _progress: None)
+
+
+def test_a_request_says_what_a_tool_takes():
+    schema = schema_of(Asked)
     assert schema["required"] == ["name"]
-    assert schema["properties"]["name"] == {"type": "string", "description": "of it"}
-    assert schema["properties"]["where"] == {"type": "array", "items": {"type": "string"}, "description": "folders"}
-    assert schema["properties"]["how"] == {"enum": ["a", "b"], "description": "by default neither; null is none"}
+    assert schema["properties"] == {
+        "name": {"type": "string", "description": "of it"},
+        "device": {"type": "array", "items": {"type": "string"}, "description": "one or more"},
+        "how": {"enum": ["a", "b"], "description": "which way"},
+        "tokens": {"type": ["integer", "string"], "description": "how many"},
+        "more": {"type": "object", "description": "seldom needed: share"},
+    }
+    assert TOOL.description == "What it does. And more of it."
 
 
-def test_what_a_program_alone_can_give_is_left_out():
-    assert plain(str | int | Path | None) == str | int
-    assert plain(int) is int
+def test_what_is_seldom_needed_is_taken_too():
+    asked = TOOL.asked({"name": "x", "tokens": "8k", "device": "one", "how": None, "more": {"share": "0.25"}})
+    assert asked == Asked(
+        name="x", tokens=8192, devices=("one",), share=0.25, given=frozenset({"name", "tokens", "devices", "share"})
+    )
 
 
-def test_a_schema_has_an_object_at_its_root():
-    schema = schema_of(Outer, {"more": {"type": "string"}})
-    assert schema["type"] == "object"
-    assert schema["properties"]["inner"] == {"$ref": "#/$defs/Inner"}
-    assert schema["properties"]["more"] == {"type": "string"}
-    assert "number" in schema["$defs"]["Inner"]["properties"]
-
-
-def test_only_what_is_known_is_taken():
-    takes = arguments_of(asked)
-    with pytest.raises(msgspec.ValidationError, match="unknown field"):
-        msgspec.convert({"name": "x", "progress": 1}, takes)
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"name": "x", "tokns": 1}, "unknown option tokns; did you mean tokens?"),
+        ({"name": "x", "tokens": 0}, "--tokens must be at least 1"),
+        ({"name": 3, "tokens": [1]}, "--tokens must be a whole number"),
+        ({"tokens": 1}, "--name is missing"),
+        ({"name": "x", "more": 3}, "more must be an object"),
+    ],
+)
+def test_what_is_asked_wrongly_is_said(arguments, said):
+    with pytest.raises(UserError) as caught:
+        TOOL.asked(arguments)
+    assert said in caught.value.message

@@ -9,8 +9,8 @@ from typing import Any
 
 from real_prometheus import promtool
 
+from unslow.facts.yaml_text import as_yaml
 from unslow.show._fleet_files import fleet_files
-from unslow.show._yaml import as_yaml
 from unslow.show.dashboard import dashboard_text
 from unslow.show.rules import RULE_FILE
 from unslow.think.causes import all_causes

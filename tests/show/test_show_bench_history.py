@@ -4,12 +4,15 @@ import json
 
 import pytest
 from bench_cases import bench, spread
+from rich.console import Group
 
 from unslow.app.bench.history import Compared, HistoryReport
 from unslow.facts.bench import DECODE, FIRST, PREFILL, Comparison
 from unslow.look.history import Entry
-from unslow.show._bench_compared import compared_sentence, render_compared
+from unslow.show._bench_compared import compared_fields, compared_parts, compared_sentence
 from unslow.show._bench_history import render_history
+from unslow.show._clean import as_json
+from unslow.show._console import TextConsole
 from unslow.think.bench.changes import changed, suspect
 from unslow.think.bench.compare import compared
 
@@ -82,7 +85,9 @@ def compare(after: float, **other) -> Compared:
 
 
 def shown(found: Compared, width: int = 110) -> str:
-    return render_compared(found, "terminal", width=width, color=False)
+    console = TextConsole(width=width, color=False)
+    console.print(Group(*compared_parts(found)))
+    return console.text
 
 
 def test_a_comparison_says_it_plainly_first():
@@ -126,7 +131,7 @@ def test_nothing_in_common():
 
 
 def test_a_comparison_for_a_program():
-    data = json.loads(render_compared(compare(70.0, runtime_version="b9100"), "json", width=80, color=False))
+    data = json.loads(as_json(compared_fields(compare(70.0, runtime_version="b9100"))))
     assert data["comparison"]["verdict"] == "slower"
     assert data["changes"][0]["fact"] == "runtime.version"
     assert data["said"].startswith("30 % slower")

@@ -7,25 +7,36 @@ from typing import Any
 import pytest
 from tests.market_day import MarketDay
 
-from unslow.app.buy import ChooseRequest, CostRequest, DevicesRequest, TiersRequest, choose, cost, devices, tiers
+from unslow.app.buy import choose, cost, devices, tiers
+from unslow.commands.choose import ChooseRequest
+from unslow.commands.cost import CostRequest
+from unslow.commands.devices import DevicesRequest
+from unslow.commands.tiers import TiersRequest
 from unslow.facts.errors import UserError
-from unslow.show._buy import Column, check_buy_format, item, memory, money, table_of
+from unslow.show._buy import memory, money
 from unslow.show._choose import render_choose
-from unslow.show._console import TextConsole
+from unslow.show._console import Column, TextConsole, item, table_of
 from unslow.show._cost import render_cost
 from unslow.show._devices import render_devices
 from unslow.show._tiers import render_tiers
 from unslow.think.buy.choice_report import ChoiceReport
 
-DEVICES = devices(MarketDay(), DevicesRequest(("RTX 3090", "2x RTX 3090", "Strix Halo", "M4 16GB"), "llama-3.3-70b"))
-PLAIN = devices(MarketDay(), DevicesRequest(("RTX 3090", "Strix Halo")))
-FEW = ("RTX 3090", "RTX 4090", "RTX 3060")
-CHOSEN = choose(MarketDay(), ChooseRequest("qwen3-32b", "Q4_K_M", budget=2000, goal=20, among=FEW, have="RTX 3060"))
-NOTHING = choose(MarketDay(), ChooseRequest("llama-3.3-70b", "Q4_K_M", budget=700, goal=20, among=FEW, users=2))
-COST = cost(
-    MarketDay(), CostRequest("llama-3.3-70b", ("2x RTX 3090", "H200 NVL"), tokens_per_day=2e5, rent=("H100=2",))
+DEVICES = devices(
+    MarketDay(), DevicesRequest(names=("RTX 3090", "2x RTX 3090", "Strix Halo", "M4 16GB"), model="llama-3.3-70b")
 )
-TIERS = tiers(MarketDay(), TiersRequest((8 * 2**30,), rows=1))
+PLAIN = devices(MarketDay(), DevicesRequest(names=("RTX 3090", "Strix Halo")))
+FEW = ("RTX 3090", "RTX 4090", "RTX 3060")
+CHOSEN = choose(
+    MarketDay(), ChooseRequest(model="qwen3-32b", quant="Q4_K_M", budget=2000, goal=20, among=FEW, have="RTX 3060")
+)
+NOTHING = choose(
+    MarketDay(), ChooseRequest(model="llama-3.3-70b", quant="Q4_K_M", budget=700, goal=20, among=FEW, users=2)
+)
+COST = cost(
+    MarketDay(),
+    CostRequest(model="llama-3.3-70b", device=("2x RTX 3090", "H200 NVL"), tokens_per_day=2e5, rent=("H100=2",)),
+)
+TIERS = tiers(MarketDay(), TiersRequest(memory=(8 * 2**30,), rows=1))
 ANSWERS: dict[str, tuple[Callable[..., str], Any]] = {
     "devices": (render_devices, DEVICES), "plain": (render_devices, PLAIN), "chosen": (render_choose, CHOSEN),
     "nothing": (render_choose, NOTHING), "cost": (render_cost, COST), "tiers": (render_tiers, TIERS),
@@ -114,4 +125,4 @@ def test_amounts_have_as_many_digits_as_are_worth_reading() -> None:
 
 def test_another_format_is_refused() -> None:
     with pytest.raises(UserError):
-        check_buy_format("html")
+        render_devices.check_format("html")

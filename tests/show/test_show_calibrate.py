@@ -10,7 +10,7 @@ from unslow.app.calibrate import KeptReport
 from unslow.app.calibrate.kept import Kept
 from unslow.facts.calibration import Calibration, Scale, parse_calibration
 from unslow.facts.errors import UserError
-from unslow.show._calibrate import check_calibration_format, render_calibration, render_forgotten, render_kept
+from unslow.show._calibrate import render_calibration, render_forgotten, render_kept
 
 RECORDED = Path(__file__).parents[1] / "think" / "calibrate" / "recorded_xeon.json"
 
@@ -76,4 +76,4 @@ def test_forgotten():
 
 def test_an_unknown_format():
     with pytest.raises(UserError, match="no format 'xml'"):
-        check_calibration_format("xml")
+        render_calibration.check_format("xml")

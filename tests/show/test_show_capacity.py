@@ -3,7 +3,7 @@ import json
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.show._capacity import check_capacity_format, render_capacity
+from unslow.show._capacity import render_capacity
 from unslow.think.fleet.capacity_report import CapacityReport, CapacityRow, CurvePoint, Goal, Step
 from unslow.think.fleet.report import Statement
 from unslow.think.report import Range
@@ -134,6 +134,6 @@ def test_a_name_can_not_drive_the_terminal():
 
 
 def test_there_is_no_other_format():
-    check_capacity_format("markdown")
+    render_capacity.check_format("markdown")
     with pytest.raises(UserError, match="no format 'html'"):
-        check_capacity_format("html")
+        render_capacity.check_format("html")

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from unslow.facts.errors import UserError
-from unslow.show._fit import check_fit_format, render_fit
+from unslow.show._fit import render_fit
 from unslow.think.fit.report import FitReport, KvShown, MemoryShown, ModelShown, QuantShown, RuleShown, WayShown
 
 GIB = 2**30
@@ -112,7 +112,7 @@ def test_json_is_the_whole_report() -> None:
 
 def test_an_unknown_format() -> None:
     with pytest.raises(UserError):
-        check_fit_format("xml")
+        render_fit.check_format("xml")
 
 
 def test_slots_that_divide_the_context_say_what_each_has():

@@ -9,7 +9,7 @@ from judged_fleets import HEAD, PREEMPTS, QUEUE, alike, judged, slowed
 from real_prometheus import promtool
 
 from unslow.facts.errors import UserError
-from unslow.show._fleet import FLEET_FORMATS, render_fleet
+from unslow.show._fleet import render_fleet
 from unslow.think.fleet.judged import Judged
 from unslow.think.fleet.report import Instance, Loss, Statement
 from unslow.think.fleet.whole import fleet_of
@@ -161,7 +161,7 @@ def test_the_tool_of_prometheus_has_nothing_to_say_against_the_metrics():
 def test_there_are_no_other_formats():
     with pytest.raises(UserError, match="html"):
         render_fleet(report(), "html", width=80, color=False)
-    assert set(FLEET_FORMATS) == {"terminal", "json", "markdown", "openmetrics"}
+    assert set(render_fleet.formats) == {"terminal", "json", "markdown", "openmetrics"}
 
 
 def idle(key):

@@ -4,7 +4,7 @@ import pytest
 
 from unslow.facts.errors import UserError
 from unslow.facts.stored_model import Inventory, Kind, Place, StoredFile, StoredModel
-from unslow.show._models import check_models_format, render_models
+from unslow.show._models import render_models
 from unslow.show._units import count
 
 LONG = StoredModel(
@@ -110,9 +110,9 @@ def test_json_holds_everything():
 
 def test_formats():
     for form in ("terminal", "json"):
-        check_models_format(form)
+        render_models.check_format(form)
     with pytest.raises(UserError, match="xml"):
-        check_models_format("xml")
+        render_models.check_format("xml")
 
 
 def test_counts_have_three_digits():

@@ -1,17 +1,18 @@
 import msgspec
 import pytest
 
-from unslow.app.predict import Request, answer
+from unslow.app.predict import answer
+from unslow.commands.predict import PredictRequest
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
-from unslow.show._predict import check_predict_format, render_predict
+from unslow.show._predict import render_predict
 from unslow.think.speed.report import ModelShown, PredictionReport
 
 
 @pytest.fixture(scope="module")
 def report() -> PredictionReport:
     flags = {"model": "qwen3-8b", "quant": "Q6_K", "devices": ["RTX 5090"], "explain": True, "draft": "qwen3-0.6b"}
-    return answer(LiveSystem(), Request.from_flags(flags))
+    return answer(LiveSystem(), PredictRequest.from_flags(flags))
 
 
 @pytest.mark.parametrize("width", [40, 80, 100, 120])
@@ -42,4 +43,4 @@ def test_json_is_the_report(report: PredictionReport) -> None:
 
 def test_there_is_no_other_format() -> None:
     with pytest.raises(UserError):
-        check_predict_format("xml")
+        render_predict.check_format("xml")

@@ -7,7 +7,7 @@ import pytest
 
 from unslow.facts.errors import UserError
 from unslow.facts.verified import Work
-from unslow.show._tune import check_tune_format, render_tune
+from unslow.show._tune import render_tune
 from unslow.think.plan.report import SpeedShown
 from unslow.think.speed.report import RateShown
 from unslow.think.tune.report import TrialShown, TuneReport
@@ -82,4 +82,4 @@ def test_without_a_winner_there_is_no_line():
 
 def test_other_formats_are_refused():
     with pytest.raises(UserError, match="markdown"):
-        check_tune_format("markdown")
+        render_tune.check_format("markdown")

@@ -7,7 +7,7 @@ import pytest
 
 from unslow.facts.errors import UserError
 from unslow.facts.verified import Sample, Side, Work
-from unslow.show._verify import check_verify_format, render_side, render_verify
+from unslow.show._verify import render_side, render_verify
 from unslow.think.plan.report import OptionShown, QualityShown, SpeedShown
 from unslow.think.speed.report import RateShown
 from unslow.think.verify.judge import Told, judged
@@ -71,7 +71,7 @@ def test_what_was_kept_says_what_comes_next():
 
 def test_no_such_format():
     with pytest.raises(UserError, match="no format 'pdf'"):
-        check_verify_format("pdf")
+        render_verify.check_format("pdf")
 
 
 def figures(width: int) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 import pytest
 from page_server import serving
 
-from unslow.think.fit import llama_cpp
+from unslow.think import setup
 from unslow.think.view.report import Choice, Slider
 from unslow.web.ahead import MOST, Ahead, Place, neighbours
 from unslow.web.book import Book
@@ -72,7 +72,7 @@ def test_nothing_is_worked_out_while_a_run_goes_on() -> None:
 def test_after_the_page_was_opened_the_next_move_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
     known: list[Mapping[str, str]] = []
     laid_out: list[object] = []
-    answer, lay_out = Ahead._answer_and_rest, llama_cpp.memory_of
+    answer, lay_out = Ahead._answer_and_rest, setup.memory_of
 
     def noted(ahead: Ahead, number: int, settings: Mapping[str, str]) -> float:
         took = answer(ahead, number, settings)
@@ -80,7 +80,7 @@ def test_after_the_page_was_opened_the_next_move_is_known(monkeypatch: pytest.Mo
         return took
 
     monkeypatch.setattr(Ahead, "_answer_and_rest", noted)
-    monkeypatch.setattr(llama_cpp, "memory_of", lambda *asked: laid_out.append(asked) or lay_out(*asked))
+    monkeypatch.setattr(setup, "memory_of", lambda *asked: laid_out.append(asked) or lay_out(*asked))
     with serving() as page:
         page.get("/view")  # which waits for the first look
         page.open()

@@ -79,12 +79,13 @@ def test_every_panel_of_the_page_can_be_asked_for_alone(page):
 
 
 def test_answers_are_those_of_the_command_line(page):
-    from unslow.app.fit import Request, answer
+    from unslow.app.fit import answer
+    from unslow.commands.fit import FitRequest
 
     flags = {"model": "qwen3-8b", "quant": "Q6_K", "devices": ["RTX 4090"], "context": "32k", "kv_type": "q8_0"}
     said = page.get("/fit?model=qwen3-8b&quant=Q6_K&device=RTX+4090&context=32k&kv_type=q8_0").json
     assert said["schema"] == "unslow.fit/1"
-    assert said == json.loads(msgspec.json.encode(answer(LiveSystem(), Request.from_flags(flags))))
+    assert said == json.loads(msgspec.json.encode(answer(LiveSystem(), FitRequest.from_flags(flags))))
     speed = page.get("/predict?model=qwen3-8b&device=RTX+4090&explain=true").json
     assert speed["decode"]["tokens_per_s"]["low"] < speed["decode"]["tokens_per_s"]["high"]
     assert speed["explain"]

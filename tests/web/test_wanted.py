@@ -5,19 +5,21 @@ from pathlib import Path
 from page_server import SLOW, serving
 
 from unslow.app.manners import Manners
+from unslow.commands.serve import ServeRequest
 from unslow.web.command import wanted_of
 
 HERE = Path(__file__).parents[1]
-FLAGS = {
-    "target": SLOW, "passive": False, "evict": False, "api_key": None, "goal": 40.0, "context": None, "log": None,
-    "model": None, "save": None, "record": None, "seconds": None, "quick": True, "thorough": False, "measure": False,
-    "bench": [str(HERE / "benches" / f"h200_{name}.json") for name in ("users", "timeline")],
-    "verify": str(HERE.parent / "lab" / "data" / "plan_gpu_whole" / "verify.json"),
-}  # fmt: skip
+ASKED = ServeRequest(
+    target=SLOW,
+    goal=40.0,
+    quick=True,
+    bench=tuple(str(HERE / "benches" / f"h200_{name}.json") for name in ("users", "timeline")),
+    verify=str(HERE.parent / "lab" / "data" / "plan_gpu_whole" / "verify.json"),
+)
 
 
 def test_files_that_are_named_are_drawn():
-    wanted = wanted_of(FLAGS)
+    wanted = wanted_of(ASKED)
     assert (len(wanted.benches), wanted.request.goal, wanted.request.manners) == (2, 40.0, Manners())
     with serving(SLOW, benches=wanted.benches, verified=wanted.verified) as page:
         subject = page.get("/view").json["subjects"][0]

@@ -7,9 +7,10 @@ from unslow.app.predict.expected import expected
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.look.system import LookError, System
-from unslow.think.claims import LONGEST_TEXT, CheckReport, Judged, worst
-from unslow.think.claims import check_claim as judge_claim
-from unslow.think.claims import check_text as judge_text
+from unslow.think.claims.check import LONGEST_TEXT
+from unslow.think.claims.check import check_claim as judge_claim
+from unslow.think.claims.check import check_text as judge_text
+from unslow.think.claims.report import CheckReport, Judged, worst
 from unslow.think.claims.verdicts import Interval
 
 LONGEST_CLAIM = 2000

@@ -5,7 +5,8 @@ import importlib
 from typing import NamedTuple
 
 from unslow.facts.errors import UserError
-from unslow.think.causes import all_causes
+from unslow.think.causes import all_causes, cause_ids
+from unslow.think.causes._cause import Cause
 from unslow.think.verdicts import normal_for_this_hardware
 
 VERDICT = "normal_for_this_hardware"
@@ -24,29 +25,30 @@ class Page(NamedTuple):
 
 def pages() -> list[Page]:
     """Every page, in alphabetical order, the verdict last."""
-    causes = [
-        Page(
-            name, cause.title, cause.phase, tuple(n if isinstance(n, str) else " or ".join(n) for n in cause.needs),
-            cause.explains, _doc(f"unslow.think.causes.{name}"),
-        )
-        for name, cause in all_causes().items()
-    ]  # fmt: skip
-    return [
-        *causes,
-        Page(VERDICT, normal_for_this_hardware.TITLE, "verdict", (), (), normal_for_this_hardware.__doc__ or ""),
-    ]
+    return [*(_of_cause(name, cause) for name, cause in all_causes().items()), _of_verdict()]
 
 
 def page(name: str) -> Page:
-    """One page; kebab-case is understood too."""
-    wanted = name.replace("-", "_")
-    found = {p.id: p for p in pages()}
-    if wanted not in found:
-        near = difflib.get_close_matches(wanted, found, 1)
+    """One page; kebab-case is understood too. No other cause is imported."""
+    wanted, known = name.replace("-", "_"), [*cause_ids(), VERDICT]
+    if wanted not in known:
+        near = difflib.get_close_matches(wanted, known, 1)
         raise UserError(
             f"there is no cause {name!r}", f"did you mean {near[0]}?" if near else "`unslow explain` lists them"
         )
-    return found[wanted]
+    if wanted == VERDICT:
+        return _of_verdict()
+    return _of_cause(wanted, importlib.import_module(f"unslow.think.causes.{wanted}").CAUSE)
+
+
+def _of_cause(name: str, cause: Cause) -> Page:
+    needs = tuple(n if isinstance(n, str) else " or ".join(n) for n in cause.needs)
+    return Page(name, cause.title, cause.phase, needs, cause.explains, _doc(f"unslow.think.causes.{name}"))
+
+
+def _of_verdict() -> Page:
+    text = normal_for_this_hardware.__doc__ or ""
+    return Page(VERDICT, normal_for_this_hardware.TITLE, "verdict", (), (), text)
 
 
 def _doc(module: str) -> str:

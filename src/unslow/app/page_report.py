@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -12,6 +12,7 @@ from unslow.app.request import Request
 from unslow.app.save import write_whole
 from unslow.app.verify.reading import read_verified
 from unslow.app.view import masked_view, view_target
+from unslow.commands.report import ReportRequest
 from unslow.facts.bench import Bench
 from unslow.facts.errors import UserError
 from unslow.think.verify.report import VerifyReport
@@ -36,17 +37,17 @@ class Wanted(NamedTuple):
     verified: VerifyReport | None = None
 
     @classmethod
-    def from_flags(cls, flags: dict[str, Any]) -> "Wanted":
+    def of(cls, asked: ReportRequest) -> "Wanted":
         """What the flags mean; files are read and the place is tried before anything is measured."""
-        form = form_of(flags["format"], flags["output"])
+        form = form_of(asked.format, asked.output)
         wanted = cls(
-            request=Request.from_flags(flags),
-            output=flags["output"] or f"unslow-report{SUFFIXES[form]}",
+            request=Request.of(asked),
+            output=asked.output or f"unslow-report{SUFFIXES[form]}",
             form=form,
-            title=(flags["title"] or "")[:_LONGEST_TITLE],
-            masked=not flags["no_mask"],
-            benches=tuple(bench for path in flags["bench"] for bench in read_benches(path)),
-            verified=read_verified(flags["verify"]) if flags["verify"] else None,
+            title=(asked.title or "")[:_LONGEST_TITLE],
+            masked=not asked.no_mask,
+            benches=tuple(bench for path in asked.bench for bench in read_benches(path)),
+            verified=read_verified(asked.verify) if asked.verify else None,
         )
         _check_place(wanted.output)
         return wanted

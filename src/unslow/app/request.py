@@ -2,13 +2,13 @@
 
 import os
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from unslow.app.course import LONGEST_S, QUICK, SHORTEST_S, THOROUGH, USUAL, Limits, limits_of
+from unslow.app.course import QUICK, THOROUGH, USUAL, Limits, limits_of
 from unslow.app.discretion import Discretion
 from unslow.app.manners import Manners
 from unslow.app.read_target import as_url
-from unslow.facts.errors import UserError
+from unslow.commands._looking import Keeping, Looking
 from unslow.facts.snapshot import Wish
 from unslow.facts.values import NOT_LOOKED, reported
 
@@ -27,22 +27,19 @@ class Request(NamedTuple):
     record: str | None = None
 
     @classmethod
-    def from_flags(cls, flags: dict[str, Any]) -> "Request":
-        """The request that the flags of the command line mean."""
-        for name in ("goal", "context"):
-            if flags[name] is not None and not 0 < flags[name] < 1e9:  # noqa: PLR2004 (any sane number)
-                raise UserError(f"--{name} {flags[name]:g} makes no sense", "give a positive number")
-        key = flags["api_key"] or os.environ.get("UNSLOW_API_KEY")
+    def of(cls, asked: Looking) -> "Request":
+        """The request that was asked for."""
+        key = asked.api_key or os.environ.get("UNSLOW_API_KEY")
         return cls(
-            target=flags["target"],
-            manners=Manners(passive=flags["passive"], evict=flags["evict"], api_key=key),
-            goal=flags["goal"],
-            context=flags["context"],
-            log=str(Path(flags["log"]).resolve()) if flags["log"] else None,
-            shape=flags["model"],
-            save=flags["save"],
-            limits=_limits(flags),
-            record=flags["record"],
+            target=asked.target if isinstance(asked.target, str) else None,
+            manners=Manners(passive=asked.passive, evict=asked.evict, api_key=key),
+            goal=asked.goal,
+            context=asked.context,
+            log=str(Path(asked.log).resolve()) if asked.log else None,
+            shape=asked.model,
+            save=asked.save if isinstance(asked, Keeping) else None,
+            limits=_limits(asked),
+            record=asked.record if isinstance(asked, Keeping) else None,
         )
 
     @property
@@ -59,12 +56,8 @@ class Request(NamedTuple):
         return Discretion.about(self.manners.api_key, as_url(self.target or ""))
 
 
-def _limits(flags: dict[str, Any]) -> Limits:
-    seconds = flags["seconds"]
+def _limits(asked: Looking) -> Limits:
+    seconds = asked.seconds
     if seconds is None:
-        return QUICK if flags["quick"] else THOROUGH if flags["thorough"] else USUAL
-    if not SHORTEST_S <= seconds <= LONGEST_S:
-        raise UserError(
-            f"--seconds {seconds:g} makes no sense", f"give {SHORTEST_S:.0f} to {LONGEST_S:.0f}; the default is 60"
-        )
+        return QUICK if asked.quick else THOROUGH if asked.thorough else USUAL
     return limits_of(seconds)

@@ -1,20 +1,17 @@
 """Puts the runtime's own words for each knob into the report."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from unslow.app.commands import commands_for
+from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case, Snapshot
 from unslow.facts.units import MIB
-from unslow.facts.values import Known, Origin, estimated, first_known
-from unslow.look.machine_knobs import Host, spell_machine
-from unslow.look.runtimes import looker_of
-from unslow.look.shells import for_system
-from unslow.think.adapt.surroundings import container_of, makers_of, system_of, unit_of
+from unslow.facts.values import Known, Origin
 from unslow.think.gpu_makers import maker_of
-from unslow.think.placeholders import filled
 from unslow.think.report import Finding, Fix, Report, SubjectReport
 from unslow.think.summary import summary
 
@@ -53,23 +50,21 @@ def _said_once(fixes: Iterator[Fix], seen: set[tuple[str, ...]]) -> Iterator[Fix
 
 
 def _fixes(finding: Finding, case: Case) -> Iterator[Fix]:
-    host = Host(system_of(case), makers_of(case), container_of(case), unit_of(case))
     for fix in finding.fixes:
-        change = Change(Knob(fix.knob), _value(fix, finding, case), fix.why)
-        lines = for_system(spell_machine(change, host) or spell(change, _at_home(case)), host.system)
-        yield msgspec.structs.replace(fix, commands=tuple(filled(line, case) for line in lines), why=_why(fix, lines))
+        lines = _lines(Change(Knob(fix.knob), _value(fix, finding, case), fix.why), case)
+        yield msgspec.structs.replace(fix, commands=lines, why=_why(fix, lines))
 
 
-def _at_home(case: Case) -> Runtime:
-    """The runtime with the system that it is seen to run on, for which lines are spelled, and all layers there are."""
-    system, layers = first_known(case.runtime.system, case.machine.system.name), case.model.layers
-    if isinstance(layers, Known) and not isinstance(case.runtime.layers, Known):
-        counted = estimated(layers.value + 1, f"{layers.source}, and the output")
-        return msgspec.structs.replace(case.runtime, system=system, layers=counted)
-    return msgspec.structs.replace(case.runtime, system=system)
+def _lines(change: Change, case: Case) -> tuple[str, ...]:
+    """From the shortest words to the whole command; none for a runtime that is not known."""
+    try:
+        commands = commands_for([change], case)
+    except UserError:
+        return ()
+    return (*commands.short, *commands.lines)
 
 
-def _why(fix: Fix, lines: list[str]) -> str:
+def _why(fix: Fix, lines: Sequence[str]) -> str:
     """The word of the cause, unless it speaks of removing what is rather set to another value."""
     removes = not lines or lines[0].startswith(("remove ", "start it without "))
     return fix.why if removes else fix.why.removeprefix("remove the setting: ")
@@ -114,12 +109,3 @@ def _backend(case: Case) -> str | None:
 
 def _most_wired(case: Case) -> int:
     return int(MOST_WIRED * case.machine.memory.total_bytes.value_or(0) / MIB)
-
-
-def spell(change: Change, runtime: Runtime) -> list[str]:
-    """The change in the words of whatever runtime it is; none for one that is not known."""
-    looker = looker_of(runtime.name.value_or(""))
-    lines = looker.spell(change, runtime) if looker else []
-    if not lines and change.knob is Knob.NATIVE_BUILD:
-        return spell(Knob.VERSION.to(None, change.why), runtime)  # whose own packages hold one for every kind of CPU
-    return lines

@@ -40,6 +40,8 @@ class AtHand(NamedTuple):
     """Models that were seen: by the names that the runtime lists, or by their paths."""
     program: str = ""
     """The program to start where nothing runs yet, as the user named it."""
+    anew: bool = False
+    """Whether the changes are all that there is to say, so that a command is written anew where none is known."""
 
     @property
     def checkpoint(self) -> str:

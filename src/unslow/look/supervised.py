@@ -1,10 +1,10 @@
 """A command line where it belongs: in a shell, in a service of systemd, in a compose file or in a pod."""
 
-import json
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from unslow.facts.placed import Place, labelled
+from unslow.facts.yaml_text import in_compose_quotes, in_quotes
 from unslow.look.at_hand import NO_UNIT, Unit
 from unslow.look.keys import SHOWN
 from unslow.look.paths import is_absolute
@@ -34,6 +34,14 @@ def started(
             notes.append(_RELATIVE.format(program=shown[0]))
         return (*_by_hand(notes), *drop_in(unit, environment, shown))
     return (*_by_hand(notes), shell_line(shown, environment))
+
+
+def restarted(shown: Sequence[str], unit: Unit = NO_UNIT) -> list[str]:
+    """The line that starts it again as it is: the service that starts it now, else its command line."""
+    if unit.name:
+        service = unit.name.removesuffix(".service")
+        return [f"systemctl --user restart {service}" if unit.of_user else f"sudo systemctl restart {service}"]
+    return [shlex.join(shown)]
 
 
 def _by_hand(notes: Sequence[str]) -> tuple[str, ...]:
@@ -87,10 +95,10 @@ def in_unit(word: str, *, dollars: str = "$", always: bool = False) -> str:
 def _in_container(shown: Sequence[str], environment: Environment, container: str) -> tuple[str, ...]:
     """The arguments of a container: its image names the program."""
     if container == "kubernetes":
-        text = "\n".join([f"args: {_listed(shown[1:])}", *_variables(environment, "env:", _of_pod)])
+        text = "\n".join([f"args: {_listed(shown[1:], in_quotes)}", *_variables(environment, "env:", _of_pod)])
         return (labelled(Place.MANIFEST, text), "kubectl apply -f FILE")
     text = "\n".join(
-        [f"command: {_listed(shown[1:], dollars='$$')}", *_variables(environment, "environment:", _of_compose)]
+        [f"command: {_listed(shown[1:], in_compose_quotes)}", *_variables(environment, "environment:", _of_compose)]
     )
     composed = (labelled(Place.COMPOSE, text), COMPOSE_UP)
     if container == COMPOSED or container not in _ENGINES:
@@ -112,9 +120,8 @@ def pod_variables(environment: Environment) -> str:
     return "\n".join(_variables(environment, "env:", _of_pod))
 
 
-def _listed(words: Sequence[str], dollars: str = "$") -> str:
-    """A list of words in YAML, of which JSON is a part; compose reads variables into what has a `$`."""
-    return json.dumps([word.replace("$", dollars) for word in words], ensure_ascii=False)
+def _listed(words: Sequence[str], quoted: Callable[[str], str]) -> str:
+    return f"[{', '.join(map(quoted, words))}]"
 
 
 def _variables(environment: Environment, head: str, entry: _Entry) -> list[str]:
@@ -124,8 +131,8 @@ def _variables(environment: Environment, head: str, entry: _Entry) -> list[str]:
 
 
 def _of_compose(name: str, value: str) -> str:
-    return f"  {name}: {json.dumps(value.replace('$', '$$'))}"
+    return f"  {name}: {in_compose_quotes(value)}"
 
 
 def _of_pod(name: str, value: str) -> str:
-    return f"  - {{name: {name}, value: {json.dumps(value)}}}"
+    return f"  - {{name: {name}, value: {in_quotes(value)}}}"

@@ -11,6 +11,7 @@ import anyio
 from anyio import from_thread, to_thread
 from mcp.types import CallToolResult, TextContent
 
+from unslow.commands._request import Request
 from unslow.facts.errors import UserError
 from unslow.look.observed import Observer, observed_by
 from unslow.look.system.closing import ClosingSystem
@@ -75,9 +76,9 @@ async def called(
     return right(answer)
 
 
-def _answered(tool: Tool, given: dict[str, Any], told: Told) -> Answer:
+def _answered(tool: Tool, asked: Request, told: Told) -> Answer:
     with observed_by(told):
-        return tool.answer(given, told)
+        return tool.answer(asked, told)
 
 
 def right(answer: Answer) -> CallToolResult:

@@ -1,7 +1,6 @@
 """Which machines an agent may have asked: this one, and those that the user names."""
 
 from collections.abc import Collection
-from typing import Any
 from urllib.parse import urlsplit
 
 from unslow.app.fit.addresses import is_address, meant_by
@@ -13,10 +12,10 @@ from unslow.look.system.http import is_loopback
 _TARGETS, _MODELS = ("target",), ("model", "draft")
 
 
-def check_hosts(given: dict[str, Any], allowed: Collection[str]) -> None:
+def check_hosts(asked: object, allowed: Collection[str]) -> None:
     """UserError where an address leads to a machine that the user did not name: text in a chat may ask for anything."""
     for name in (*_TARGETS, *_MODELS):
-        word = given.get(name)
+        word = getattr(asked, name, None)
         if not isinstance(word, str):
             continue
         if word == "-":

@@ -1,17 +1,15 @@
 """Plans that were made in this session, so that an agent need not write them out again to apply one."""
 
 from collections import OrderedDict
-from collections.abc import Callable
-from typing import Any
 
 from unslow.app.progress import Progress
+from unslow.commands._request import Request
 from unslow.facts.errors import UserError
 from unslow.mcp_server.tool import Answer, Tool
 from unslow.think.plan.report import PlanReport
 
 MOST = 16
 """More than an agent compares; older ones are forgotten."""
-_ID = {"type": "string", "description": "what the tool apply takes as `plan`"}
 
 
 class Plans:
@@ -38,14 +36,12 @@ class Plans:
 
     def keeping(self, tool: Tool) -> Tool:
         """The tool plan, whose answers then have an id."""
-        answer: Callable[[dict[str, Any], Progress], Answer] = tool.answer
 
-        def kept(given: dict[str, Any], progress: Progress) -> Answer:
-            made = answer(given, progress)
+        def kept(asked: Request, progress: Progress) -> Answer:
+            made = tool.answer(asked, progress)
             if not isinstance(made.report, PlanReport) or not made.report.options:
                 return made
             name = self.keep(made.report)
             return Answer(made.report, f"{made.text}\n\nplan_id: {name}", {"plan_id": name})
 
-        gives = {**tool.gives, "properties": {**tool.gives["properties"], "plan_id": _ID}}
-        return tool._replace(answer=kept, gives=gives)
+        return tool._replace(answer=kept)

@@ -1,59 +1,28 @@
-"""JSON schemas of what a tool takes and gives, from the functions and structs themselves."""
+"""JSON schemas of what tools take, from their requests; as short as they can be: every conversation pays for them."""
 
-import re
-import types
-import typing
-from collections.abc import Callable, Collection, Sequence
-from typing import Annotated, Any, Literal, Union
+from typing import Any
 
-import msgspec
+from unslow.commands._request import Field, Request, fields_of
 
-from unslow.api.documented import NEEDED, Argument, documented
-
-_PLAIN = (str, int, float, bool)
-_LEFT_OUT, _NONE = re.compile(r"\bNone for\b"), re.compile(r"\bNone\b")
-_INSIDE = frozenset({"progress"})
-"""Arguments that a program gives and an agent can't."""
+MORE = "more"
+"""The argument for what is seldom needed."""
+_TYPES: dict[Any, Any] = {bool: "boolean", int: ["integer", "string"], (int, float): "number", str: "string"}
 
 
-def arguments_of(function: Callable[..., Any], without: Collection[str] = ()) -> type[msgspec.Struct]:
-    """What may be asked: the arguments of a function that JSON has, each with its words; nothing else is taken."""
-    asked = [one for one in documented(function).arguments if one.name not in _INSIDE | set(without)]
-    fields: list[Any] = [_field(one) for one in asked]
-    return msgspec.defstruct(function.__name__, fields, kw_only=True, forbid_unknown_fields=True)
+def schema_of(request: type[Request]) -> dict[str, Any]:
+    """What a tool takes: each option with its sentence, and those that are seldom needed by their names alone."""
+    fields = [field for field in fields_of(request) if field.option.only != "cli"]
+    told = {field.name: _property(field) for field in fields if not field.option.seldom}
+    if seldom := [field.name for field in fields if field.option.seldom]:
+        told[MORE] = {"type": "object", "description": f"seldom needed: {', '.join(seldom)}"}
+    needed = [field.name for field in fields if field.is_needed]
+    return {"type": "object", "properties": told, "required": needed, "additionalProperties": False}
 
 
-def _field(argument: Argument) -> tuple[Any, ...]:
-    kind: Any = Annotated[plain(argument.kind), msgspec.Meta(description=in_json(argument.words))]
-    return (argument.name, kind) if argument.default is NEEDED else (argument.name, kind, argument.default)
-
-
-def in_json(words: str) -> str:
-    """Words about Python as whoever writes JSON needs them."""
-    return _NONE.sub("null", _LEFT_OUT.sub("by default", words))
-
-
-def plain(kind: Any) -> Any:
-    """A type without what only a program can hand over, and without None: what is not given is left out."""
-    if typing.get_origin(kind) is Sequence:
-        return Sequence[plain(typing.get_args(kind)[0])]  # type: ignore[misc]
-    if typing.get_origin(kind) not in (Union, types.UnionType):
-        return kind
-    return Union[tuple(one for one in typing.get_args(kind) if _is_plain(one))]  # noqa: UP007 (their number varies)
-
-
-def _is_plain(kind: Any) -> bool:
-    return kind in _PLAIN or typing.get_origin(kind) in (Sequence, Literal)
-
-
-def schema_of(kind: type[msgspec.Struct], extra: dict[str, dict[str, Any]] | None = None) -> dict[str, Any]:
-    """The schema of a struct with an object at its root, as the protocol wants it, and further properties."""
-    (root,), parts = msgspec.json.schema_components([kind], ref_template="#/$defs/{name}")
-    own = parts.pop(root["$ref"].rpartition("/")[2])
-    own["properties"] = {name: _short(one) for name, one in own["properties"].items()} | (extra or {})
-    return {**own, "$defs": parts} if parts else own
-
-
-def _short(schema: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a property without a default that says nothing."""
-    return {name: value for name, value in schema.items() if name != "default" or value not in (None, [], ())}
+def _property(field: Field) -> dict[str, Any]:
+    kind: dict[str, Any] = {"type": "string"} if field.kind.takes is str else {"type": _TYPES[field.kind.of]}
+    if field.kind.choices:
+        kind = {"enum": list(field.kind.choices)}
+    if field.several:
+        kind = {"type": "array", "items": kind}
+    return {**kind, "description": field.option.text}

@@ -55,24 +55,15 @@ def server_for(allowed: Allowed) -> Server[dict[str, Any]]:
 def listed(tool: Tool) -> Listed:
     """A tool as the protocol lists it."""
     hints = ToolAnnotations(
-        title=tool.title,
         read_only_hint=not tool.changes,
         destructive_hint=tool.changes,
         idempotent_hint=not tool.changes,
         open_world_hint=False,
     )
     return Listed(
-        name=tool.name, title=tool.title, description=tool.description, input_schema=schema_of(tool.takes),
-        output_schema=outline_of(tool.gives), annotations=hints,
+        name=tool.name, title=tool.title, description=tool.description, input_schema=schema_of(tool.request),
+        annotations=hints,
     )  # fmt: skip
-
-
-def outline_of(schema: dict[str, Any]) -> dict[str, Any]:
-    """The fields at the top of a report: an agent reads the list of all tools before its first call."""
-    kept = ("type", "const")
-    fields = schema.get("properties", {})
-    shown = {name: {key: field[key] for key in kept if key in field} for name, field in fields.items()}
-    return {"type": "object", "properties": shown}
 
 
 def _unknown(name: str) -> str:

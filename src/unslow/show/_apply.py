@@ -2,18 +2,16 @@
 
 from collections.abc import Iterator, Sequence
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
 from rich.text import Text
 
-from unslow.facts.errors import UserError
 from unslow.facts.placed import Place, line_of
-from unslow.show._clean import as_json, safe
+from unslow.show._clean import safe
 from unslow.show._commands import command_text
-from unslow.show._console import TextConsole
+from unslow.show._kinds import ReportKind
 from unslow.think.change.report import ApplyReport, ChangeShown, FileShown, ModelShown, UndoReport
 
-FORMATS = ("terminal", "json")
 _HEADS = {
     "would_change": " WOULD CHANGE ", "changed": " CHANGED ", "declined": " NOTHING CHANGED ", "printed": " BY HAND ",
     "listed": " CHANGES ", "would_undo": " WOULD TAKE BACK ", "undone": " TAKEN BACK ", "nothing": " NOTHING TO UNDO ",
@@ -23,33 +21,7 @@ _TAB = 4
 """Columns of a tab in a file: to a terminal it is a sign that moves, so blanks are shown."""
 
 
-def check_apply_format(form: str) -> None:
-    """UserError where the answer has no such format."""
-    if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
-
-
-def render_apply(report: ApplyReport, form: str, *, width: int, color: bool) -> str:
-    """What is changed, would be, or is left to a person."""
-    if form == "json":
-        return as_json(report)
-    return _text(_applied(report), width=width, color=color)
-
-
-def render_undo(report: UndoReport, form: str, *, width: int, color: bool) -> str:
-    """What is taken back, would be, or could be."""
-    if form == "json":
-        return as_json(report)
-    return _text(_undone(report), width=width, color=color)
-
-
-def _text(parts: Iterator[RenderableType], *, width: int, color: bool) -> str:
-    console = TextConsole(width=width, color=color)
-    console.print(Group(*parts), crop=False)  # commands to copy may be wider than the terminal
-    return console.text
-
-
-def _applied(report: ApplyReport) -> Iterator[RenderableType]:
+def _applied(report: ApplyReport, _width: int) -> Iterator[RenderableType]:
     yield from _dim(report.mended)
     yield _head(report.outcome, f"{report.runtime}, {report.model}: {report.option}")
     if report.because:
@@ -92,7 +64,7 @@ def _then(lines: Sequence[str], *, done: bool) -> Iterator[RenderableType]:
     yield from (_in(line) for line in lines if line not in shell)
 
 
-def _undone(report: UndoReport) -> Iterator[RenderableType]:
+def _undone(report: UndoReport, _width: int) -> Iterator[RenderableType]:
     yield from _dim(report.mended)
     changes = report.changes
     yield _head(report.outcome, changes[0].what if len(changes) == 1 and report.outcome != "listed" else report.journal)
@@ -121,3 +93,7 @@ def _dim(lines: Sequence[str]) -> Iterator[RenderableType]:
 
 def _in(text: str, style: str = "", indent: int = 2) -> Padding:
     return Padding(Text(safe(text), style=style, overflow="fold"), (0, 0, 0, indent))
+
+
+render_apply = ReportKind(ApplyReport, _applied, clean=False, crop=False)
+render_undo = ReportKind(UndoReport, _undone, clean=False, crop=False)

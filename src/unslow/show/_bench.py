@@ -22,18 +22,16 @@ from unslow.facts.bench import (
     Spread,
     dump_bench,
 )
-from unslow.facts.errors import UserError
 from unslow.show._bench_history import ComparedShown, compared_fields, compared_parts
 from unslow.show._bench_parts import token_parts
 from unslow.show._bench_sweeps import sweep_parts
 from unslow.show._bench_telemetry import telemetry_parts
 from unslow.show._clean import as_json, cleaned
-from unslow.show._console import TextConsole
-from unslow.show._tables import dim, noted_table
+from unslow.show._console import GREEN, RED, YELLOW, dim, head, indented, noted_table, warning
+from unslow.show._kinds import ReportKind
 from unslow.show._units import rate, span
 from unslow.think.bench.parts import Parts
 
-FORMATS = ("terminal", "json")
 _NAMES = {
     DECODE: "Decode",
     "decode_at_4k_tokens_per_s": "Decode, context filled",
@@ -65,28 +63,6 @@ class Result(Protocol):
     def compared(self) -> ComparedShown | None: ...
 
 
-def check_bench_format(form: str) -> None:
-    """UserError where a benchmark has no such format."""
-    if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of a benchmark", f"try one of {', '.join(FORMATS)}")
-
-
-def render_bench(result: Result, form: str, *, width: int, color: bool) -> str:
-    """The benchmark in that format."""
-    if form == "json":
-        return as_json(_fields(result))
-    console = TextConsole(width=width, color=color)
-    for part in _parts(cleaned(result.bench)):
-        console.print(part)
-    if result.parts:
-        for part in token_parts(cleaned(result.parts)):
-            console.print(part)
-    if result.compared:
-        for part in compared_parts(result.compared):
-            console.print(part)
-    return console.text
-
-
 def _fields(result: Result) -> dict[str, Any]:
     """The benchmark's own fields, and beside them what it was split into and held against."""
     fields: dict[str, Any] = msgspec.json.decode(dump_bench(result.bench))
@@ -95,6 +71,14 @@ def _fields(result: Result) -> dict[str, Any]:
     if result.compared:
         fields["compared"] = compared_fields(result.compared)
     return fields
+
+
+def _all_parts(result: Result, _width: int) -> Iterator[RenderableType]:
+    yield from _parts(cleaned(result.bench))
+    if result.parts:
+        yield from token_parts(cleaned(result.parts))
+    if result.compared:
+        yield from compared_parts(result.compared)
 
 
 def _parts(bench: Bench) -> Iterator[RenderableType]:
@@ -111,20 +95,19 @@ def _parts(bench: Bench) -> Iterator[RenderableType]:
         yield from telemetry_parts(bench.telemetry, bench.machine.gpus)
     if bench.failures:
         yield from _failures(bench)
-    for note in bench.notes:
-        yield Padding(Text(f"! {note}", style="yellow"), (0, 0, 0, 2))
+    yield from map(warning, bench.notes)
     for requirement in bench.requirements:
         yield _requirement(requirement)
 
 
 def _head(bench: Bench) -> Text:
     if bench.interrupted:
-        word, style = " STOPPED ", "bold black on yellow"
+        word, style = "STOPPED", YELLOW
     elif not bench.figures and not bench.sweeps:
-        word, style = " NOTHING MEASURED ", "bold white on red"
+        word, style = "NOTHING MEASURED", RED
     else:
-        word, style = " MEASURED ", "bold black on green"
-    return Text(word, style=style).append(f"  {bench.model or 'unknown model'}", "bold not reverse")
+        word, style = "MEASURED", GREEN
+    return head(word, bench.model or "unknown model", style)
 
 
 def _subject(bench: Bench) -> str:
@@ -182,7 +165,7 @@ def _failures(bench: Bench) -> Iterator[RenderableType]:
     kinds = Counter(failure.kind for failure in bench.failures)
     asked = len(bench.passes) + len(bench.failures)
     words = ", ".join(f"{count} {_FAILED.get(kind, kind)}" for kind, count in kinds.most_common())
-    yield Padding(Text(f"✗ {len(bench.failures)} of {asked} requests failed: {words}", style="red"), (0, 0, 0, 2))
+    yield indented(f"✗ {len(bench.failures)} of {asked} requests failed: {words}", "red")
     yield from (dim(f"  {line}") for line in _reasons(bench.failures))
 
 
@@ -194,4 +177,9 @@ def _reasons(failures: Sequence[Failure]) -> Iterator[str]:
 
 def _requirement(one: Requirement) -> Padding:
     mark, style = {True: ("✓", "green"), False: ("✗", "bold red"), None: ("?", "yellow")}[one.holds]
-    return Padding(Text(f"{mark} {one.asked}: {one.because}", style=style), (0, 0, 0, 2))
+    return indented(f"{mark} {one.asked}: {one.because}", style)
+
+
+render_bench = ReportKind[Result](
+    None, _all_parts, json=lambda result: as_json(_fields(result)), called="a benchmark", clean=False
+)

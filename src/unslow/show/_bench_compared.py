@@ -9,9 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from unslow.facts.bench import DECODE, FIRST, LOWER_IS_BETTER, PREFILL, Bench, Comparison, Difference
-from unslow.show._clean import as_json, cleaned, safe
-from unslow.show._console import TextConsole
-from unslow.show._tables import dim, plain_table
+from unslow.show._clean import cleaned, safe
+from unslow.show._console import GREEN, RED, YELLOW, dim, head, indented, plain_table
 from unslow.show._units import rate, span
 
 _NAMES = {
@@ -26,10 +25,10 @@ _NAMES = {
     "load_s": "load",
 }
 _VERDICTS = {
-    "slower": (" SLOWER ", "bold white on red"),
-    "faster": (" FASTER ", "bold black on green"),
-    "same": (" SAME ", "bold black on green"),
-    "cannot_tell": (" CAN'T TELL ", "bold black on yellow"),
+    "slower": ("SLOWER", RED),
+    "faster": ("FASTER", GREEN),
+    "same": ("SAME", GREEN),
+    "cannot_tell": ("CAN'T TELL", YELLOW),
 }
 _WORDS = {"slower": "slower", "faster": "faster", "same": "same", "cannot_tell": "can't tell"}
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
@@ -62,16 +61,6 @@ class ComparedShown(Protocol):
     def suspect(self) -> str: ...
 
 
-def render_compared(compared: ComparedShown, form: str, *, width: int, color: bool) -> str:
-    """The comparison in that format."""
-    if form == "json":
-        return as_json(compared_fields(compared))
-    console = TextConsole(width=width, color=color)
-    for part in compared_parts(compared):
-        console.print(part)
-    return console.text
-
-
 def compared_fields(compared: ComparedShown) -> dict[str, object]:
     """What a program needs of it: the earlier benchmark by its id and figures, not with every request."""
     before = compared.before
@@ -90,7 +79,7 @@ def compared_parts(compared: ComparedShown) -> Iterator[RenderableType]:
     """The parts for a terminal: one plain sentence first, the figures, what changed."""
     comparison, before = cleaned(compared.comparison), compared.before
     word, style = _VERDICTS[comparison.verdict]
-    yield Text(word, style=style).append(f"  {compared_sentence(comparison)}", "bold not reverse")
+    yield head(word, compared_sentence(comparison), style)
     named = f"{before.id} ({before.label})" if before.label else before.id
     yield dim(safe(f"against {named} of {before.taken_at[:16].replace('T', ' ')}, {_runtime(before)}"))
     yield ""
@@ -99,7 +88,7 @@ def compared_parts(compared: ComparedShown) -> Iterator[RenderableType]:
         yield ""
     yield from _changes(compared.changes)
     if compared.suspect:
-        yield Padding(Text(safe(compared.suspect), style="bold"), (0, 0, 0, 2))
+        yield indented(safe(compared.suspect), "bold")
     yield from (dim(note) for note in comparison.notes)
 
 

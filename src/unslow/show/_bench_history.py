@@ -9,8 +9,8 @@ from rich.text import Text
 
 from unslow.show._bench_compared import ComparedShown, compared_fields, compared_parts
 from unslow.show._clean import as_json, safe
-from unslow.show._console import TextConsole
-from unslow.show._tables import dim
+from unslow.show._console import bare_table, dim
+from unslow.show._kinds import ReportKind
 from unslow.show._units import rate
 
 __all__ = ["ComparedShown", "HistoryShown", "compared_fields", "compared_parts", "render_history"]
@@ -62,16 +62,6 @@ class HistoryShown(Protocol):
     def benchmarks(self) -> Sequence[_Line]: ...
 
 
-def render_history(report: HistoryShown, form: str, *, width: int, color: bool) -> str:
-    """The list in that format."""
-    if form == "json":
-        return as_json(_as_fields(report))
-    console = TextConsole(width=width, color=color)
-    for part in _history_parts(report, width):
-        console.print(part)
-    return console.text
-
-
 def _as_fields(report: HistoryShown) -> object:
     """Each line by the names of its fields; a line of the history is a tuple, which JSON would take for a list."""
     lines = [line._asdict() if hasattr(line, "_asdict") else line for line in report.benchmarks]
@@ -95,7 +85,7 @@ def _history_parts(report: HistoryShown, width: int) -> Iterator[RenderableType]
 def _history_table(lines: Sequence[_Line], width: int) -> Table:
     """Ids whole, so that they can be given back; on a narrow terminal what tells least is left out."""
     wide = width >= _WIDE
-    table = Table(box=None, padding=(0, 1, 0, 1), pad_edge=False, header_style="dim")
+    table = bare_table((0, 1, 0, 1), pad_edge=False)
     for name in ("ID", "WHEN") if wide else ("ID",):
         table.add_column(name, no_wrap=True)
     for name in ("DECODE", "PREFILL") if wide else ("DECODE",):
@@ -131,3 +121,8 @@ def _note(line: _Line) -> str:
     words += [f"{line.failed} failed"] if line.failed else []
     words += [line.protocol] if line.protocol != "standard" else []
     return ", ".join(word for word in words if word)
+
+
+render_history = ReportKind[HistoryShown](
+    None, _history_parts, json=lambda report: as_json(_as_fields(report)), called="a benchmark", clean=False
+)

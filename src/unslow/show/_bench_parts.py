@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from rich.console import RenderableType
 
-from unslow.show._tables import dim, plain_table
+from unslow.show._console import dim, plain_table
 from unslow.think.bench.parts import Part, Parts
 
 _WORDS = {

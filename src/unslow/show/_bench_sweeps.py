@@ -7,7 +7,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from unslow.facts.bench import CLIENT_DECODE, DECODE, FIRST, LOAD, PREFILL, TOGETHER, Sweep, SweepPoint
-from unslow.show._tables import dim, noted_table
+from unslow.show._console import dim, noted_table
 from unslow.show._units import rate, span
 
 _TITLES = {

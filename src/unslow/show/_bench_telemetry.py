@@ -6,7 +6,7 @@ from rich.console import RenderableType
 
 from unslow.facts.telemetry import PhaseTelemetry, Stat, Telemetry
 from unslow.facts.units import GB
-from unslow.show._tables import dim, plain_table
+from unslow.show._console import dim, plain_table
 from unslow.show._units import size
 
 _PHASES = ("queue", "load", "prefill", "decode")

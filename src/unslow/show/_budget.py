@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from unslow.show._console import pair_grid
 from unslow.show._shares import budget_title, folded, told_phases
-from unslow.show._tables import pair_grid
 from unslow.show._units import span
 from unslow.think.budget import UNEXPLAINED
 from unslow.think.report import BudgetPart

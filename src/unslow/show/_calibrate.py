@@ -4,18 +4,16 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from rich.console import RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from unslow.facts.calibration import Calibration, Point, Rates, Scale, dump_calibration
-from unslow.facts.errors import UserError
 from unslow.facts.units import GB
 from unslow.show._clean import as_json, cleaned, safe, safe_json
-from unslow.show._console import TextConsole
+from unslow.show._console import GREEN, YELLOW, dim, head, plain_table
+from unslow.show._kinds import ReportKind
 from unslow.show._units import rate, size, span
 
-FORMATS = ("terminal", "json")
 _SERVER_HINT = "One model gives one factor for all; made-up models of the embedded engine tell the parts apart."
 
 
@@ -41,35 +39,6 @@ class KeptList(Protocol):
     def calibrations(self) -> Sequence[_Kept]: ...
 
 
-def check_calibration_format(form: str) -> None:
-    """UserError where a calibration has no such format."""
-    if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of a calibration", f"try one of {', '.join(FORMATS)}")
-
-
-def render_calibration(calibration: Calibration, form: str, *, width: int, color: bool) -> str:
-    """The calibration in that format."""
-    if form == "json":
-        return safe_json(dump_calibration(calibration).decode())
-    console = TextConsole(width=width, color=color)
-    for part in _parts(cleaned(calibration)):
-        console.print(part)
-    return console.text
-
-
-def render_kept(report: KeptList, form: str, *, width: int, color: bool) -> str:
-    """The list in that format."""
-    if form == "json":
-        return as_json(report)
-    console = TextConsole(width=width, color=color)
-    for one in report.calibrations:
-        for line in _kept_lines(one):
-            console.print(line)
-    if not report.calibrations:
-        console.print(f"Nothing is kept in {safe(report.folder)}; `unslow calibrate` measures this machine.")
-    return console.text
-
-
 def render_forgotten(paths: Sequence[str], form: str) -> str:
     """The files that were removed."""
     if form == "json":
@@ -77,33 +46,27 @@ def render_forgotten(paths: Sequence[str], form: str) -> str:
     return "\n".join(f"removed {safe(path)}" for path in paths)
 
 
-def _parts(calibration: Calibration) -> Iterator[RenderableType]:
+def _parts(calibration: Calibration, _width: int) -> Iterator[RenderableType]:
     yield _head(calibration)
-    yield _dim(_subject(calibration))
+    yield dim(_subject(calibration))
     yield ""
     if calibration.rates:
         yield _costs(calibration.rates)
         yield ""
         yield _points(calibration.points)
         yield ""
-        yield _dim(f"These costs explain the measured times within {calibration.rates.error:.1%} (median).")
+        yield dim(f"These costs explain the measured times within {calibration.rates.error:.1%} (median).")
     if calibration.scale:
         yield _scale(calibration.scale)
-        yield _dim(_SERVER_HINT)
+        yield dim(_SERVER_HINT)
     if calibration.disturbed:
         yield Text(f"  Take it with care: {calibration.disturbed}. Measure again when the machine is idle.", "yellow")
 
 
-def _dim(text: str) -> Padding:
-    return Padding(Text(text, style="dim"), (0, 0, 0, 2))
-
-
 def _head(calibration: Calibration) -> Text:
-    word, style = (" DISTURBED ", "bold black on yellow") if calibration.disturbed else (
-        " CALIBRATED ", "bold black on green"
-    )  # fmt: skip
+    word, style = ("DISTURBED", YELLOW) if calibration.disturbed else ("CALIBRATED", GREEN)
     device = calibration.machine.cpu if calibration.backend == "cpu" else calibration.device
-    return Text(word, style=style).append(f"  {device or 'this machine'}", "bold not reverse")
+    return head(word, device or "this machine", style)
 
 
 def _subject(calibration: Calibration) -> str:
@@ -114,15 +77,8 @@ def _subject(calibration: Calibration) -> str:
     return " · ".join([*words, f"{calibration.seconds:.0f} s"])
 
 
-def _table(*columns: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 2), pad_edge=False, header_style="dim")
-    for number, name in enumerate(columns):
-        table.add_column(name, justify="right" if number else "left", no_wrap=True)
-    return table
-
-
 def _costs(rates: Rates) -> Table:
-    table = _table("  WEIGHTS IN", "DECODE", "PROMPT")
+    table = plain_table("  WEIGHTS IN", "DECODE", "PROMPT")
     for one in sorted(rates.types, key=lambda t: -t.decode_bytes_per_s):
         prompt = f"{one.prefill_bytes_per_s / GB:,.0f} GB·tok/s" if one.prefill_bytes_per_s else "-"
         table.add_row(f"  {one.type}", f"{one.decode_bytes_per_s / GB:.1f} GB/s", prompt)
@@ -135,7 +91,7 @@ def _costs(rates: Rates) -> Table:
 
 
 def _points(points: Sequence[Point]) -> Table:
-    table = _table("  MADE-UP MODEL", "READS", "TOKENS/S", "PROMPT TOKENS/S", "SAMPLES")
+    table = plain_table("  MADE-UP MODEL", "READS", "TOKENS/S", "PROMPT TOKENS/S", "SAMPLES")
     for point in points:
         prompt = rate(point.prompt_tokens / point.prefill_s) if point.prefill_s else "-"
         reads = size(sum(point.demand.bytes_by_type.values()))
@@ -149,6 +105,13 @@ def _scale(scale: Scale) -> Text:
     return Text(text)
 
 
+def _kept_parts(report: KeptList, _width: int) -> Iterator[RenderableType]:
+    for one in report.calibrations:
+        yield from _kept_lines(one)
+    if not report.calibrations:
+        yield f"Nothing is kept in {safe(report.folder)}; `unslow calibrate` measures this machine."
+
+
 def _kept_lines(one: _Kept) -> Iterator[RenderableType]:
     if one.calibration is None:
         yield Text(f"✗ {safe(one.problem)}", style="red")
@@ -158,11 +121,17 @@ def _kept_lines(one: _Kept) -> Iterator[RenderableType]:
     device = known.machine.cpu if known.backend == "cpu" else known.device
     state = Text("stale  ", style="yellow") if one.stale else Text("holds  ", style="green")
     yield state.append(f"{device} · {known.engine} {known.engine_version} · {_threads(known.threads)}", "bold")
-    yield _dim(f"{known.taken_at} · {what} · {safe(one.path)}")
-    yield from (_dim(f"because {safe(reason)}") for reason in one.stale)
+    yield dim(f"{known.taken_at} · {what} · {safe(one.path)}")
+    yield from (dim(f"because {safe(reason)}") for reason in one.stale)
     if known.disturbed:
-        yield _dim(f"with care: {known.disturbed}")
+        yield dim(f"with care: {known.disturbed}")
 
 
 def _threads(count: int) -> str:
     return f"{count} thread{'' if count == 1 else 's'}"
+
+
+render_calibration = ReportKind(
+    Calibration, _parts, json=lambda one: safe_json(dump_calibration(one).decode()), called="a calibration"
+)
+render_kept = ReportKind[KeptList](None, _kept_parts, called="a calibration", clean=False)

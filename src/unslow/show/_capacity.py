@@ -1,11 +1,8 @@
 """The answer of `unslow fleet capacity`, for a person or a program: how many users at the goal, and what is next."""
 
 from rich.console import Group, RenderableType
-from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.errors import UserError
-from unslow.show._buy import Column, head, item, table_of
 from unslow.show._capacity_words import (
     asked,
     at_goal,
@@ -20,15 +17,13 @@ from unslow.show._capacity_words import (
     taken,
     title,
 )
-from unslow.show._clean import as_json, cleaned
-from unslow.show._console import TextConsole
+from unslow.show._console import Column, dim, head, hung, item, table_of
 from unslow.show._fleet_words import concerned
-from unslow.show._tables import dim
+from unslow.show._kinds import ReportKind
 from unslow.show.markdown import escaped
 from unslow.think.fleet.capacity_report import CapacityReport, CapacityRow
 from unslow.think.fleet.report import Statement
 
-FORMATS = ("terminal", "json", "markdown")
 _COLUMNS = (
     Column("MODEL", right=False), Column("RUNTIME", right=False, spare=2), Column("DEVICES", right=False),
     Column("INST"), Column("MEAN/PEAK"), Column("AT GOAL"), Column("80 %", right=False, spare=1),
@@ -40,23 +35,6 @@ _MARKS = (
 )
 _MOST_DETAILS, _MOST_ROWS = 8, 40
 """Groups of which more is said below the table, and that are in it: all are in the JSON."""
-
-
-def check_capacity_format(form: str) -> None:
-    """UserError where the answer has no such format."""
-    if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
-
-
-def render_capacity(report: CapacityReport, form: str, *, width: int, color: bool) -> str:
-    """The answer in that format."""
-    if form == "json":
-        return as_json(report)
-    if form == "markdown":
-        return _markdown(cleaned(report))
-    console = TextConsole(width=width, color=color)
-    console.print(_answer(cleaned(report), console.width))
-    return console.text
 
 
 def _answer(report: CapacityReport, width: int) -> RenderableType:
@@ -73,12 +51,8 @@ def _answer(report: CapacityReport, width: int) -> RenderableType:
 
 
 def _said(said: Statement) -> RenderableType:
-    """A statement, its further lines below its first word."""
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(Text("!", style="yellow"), Text(f"{said.text}{concerned(said)}{_hint(said.hint)}", style="yellow"))
-    return grid
+    text = Text(f"{said.text}{concerned(said)}{_hint(said.hint)}", style="yellow")
+    return hung(Text("!", style="yellow"), text)
 
 
 def _hint(hint: str) -> str:
@@ -107,3 +81,6 @@ def _markdown(report: CapacityReport) -> str:
 
 def _cell(text: str) -> str:
     return escaped(text).replace("|", "&#124;")
+
+
+render_capacity = ReportKind(CapacityReport, _answer, markdown=_markdown)

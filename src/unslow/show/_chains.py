@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 
 from unslow.show._commands import command_text
+from unslow.show._console import pair_grid
 from unslow.show._labels import label, worded_value
 from unslow.show._price import price_of
 from unslow.show._promise import promised
-from unslow.show._tables import pair_grid
 from unslow.think.chains import Chain, chains_of
 from unslow.think.predict import DECODE
 from unslow.think.report import Finding, Fix, SubjectReport

@@ -2,39 +2,22 @@
 
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
-from rich.padding import Padding
+from rich.console import RenderableType
 from rich.text import Text
 
-from unslow.facts.errors import UserError
-from unslow.show._clean import as_json, cleaned
-from unslow.show._console import TextConsole
+from unslow.show._console import GREEN, RED, YELLOW, head, indented
+from unslow.show._kinds import ReportKind
 from unslow.show._units import rate
-from unslow.think.claims import CheckReport, Judged
+from unslow.think.claims.report import CheckReport, Judged
 
-FORMATS = ("terminal", "json")
 _HEADS = {
-    "possible": (" POSSIBLE ", "bold black on green"), "unlikely": (" UNLIKELY ", "bold black on yellow"),
-    "impossible": (" IMPOSSIBLE ", "bold white on red"), "cannot_tell": (" CAN'T TELL ", "bold black on yellow"),
+    "possible": ("POSSIBLE", GREEN), "unlikely": ("UNLIKELY", YELLOW),
+    "impossible": ("IMPOSSIBLE", RED), "cannot_tell": ("CAN'T TELL", YELLOW),
 }  # fmt: skip
 
 
-def check_check_format(form: str) -> None:
-    """UserError where the answer has no such format."""
-    if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
-
-
-def render_check(report: CheckReport, form: str, *, width: int, color: bool, everything: bool = True) -> str:
-    """The answer in that format; without `everything`, only what is not possible, and a count of the rest."""
-    if form == "json":
-        return as_json(report)
-    console = TextConsole(width=width, color=color)
-    console.print(Group(*_parts(cleaned(report), everything=everything)))
-    return console.text
-
-
-def _parts(report: CheckReport, *, everything: bool) -> Iterator[RenderableType]:
+def _parts(report: CheckReport, _width: int, *, everything: bool = True) -> Iterator[RenderableType]:
+    """Without `everything`, only what is not possible, and a count of the rest."""
     shown = [c for c in report.claims if everything or c.verdict in {"impossible", "unlikely"}]
     several = len({c.claim for c in report.claims}) > 1
     sentence = ""
@@ -58,15 +41,14 @@ def _counted(report: CheckReport) -> str:
 
 def _claim(claim: Judged) -> Iterator[RenderableType]:
     word, style = _HEADS[claim.verdict]
-    yield Text(word, style=style).append(f"  {claim.what}: {claim.because}", "bold not reverse")
+    yield head(word, f"{claim.what}: {claim.because}", style)
     for line in claim.arithmetic:
-        yield _indented(line)
+        yield indented(line)
     if claim.expected_tokens_per_s:
         e = claim.expected_tokens_per_s
-        yield _indented(f"expected: {rate(e.mid)} tok/s, {rate(e.low)} to {rate(e.high)} likely", "bold")
+        yield indented(f"expected: {rate(e.mid)} tok/s, {rate(e.low)} to {rate(e.high)} likely", "bold")
     for note in claim.notes:
-        yield _indented(f"({note})", "dim")
+        yield indented(f"({note})", "dim")
 
 
-def _indented(text: str, style: str = "") -> Padding:
-    return Padding(Text(text, style=style), (0, 0, 0, 2))
+render_check = ReportKind(CheckReport, _parts)

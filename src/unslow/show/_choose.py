@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
-from unslow.show._buy import Column, head, item, memory, money, price, speed, table_of, work
-from unslow.show._clean import as_json, cleaned
-from unslow.show._console import TextConsole
-from unslow.show._tables import dim
+from unslow.show._buy import memory, money, price, speed, work
+from unslow.show._console import YELLOW, Column, dim, head, indented, item, table_of
+from unslow.show._kinds import ReportKind
 from unslow.show._units import rate
 from unslow.think.buy.choice_report import ChoiceReport, OfferShown, RefusedShown
 
@@ -19,15 +17,6 @@ _COLUMNS = (
     Column("80 %", right=False, spare=2), Column("WITH", right=False, spare=4), Column("PAY"),
     Column("PRICE", right=False, spare=3), Column("W", spare=1),
 )  # fmt: skip
-
-
-def render_choose(report: ChoiceReport, form: str, *, width: int, color: bool) -> str:
-    """The answer in that format."""
-    if form == "json":
-        return as_json(report)
-    console = TextConsole(width=width, color=color)
-    console.print(_answer(cleaned(report), console.width))
-    return console.text
 
 
 def _answer(report: ChoiceReport, width: int) -> RenderableType:
@@ -51,7 +40,7 @@ def _head(report: ChoiceReport) -> Text:
     if best is None:
         where = f" within {money(report.budget)} {report.currency}" if report.budget is not None else ""
         goal = f" reaches {report.goal_tokens_per_s:g} tok/s" if report.goal_tokens_per_s else " holds it"
-        return head("NOTHING", f"{report.asked.model}: nothing{where}{goal}", "bold black on yellow")
+        return head("NOTHING", f"{report.asked.model}: nothing{where}{goal}", YELLOW)
     pay = "nothing to pay" if best.total == 0 else f"{money(best.total)} {report.currency}"
     pay = "price not known" if best.total is None else pay
     middle = f", {rate(best.rig.speed.each_tokens_per_s.mid)} tok/s" if best.rig.speed else ""
@@ -90,7 +79,7 @@ def _refused(report: ChoiceReport) -> Iterator[RenderableType]:
     for heap in report.refused:
         yield item(f"{heap.count}: {heap.words}")
         near = "; ".join(_near(offer, heap) for offer in heap.nearest)
-        yield Padding(Text(f"nearest: {near}", style="dim"), (0, 0, 0, 4))
+        yield indented(f"nearest: {near}", "dim", 4)
 
 
 def _near(offer: OfferShown, heap: RefusedShown) -> str:
@@ -99,3 +88,6 @@ def _near(offer: OfferShown, heap: RefusedShown) -> str:
         return f"{offer.rig.name}{cost}"
     each = offer.rig.speed.each_tokens_per_s
     return f"{offer.rig.name}{cost} {rate(each.low)} low, {rate(each.mid)} middle"
+
+
+render_choose = ReportKind(ChoiceReport, _answer)

@@ -3,10 +3,9 @@
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from unslow.show._buy import Column, head, item, money, price, table_of
-from unslow.show._clean import as_json, cleaned
-from unslow.show._console import TextConsole
-from unslow.show._tables import dim
+from unslow.show._buy import money, price
+from unslow.show._console import YELLOW, Column, dim, head, item, table_of
+from unslow.show._kinds import ReportKind
 from unslow.show._units import count, rate
 from unslow.think.buy.cost_report import CostReport, WayShown
 from unslow.think.buy.cost_words import paid_after
@@ -20,15 +19,6 @@ _LITTLE = 0.01
 """Of a day: a share that is not worth a figure."""
 _UNIT = {"own": "", "rent": "/h", "rent all day": "/h", "api": "/M"}
 """Of the price."""
-
-
-def render_cost(report: CostReport, form: str, *, width: int, color: bool) -> str:
-    """The answer in that format."""
-    if form == "json":
-        return as_json(report)
-    console = TextConsole(width=width, color=color)
-    console.print(_answer(cleaned(report), console.width))
-    return console.text
 
 
 def _answer(report: CostReport, width: int) -> RenderableType:
@@ -46,9 +36,7 @@ def _head(report: CostReport) -> Text:
     best = report.ways[0] if report.ways else None
     if best is None or best.per_million is None or not best.enough:
         return head(
-            "CAN'T TELL",
-            f"{report.asked.model} {report.asked.quant}: no way has a price and can do it",
-            "bold black on yellow",
+            "CAN'T TELL", f"{report.asked.model} {report.asked.quant}: no way has a price and can do it", YELLOW
         )
     what = f"{best.name}, {best.how}" if best.how != "api" else best.name
     return head(
@@ -78,3 +66,6 @@ def _row(way: WayShown) -> tuple[str, ...]:
 
 def _share(share: float | None) -> str:
     return "-" if share is None else "<1%" if share < _LITTLE else f"{share:.0%}"
+
+
+render_cost = ReportKind(CostReport, _answer)

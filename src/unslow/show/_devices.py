@@ -4,10 +4,9 @@ from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
 
-from unslow.show._buy import Column, fits, head, memory, money, price, speed, table_of, work
-from unslow.show._clean import as_json, cleaned
-from unslow.show._console import TextConsole
-from unslow.show._tables import dim
+from unslow.show._buy import fits, memory, money, price, speed, work
+from unslow.show._console import Column, dim, head, table_of
+from unslow.show._kinds import ReportKind
 from unslow.show._units import GB, span
 from unslow.think.buy.devices import NOTE_ON_JOULES
 from unslow.think.buy.report import DevicesReport, RigShown
@@ -22,15 +21,6 @@ _FULL = (
     Column("80 %", right=False, spare=3), Column("WITH", right=False, spare=3), Column("FIRST", spare=4),
     Column("PRICE"), Column("PER T/S"), Column("W", spare=2), Column("TOK/J", spare=6), Column("YEAR", spare=7),
 )  # fmt: skip
-
-
-def render_devices(report: DevicesReport, form: str, *, width: int, color: bool) -> str:
-    """The answer in that format."""
-    if form == "json":
-        return as_json(report)
-    console = TextConsole(width=width, color=color)
-    console.print(_answer(cleaned(report), console.width))
-    return console.text
 
 
 def _answer(report: DevicesReport, width: int) -> RenderableType:
@@ -90,3 +80,6 @@ def _reasons(report: DevicesReport) -> Iterator[RenderableType]:
     for reason, names in reasons.items():
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""  # noqa: PLR2004 (a line's worth)
         yield dim(f"{', '.join(names[:3])}{more}: {reason}")
+
+
+render_devices = ReportKind(DevicesReport, _answer)

@@ -9,21 +9,18 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.errors import UserError
-from unslow.show._clean import as_json, cleaned
 from unslow.show._commands import command_text
-from unslow.show._console import TextConsole
+from unslow.show._console import GREEN, RED, YELLOW, bare_table, dim, head, indented, pair_grid
+from unslow.show._kinds import ReportKind
 from unslow.show._units import count, size
 from unslow.think.fit.report import FitReport, MemoryShown, WayShown
 
-FORMATS = ("terminal", "json")
 _LONGEST_BAR, _SHORTEST_BAR = 60, 12
 _TABLE_FROM = 84
 """The width from which on the parts of a need stand in columns."""
-_GREEN, _YELLOW, _RED = "bold black on green", "bold black on yellow", "bold white on red"
 _HEADS = {
-    "fits": (" FITS ", _GREEN), "tight": (" TIGHT ", _YELLOW), "partly": (" FITS PARTLY ", _YELLOW),
-    "does_not_fit": (" DOES NOT FIT ", _RED), "cannot_tell": (" CAN'T TELL ", _YELLOW),
+    "fits": ("FITS", GREEN), "tight": ("TIGHT", YELLOW), "partly": ("FITS PARTLY", YELLOW),
+    "does_not_fit": ("DOES NOT FIT", RED), "cannot_tell": ("CAN'T TELL", YELLOW),
 }  # fmt: skip
 _PARTS = (
     ("other processes", "red", "x"), ("reserve", "yellow", "="), ("weights", "cyan", "█"),
@@ -39,25 +36,10 @@ class _Line(NamedTuple):
     memory: MemoryShown
 
 
-def check_fit_format(form: str) -> None:
-    """UserError where the answer has no such format."""
-    if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
-
-
-def render_fit(report: FitReport, form: str, *, width: int, color: bool) -> str:
-    """The answer in that format."""
-    if form == "json":
-        return as_json(report)
-    console = TextConsole(width=width, color=color)
-    console.print(_answer(cleaned(report), console.width), crop=False)  # commands to copy may be wider
-    return console.text
-
-
 def _answer(report: FitReport, width: int) -> RenderableType:
     lines = _lines(report)
     bars = [line for line in lines if line.memory.capacity_bytes]
-    parts: list[RenderableType] = [_head(report), _dim(_subject(report)), "", _needs(lines, width)]
+    parts: list[RenderableType] = [_head(report), dim(_subject(report)), "", _needs(lines, width)]
     if bars:
         parts += ["", *_bars(bars, width), _legend(report)]
     parts += ["", _room(report)]
@@ -66,18 +48,14 @@ def _answer(report: FitReport, width: int) -> RenderableType:
     if report.ways:
         parts += ["", Text("What would fit", style="bold"), *_ways(report)]
     if report.notes:
-        parts += ["", *(_dim(note) for note in report.notes)]
+        parts += ["", *(dim(note) for note in report.notes)]
     return Group(*parts)
-
-
-def _dim(text: str) -> Padding:
-    return Padding(Text(text, style="dim"), (0, 0, 0, 2))
 
 
 def _head(report: FitReport) -> Text:
     word, style = _HEADS[report.verdict]
     devices = ", ".join(_counted(d.name for d in report.devices)) or "the host alone"
-    return Text(word, style=style).append(f"  {report.model.name} {report.model.quant} · {devices}", "bold not reverse")
+    return head(word, f"{report.model.name} {report.model.quant} · {devices}", style)
 
 
 def _counted(names: Iterable[str]) -> Iterator[str]:
@@ -126,7 +104,7 @@ def _usable(memory: MemoryShown) -> int | None:
 def _needs(lines: list[_Line], width: int) -> RenderableType:
     if width < _TABLE_FROM:
         return Group(*(Padding(_in_words(line), (0, 0, 0, 2)) for line in lines))
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
+    table = bare_table()
     table.add_column("  ", overflow="ellipsis", no_wrap=True)
     for name in ("weights", "KV cache", "compute", "needs", "usable"):
         table.add_column(name, justify="right", no_wrap=True)
@@ -210,9 +188,7 @@ def _legend(report: FitReport) -> Text:
 
 def _room(report: FitReport) -> Table:
     """What there is room for, and what the cache consists of."""
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, style="dim")
-    grid.add_column(overflow="fold")
+    grid = pair_grid()
     if report.devices and report.max_gpu_layers is not None:
         most, everything = report.max_gpu_layers, report.all_gpu_layers
         grid.add_row("  most layers on GPU", f"all {everything}" if most >= everything else f"{most} of {everything}")
@@ -235,10 +211,13 @@ def _context(report: FitReport) -> str:
 
 def _ways(report: FitReport) -> Iterator[RenderableType]:
     for way in report.ways:
-        yield Padding(Text(f"- {way.what}"), (0, 0, 0, 2))
+        yield indented(f"- {way.what}")
         yield from _lines_to_copy(way, 6)
 
 
 def _lines_to_copy(one: FitReport | WayShown, indent: int) -> list[Text]:
     lines = one.commands or ((one.command,) if one.command else ())
     return [command_text(line, indent) for line in lines]
+
+
+render_fit = ReportKind(FitReport, _answer, crop=False)

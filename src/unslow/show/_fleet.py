@@ -2,24 +2,18 @@
 
 from collections.abc import Iterator
 
-from rich.console import Group, RenderableType
+from rich.console import RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.errors import UserError
 from unslow.show import _fleet_words as words
-from unslow.show._buy import Column, table_of
-from unslow.show._clean import as_json
 from unslow.show._commands import command_text
-from unslow.show._console import TextConsole
+from unslow.show._console import GREEN, RED, YELLOW, Column, dim, hung, indented, table_of
 from unslow.show._fleet_markdown import markdown_of
 from unslow.show._fleet_metrics import metrics_of
-from unslow.show._tables import dim
+from unslow.show._kinds import ReportKind
 from unslow.think.fleet.report import FleetReport, Instance
 
-FLEET_FORMATS = ("terminal", "json", "markdown", "openmetrics")
-_RED, _GREEN, _YELLOW = "bold white on red", "bold black on green", "bold black on yellow"
 _MARGIN = _GAP = 2
 _CAUSES = (
     Column("CAUSE", right=False), Column("INSTANCES"), Column("TOK/S LOST"), Column("GPU-H A DAY", spare=1),
@@ -27,41 +21,16 @@ _CAUSES = (
 )  # fmt: skip
 
 
-def check_fleet_format(form: str) -> None:
-    """UserError where the report on a fleet has no such format."""
-    if form not in FLEET_FORMATS:
-        raise UserError(f"there is no format {form!r} of a fleet", f"try one of {', '.join(FLEET_FORMATS)}")
-
-
-def render_fleet(
-    report: FleetReport,
-    form: str,
-    *,
-    width: int,
-    color: bool,
-    everything: bool = False,
-    top: int = words.MOST_INSTANCES,
-) -> str:
-    """The report in that format; `top` is how many instances are shown, `everything` shows all that are slow."""
-    check_fleet_format(form)
-    if form == "json":
-        return as_json(report)
-    if form == "openmetrics":
-        return metrics_of(report)
-    part = words.shown_part(report, top, everything=everything)
-    if form == "markdown":
-        return markdown_of(part, slow=_slow(report), everything=everything)
-    console = TextConsole(width=width, color=color)
-    console.print(Group(*_parts(part, _slow(report), console.width, everything=everything)), crop=False)
-    return console.text
-
-
 def _slow(report: FleetReport) -> int:
     """How many are slow or failed, shown or not."""
     return report.verdicts.get("slow", 0) + report.verdicts.get("failed", 0)
 
 
-def _parts(report: FleetReport, slow: int, width: int, *, everything: bool) -> Iterator[RenderableType]:
+def _parts(
+    whole: FleetReport, width: int, *, everything: bool = False, top: int = words.MOST_INSTANCES
+) -> Iterator[RenderableType]:
+    """`top` is how many instances are shown, `everything` shows all that are slow."""
+    report, slow = words.shown_part(whole, top, everything=everything), _slow(whole)
     yield from _urgent(report)
     yield _head(report, slow)
     if given := words.given(report):
@@ -86,26 +55,17 @@ def _urgent(report: FleetReport) -> Iterator[RenderableType]:
     urgent = words.statements(report, urgent=True)
     for one in urgent:
         said = [Text(f"{one.text}{words.concerned(one)}"), *([Text(one.hint, style="dim")] if one.hint else [])]
-        yield _hung(Text("!", style="bold yellow"), *said)
+        yield hung(Text("!", style="bold yellow"), *said)
     if urgent:
         yield ""
-
-
-def _hung(mark: Text, *lines: RenderableType) -> RenderableType:
-    """Lines that hang beside a mark, however often they are folded."""
-    grid = Table.grid(padding=(0, 1, 0, 0))
-    grid.add_column(no_wrap=True)
-    grid.add_column(overflow="fold")
-    grid.add_row(mark, Group(*lines))
-    return grid
 
 
 def _head(report: FleetReport, slow: int) -> RenderableType:
     normal, open_ones = report.verdicts.get("normal", 0), report.verdicts.get("cannot_tell", 0) - report.idle
     untold = " IDLE " if report.idle and open_ones <= 0 else " CAN'T TELL "
     sure = normal > max(0, open_ones)  # a fleet of which most can't be told is not called normal
-    word, style = (f" {slow:,} SLOW ", _RED) if slow else (" NORMAL ", _GREEN) if sure else (untold, _YELLOW)
-    return _hung(Text(word, style=style), Text(words.headline(report), style="bold"))
+    word, style = (f" {slow:,} SLOW ", RED) if slow else (" NORMAL ", GREEN) if sure else (untold, YELLOW)
+    return hung(Text(word, style=style), Text(words.headline(report), style="bold"))
 
 
 def _causes(report: FleetReport, width: int, *, everything: bool) -> RenderableType:
@@ -143,7 +103,7 @@ def _instance(number: int, one: Instance, window_s: float, beside: str) -> Itera
     why, command = words.fix_words(one)
     if why or command:
         lines.append(Text("First: ", style="green").append(why, style="default"))
-    yield _hung(Text(f"{number:>3}.", style="dim"), *lines)
+    yield hung(Text(f"{number:>3}.", style="dim"), *lines)
     if command:
         yield command_text(command, 5)
 
@@ -170,7 +130,7 @@ def _untold(report: FleetReport) -> Iterator[RenderableType]:
         return
     yield from ("", Text("Why some could not be judged", style="bold"))
     for because, count in list(report.untold.items())[: words.MOST_UNTOLD]:
-        yield Padding(Text(f"{count:,}: {because}"), (0, 0, 0, 2))
+        yield indented(f"{count:,}: {because}")
 
 
 def _others(report: FleetReport) -> Iterator[RenderableType]:
@@ -179,4 +139,20 @@ def _others(report: FleetReport) -> Iterator[RenderableType]:
         yield from ("", Text("What would tell more" if any(one.hint for one in others) else "Also", style="bold"))
     for one in others:
         said = [Text(f"{one.text}{words.concerned(one)}"), *([Text(one.hint, style="dim")] if one.hint else [])]
-        yield _hung(Text("  –"), *said)
+        yield hung(Text("  –"), *said)
+
+
+def _markdown(report: FleetReport, *, everything: bool = False, top: int = words.MOST_INSTANCES) -> str:
+    part = words.shown_part(report, top, everything=everything)
+    return markdown_of(part, slow=_slow(report), everything=everything)
+
+
+render_fleet = ReportKind(
+    FleetReport,
+    _parts,
+    markdown=_markdown,
+    openmetrics=lambda report, **_: metrics_of(report),
+    called="a fleet",
+    clean=False,
+    crop=False,
+)

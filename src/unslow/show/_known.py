@@ -2,11 +2,9 @@
 
 from collections.abc import Sequence
 
-from rich.table import Table
-
 from unslow.catalog.models import WellKnown
 from unslow.show._clean import as_json
-from unslow.show._console import TextConsole
+from unslow.show._console import TextConsole, bare_table
 from unslow.show._units import count
 
 
@@ -15,7 +13,7 @@ def render_known(models: Sequence[WellKnown], form: str, *, width: int) -> str:
     if form == "json":
         rows = [{"name": m.name, "architecture": m.architecture, "parameters": m.parameters} for m in models]
         return as_json(rows)
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
+    table = bare_table()
     for name, to_the_right in (("NAME", False), ("PARAMS", True), ("CONTEXT", True), ("ARCHITECTURE", False)):
         table.add_column(name, justify="right" if to_the_right else "left", no_wrap=True, overflow="ellipsis")
     for model in models:

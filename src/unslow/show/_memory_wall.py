@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from unslow.show._console import dim
 from unslow.show._units import rate, size, span
 from unslow.think.speed.report import BatchShown, ExplainShown, QuantShown, SpeedShown
 
@@ -35,7 +35,7 @@ def walls_table(decode: SpeedShown, width: int, *, explain: bool) -> RenderableT
         grid.add_row(name, _bar(wall.share, bar, style), span(wall.seconds), share, halved)
     binding = next((w.part for w in decode.walls if w.binds), "")
     title = Text(f"Where the {span(decode.step_s)} of a step go: {binding} {_verb(binding)}", style="bold")
-    return Group(title, grid, *((Padding(Text(_OVERLAP, style="dim"), (0, 0, 0, 2)),) if explain else ()))
+    return Group(title, grid, *((dim(_OVERLAP),) if explain else ()))
 
 
 def _verb(part: str) -> str:
@@ -72,7 +72,7 @@ def _ridge(explain: ExplainShown) -> Iterator[RenderableType]:
             f"Ridge: from about {explain.ridge_conversations:,.0f} conversations on, arithmetic at its best would take "
             "as long as reading the weights."
         )
-        yield Padding(Text(text, style="dim"), (0, 0, 0, 2))
+        yield dim(text)
 
 
 def _quants(quants: tuple[QuantShown, ...], own: str, width: int) -> Table:

@@ -8,14 +8,13 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.errors import UserError
 from unslow.facts.stored_model import RUNNABLE, Inventory, Kind, StoredModel
 from unslow.facts.units import KIB, MIB
 from unslow.show import _clean
-from unslow.show._console import TextConsole
+from unslow.show._console import bare_table, indented, pair_grid
+from unslow.show._kinds import ReportKind
 from unslow.show._units import count, size
 
-FORMATS = ("terminal", "json")
 _MOST_ROWS = 300
 _EXACT = re.compile(r"\b(\d{7,18}) bytes\b")
 _COLUMNS = (("NAME", 0), ("KIND", 96), ("ARCHITECTURE", 76), ("PARAMS", 60), ("QUANT", 48), ("SIZE", 0), ("IN", 60))
@@ -28,23 +27,7 @@ def safe(text: str) -> str:
     return _clean.safe(text.replace("\n", " "))
 
 
-def check_models_format(form: str) -> None:
-    """UserError where the list has no such format."""
-    if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of the list of models", f"try one of {', '.join(FORMATS)}")
-
-
-def render_models(inventory: Inventory, form: str, *, width: int, color: bool, everything: bool = False) -> str:
-    """The list in that format; `everything` also shows what is usually left out."""
-    if form == "json":
-        return _clean.as_json(inventory)
-    console = TextConsole(width=width, color=color)
-    for part in _parts(inventory, console.width, everything=everything):
-        console.print(part)
-    return console.text
-
-
-def _parts(inventory: Inventory, width: int, *, everything: bool) -> Iterator[RenderableType]:
+def _parts(inventory: Inventory, width: int, *, everything: bool = False) -> Iterator[RenderableType]:
     shown = [m for m in inventory.models if everything or not _is_aside(m)][: None if everything else _MOST_ROWS]
     if shown:
         yield _table(shown, width)
@@ -65,12 +48,12 @@ def _is_aside(model: StoredModel) -> bool:
 
 
 def _line(text: str, style: str = "", indent: int = 2) -> Padding:
-    return Padding(Text(safe(text), style=style), (0, 0, 0, indent))
+    return indented(safe(text), style, indent)
 
 
 def _table(models: Sequence[StoredModel], width: int) -> Table:
     names = [name for name, least in _COLUMNS if width >= least]
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    table = bare_table(pad_edge=False)
     for name in names:
         wraps = name == "NAME"
         table.add_column(
@@ -121,9 +104,7 @@ def _totals(inventory: Inventory, aside: int) -> str:
 
 
 def _places(inventory: Inventory) -> Table:
-    grid = Table.grid(padding=(0, 2))
-    grid.add_column(no_wrap=True, style="dim")
-    grid.add_column(overflow="fold")
+    grid = pair_grid()
     for place in inventory.places:
         why = place.why.removeprefix(f"{place.path}: ")
         grid.add_row(f"  {place.tool}", Text(safe(f"{place.path}{': ' if why else ''}{why}")))
@@ -133,3 +114,6 @@ def _places(inventory: Inventory) -> Table:
 def _readable(text: str) -> str:
     """The text with large numbers of bytes in binary units."""
     return _EXACT.sub(lambda match: size(int(match[1])), text)
+
+
+render_models = ReportKind(Inventory, _parts, called="the list of models", clean=False)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from rich.console import Console
-from rich.markdown import Markdown
 from rich.table import Table
 
 from unslow.show._clean import as_json
@@ -44,6 +43,8 @@ def page_markdown(page: Page) -> str:
 
 def page_text(page: Page, *, width: int, color: bool) -> str:
     """A page for a terminal."""
+    from rich.markdown import Markdown  # noqa: PLC0415 (a third of the time that the list of all causes takes)
+
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=color, no_color=not color)
     text = page_markdown(page)

@@ -7,48 +7,28 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.errors import UserError
-from unslow.show._clean import as_json, cleaned
 from unslow.show._commands import command_text, commands
-from unslow.show._console import TextConsole
+from unslow.show._console import GREEN, RED, YELLOW, bare_table, dim, head, indented
+from unslow.show._kinds import ReportKind
 from unslow.show._units import rate, size, span
 from unslow.think.plan.report import ChangeShown, OptionShown, PlanReport, SpeedShown
 
-FORMATS = ("terminal", "json", "markdown")
 _HEADS = {
-    "better": (" PLAN ", "bold black on green"),
-    "already_best": (" NOTHING TO GAIN ", "bold black on green"),
-    "impossible": (" NO PLAN ", "bold white on red"),
-    "cannot_tell": (" CAN'T TELL ", "bold black on yellow"),
+    "better": ("PLAN", GREEN),
+    "already_best": ("NOTHING TO GAIN", GREEN),
+    "impossible": ("NO PLAN", RED),
+    "cannot_tell": ("CAN'T TELL", YELLOW),
 }
-_OF_DEFAULTS = (" DEFAULTS ARE BEST ", "bold black on green")
+_OF_DEFAULTS = ("DEFAULTS ARE BEST", GREEN)
 """Where nothing runs that something could be gained of."""
 
 
-def check_plan_format(form: str) -> None:
-    """UserError where the answer has no such format."""
-    if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
-
-
-def render_plan(report: PlanReport, form: str, *, width: int, color: bool) -> str:
-    """The answer in that format."""
-    if form == "json":
-        return as_json(report)
-    shown = cleaned(report)
-    if form == "markdown":
-        return "\n".join(_markdown(shown)) + "\n"
-    console = TextConsole(width=width, color=color)
-    console.print(_answer(shown), crop=False)  # commands to copy may be wider than the terminal
-    return console.text
-
-
-def _answer(report: PlanReport) -> RenderableType:
-    parts: list[RenderableType] = [_head(report), _dim(_goal(report))]
+def _answer(report: PlanReport, _width: int) -> RenderableType:
+    parts: list[RenderableType] = [_head(report), dim(_goal(report))]
     if report.reason:
-        parts += ["", Padding(Text(report.reason, style="bold"), (0, 0, 0, 2))]
+        parts += ["", indented(report.reason, "bold")]
     if report.hint:
-        parts += [_dim(report.hint)]
+        parts += [dim(report.hint)]
     best, now = chosen(report), report.current
     if now and _stays(report):
         parts += ["", *_kept(report, now)]
@@ -59,7 +39,7 @@ def _answer(report: PlanReport) -> RenderableType:
     if report.rejected:
         parts += ["", Text("Why not", style="bold"), *(_because(r.what, r.because) for r in report.rejected)]
     if report.notes:
-        parts += ["", *(_dim(note) for note in report.notes)]
+        parts += ["", *(dim(note) for note in report.notes)]
     return Group(*parts)
 
 
@@ -77,7 +57,7 @@ def _stays(report: PlanReport) -> bool:
 def _head(report: PlanReport) -> Text:
     fresh = report.verdict == "already_best" and not report.of_running
     word, style = _OF_DEFAULTS if fresh else _HEADS[report.verdict]
-    return Text(word, style=style).append(f"  {report.model} · {report.machine}", "bold not reverse")
+    return head(word, f"{report.model} · {report.machine}", style)
 
 
 def _goal(report: PlanReport) -> str:
@@ -98,17 +78,13 @@ def _context(report: PlanReport) -> str:
     return f"{goal.users * goal.context:,} in {goal.users} slots of {goal.context:,} tokens"
 
 
-def _dim(text: str) -> Padding:
-    return Padding(Text(text, style="dim"), (0, 0, 0, 2))
-
-
 def _because(what: str, because: str) -> Padding:
     return Padding(Text(what).append(f": {because}", "dim"), (0, 0, 0, 2))
 
 
 def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableType]:
     yield Text(best.name, style="bold")
-    yield Padding(Text(_gain(report, best)), (0, 0, 0, 2))
+    yield indented(_gain(report, best))
     if best.changes:
         yield ""
         yield _changes(best.changes)
@@ -116,14 +92,14 @@ def _recommended(report: PlanReport, best: OptionShown) -> Iterator[RenderableTy
         yield ""
         yield from map(command_text, best.commands)
     for cost in best.costs:
-        yield _dim(f"costs: {cost}")
+        yield dim(f"costs: {cost}")
     if best.risk:
-        yield _dim(f"risk: {best.risk}")
+        yield dim(f"risk: {best.risk}")
 
 
 def _kept(report: PlanReport, now: OptionShown) -> Iterator[RenderableType]:
     yield Text(now.name, style="bold")
-    yield Padding(Text(_as_it_is(report, now)), (0, 0, 0, 2))
+    yield indented(_as_it_is(report, now))
     if now.commands and not report.of_running:
         yield ""
         yield from map(command_text, now.commands)
@@ -171,8 +147,12 @@ def _changes(changes: tuple[ChangeShown, ...]) -> RenderableType:
     table.add_column(style="dim")
     for change in changes:
         was = f" (was {_value(change.was)})" if change.was is not None else ""
-        table.add_row(f"  {change.knob.replace('_', ' ')}", f"{_value(change.value)}{was}", change.why)
+        table.add_row(f"  {change.knob.replace('_', ' ')}", f"{_new_value(change)}{was}", change.why)
     return table
+
+
+def _new_value(change: ChangeShown) -> str:
+    return "all" if (change.knob, change.value) == ("gpu_layers", -1) else _value(change.value)
 
 
 def _value(value: object) -> str:
@@ -184,7 +164,7 @@ def _value(value: object) -> str:
 
 
 def _table(report: PlanReport) -> RenderableType:
-    table = Table(box=None, padding=(0, 2, 0, 0), show_edge=False, header_style="dim")
+    table = bare_table()
     table.add_column("", no_wrap=True)
     table.add_column("", overflow="fold", ratio=1)
     for name in _columns(report):
@@ -242,7 +222,7 @@ def _markdown(report: PlanReport) -> Iterator[str]:
         yield from commands(() if report.of_running else now.commands)
     elif best:
         yield f"\n**{best.name}**: {_gain(report, best)}\n"
-        yield from (f"- {c.knob}: `{_value(c.value)}`" + (f" ({c.why})" if c.why else "") for c in best.changes)
+        yield from (f"- {c.knob}: `{_new_value(c)}`" + (f" ({c.why})" if c.why else "") for c in best.changes)
         yield from commands(best.commands)
         yield from (f"- costs: {cost}" for cost in best.costs)
         yield from ([f"- risk: {best.risk}"] if best.risk else [])
@@ -253,3 +233,6 @@ def _markdown(report: PlanReport) -> Iterator[str]:
         yield "\nWhy not:\n"
         yield from (f"- {r.what}: {r.because}" for r in report.rejected)
     yield from (f"\n{note}" for note in report.notes)
+
+
+render_plan = ReportKind(PlanReport, _answer, markdown=lambda report: "\n".join(_markdown(report)) + "\n", crop=False)

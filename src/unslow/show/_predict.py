@@ -3,66 +3,41 @@
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.errors import UserError
-from unslow.show._clean import as_json, cleaned
-from unslow.show._console import TextConsole
+from unslow.show._console import YELLOW, dim, head, indented
+from unslow.show._kinds import ReportKind
 from unslow.show._memory_wall import memory_wall, walls_table
 from unslow.show._units import count, rate, size, span
 from unslow.think.speed.report import PlacementShown, PredictionReport, RateShown
-
-FORMATS = ("terminal", "json")
-
-
-def check_predict_format(form: str) -> None:
-    """UserError where the answer has no such format."""
-    if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
-
-
-def render_predict(report: PredictionReport, form: str, *, width: int, color: bool) -> str:
-    """The answer in that format."""
-    if form == "json":
-        return as_json(report)
-    console = TextConsole(width=width, color=color)
-    console.print(_answer(cleaned(report), console.width))
-    return console.text
 
 
 def _answer(report: PredictionReport, width: int) -> RenderableType:
     if report.decode is None:
         return Group(*_abstained(report))
-    parts: list[RenderableType] = [_head(report), _dim(_subject(report)), "", _speeds(report), ""]
+    parts: list[RenderableType] = [_head(report), dim(_subject(report)), "", _speeds(report), ""]
     parts += [walls_table(report.decode, width, explain=report.explain is not None)]
     if report.explain:
         parts += ["", *memory_wall(report.explain, report.model.quant, width)]
     if report.basis:
-        parts += ["", _dim(report.basis.text)]
-    parts += [_dim(note) for note in report.notes]
+        parts += ["", dim(report.basis.text)]
+    parts += [dim(note) for note in report.notes]
     return Group(*parts)
 
 
 def _abstained(report: PredictionReport) -> Iterator[RenderableType]:
-    head = Text(" CAN'T TELL ", style="bold black on yellow")
-    yield head.append(f"  {report.model.name} {report.model.quant}: {report.reason}", "bold not reverse")
+    yield head("CAN'T TELL", f"{report.model.name} {report.model.quant}: {report.reason}", YELLOW)
     if report.hint:
-        yield Padding(Text(report.hint), (0, 0, 0, 2))
-    yield from (_dim(note) for note in report.notes)
-
-
-def _dim(text: str) -> Padding:
-    return Padding(Text(text, style="dim"), (0, 0, 0, 2))
+        yield indented(report.hint)
+    yield from (dim(note) for note in report.notes)
 
 
 def _head(report: PredictionReport) -> Text:
     place, decode = report.place, report.decode
     speed = rate(decode.tokens_per_s.mid) if decode else "?"
     where = "" if place is None else f"{place.gpus}x {place.device}" if place.gpus > 1 else place.device
-    text = Text(f" {speed} tok/s ", style="bold black on cyan")
-    return text.append(f"  {report.model.name} {report.model.quant} · {where}", "bold not reverse")
+    return head(f"{speed} tok/s", f"{report.model.name} {report.model.quant} · {where}")
 
 
 def _subject(report: PredictionReport) -> str:
@@ -139,3 +114,6 @@ def _break_even(acceptance: float | None, draft: str) -> str:
 
 def _ends(interval: RateShown) -> str:
     return f"{rate(interval.low)} to {rate(interval.high)}"
+
+
+render_predict = ReportKind(PredictionReport, _answer)

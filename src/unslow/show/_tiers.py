@@ -3,13 +3,11 @@
 from collections.abc import Iterator
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.text import Text
 
-from unslow.show._buy import Column, head, memory, speed, table_of
-from unslow.show._clean import as_json, cleaned
-from unslow.show._console import TextConsole
-from unslow.show._tables import dim
+from unslow.show._buy import memory, speed
+from unslow.show._console import Column, dim, head, table_of
+from unslow.show._kinds import ReportKind
 from unslow.show._units import GB, count, size
 from unslow.think.buy.tiers_report import MissesShown, RunsShown, TierShown, TiersReport
 
@@ -18,15 +16,6 @@ _COLUMNS = (
     Column("CONTEXT TO"), Column("TOK/S"), Column("80 %", right=False, spare=1),
     Column("PROMPT", spare=3), Column("80 %", right=False, spare=4), Column("WITH", right=False, spare=5),
 )  # fmt: skip
-
-
-def render_tiers(report: TiersReport, form: str, *, width: int, color: bool) -> str:
-    """The answer in that format."""
-    if form == "json":
-        return as_json(report)
-    console = TextConsole(width=width, color=color)
-    console.print(_answer(cleaned(report), console.width))
-    return console.text
 
 
 def _answer(report: TiersReport, width: int) -> RenderableType:
@@ -52,7 +41,7 @@ def _body(tier: TierShown, width: int) -> Iterator[RenderableType]:
     else:
         yield dim("nothing of the catalogue fits")
     for missed in tier.misses:
-        yield Padding(Text(_missed(missed), style="dim"), (0, 0, 0, 2))
+        yield dim(_missed(missed))
 
 
 def _row(one: RunsShown) -> tuple[str, ...]:
@@ -69,3 +58,6 @@ def _row(one: RunsShown) -> tuple[str, ...]:
 def _missed(one: MissesShown) -> str:
     instead = f"; fits {one.would_fit}" if one.would_fit else ""
     return f"not {one.model} {one.quant}: lacks {size(one.lacks_bytes)}{instead}"
+
+
+render_tiers = ReportKind(TiersReport, _answer)

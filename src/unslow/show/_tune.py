@@ -5,24 +5,20 @@ from collections.abc import Iterator
 from rich.console import RenderableType
 from rich.padding import Padding
 from rich.table import Table
-from rich.text import Text
 
-from unslow.facts.errors import UserError
-from unslow.show._clean import as_json, cleaned
 from unslow.show._commands import command_text
-from unslow.show._console import TextConsole
-from unslow.show._tables import dim, plain_table
+from unslow.show._console import GREEN, RED, YELLOW, dim, head, indented, plain_table, warning
+from unslow.show._kinds import ReportKind
 from unslow.show._units import rate, span
 from unslow.show._verify_words import interval, work_words
 from unslow.think.tune.report import TrialShown, TuneReport
 from unslow.think.verify.report import IntervalShown
 
-FORMATS = ("terminal", "json")
 _HEADS = {
-    "faster": (" FASTER ", "bold black on green"),
-    "default_is_best": (" DEFAULT IS BEST ", "bold black on green"),
-    "cannot_tell": (" CAN'T TELL ", "bold black on yellow"),
-    "failed": (" FAILED ", "bold white on red"),
+    "faster": ("FASTER", GREEN),
+    "default_is_best": ("DEFAULT IS BEST", GREEN),
+    "cannot_tell": ("CAN'T TELL", YELLOW),
+    "failed": ("FAILED", RED),
 }
 _LEAST_NAME = 20
 """Columns for the names of settings, at 80 in all."""
@@ -30,25 +26,9 @@ _ENDLESS = 1e6
 _NONE = "·"
 
 
-def check_tune_format(form: str) -> None:
-    """UserError where the answer has no such format."""
-    if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
-
-
-def render_tune(report: TuneReport, form: str, *, width: int, color: bool) -> str:
-    """The answer in that format."""
-    if form == "json":
-        return as_json(report)
-    console = TextConsole(width=width, color=color)
-    for part in _parts(cleaned(report)):
-        console.print(part, crop=False)  # the line to copy may be wider than the terminal
-    return console.text
-
-
-def _parts(report: TuneReport) -> Iterator[RenderableType]:
+def _parts(report: TuneReport, _width: int) -> Iterator[RenderableType]:
     word, style = _HEADS[report.verdict]
-    yield Text(word, style=style).append(f"  {report.because}", "bold not reverse")
+    yield head(word, report.because, style)
     yield dim(f"{report.model} with a context of {report.context:,}: {work_words(report.work)}")
     rounds = "1 round" if report.rounds == 1 else f"{report.rounds} rounds"
     spent = f"{rounds} in {report.spent_s:.0f} s of {report.budget_s:.0f}"
@@ -61,19 +41,18 @@ def _parts(report: TuneReport) -> Iterator[RenderableType]:
     for trial in report.trials:
         if trial.dropped:
             yield dim(f"{trial.name}: {trial.dropped}")
-    for note in report.notes:
-        yield Padding(Text(f"! {note}", style="yellow"), (0, 0, 0, 2))
+    yield from map(warning, report.notes)
 
 
 def _winner(report: TuneReport) -> Iterator[RenderableType]:
     if report.winner is None:
         return
     best = report.trials[report.winner]
-    yield _line(f"{best.name}")
+    yield indented(f"{best.name}")
     over_plan = report.over_plan if report.plan else None  # a plan that is the default is told once
     for name, over in (("llama.cpp's own choice", report.over_default), ("the plan", over_plan)):
         if over:
-            yield _line(f"×{over.mid:.3f} the speed of {name} (95 % sure: {interval(over)})")
+            yield indented(f"×{over.mid:.3f} the speed of {name} (95 % sure: {interval(over)})")
     if best.predicted and best.request_s:
         said = best.predicted.request_s
         likely = f"{span(said.low)} to {span(said.high)} likely"
@@ -81,10 +60,6 @@ def _winner(report: TuneReport) -> Iterator[RenderableType]:
     yield ""
     yield command_text(report.command)
     yield ""
-
-
-def _line(text: str) -> Padding:
-    return Padding(Text(text), (0, 0, 0, 2))
 
 
 def _table(report: TuneReport) -> Table:
@@ -116,3 +91,6 @@ def _row(trial: TrialShown, request: IntervalShown) -> tuple[str, ...]:
 
 def _ends(over: IntervalShown) -> str:
     return interval(over) if over.high < _ENDLESS else _NONE
+
+
+render_tune = ReportKind(TuneReport, _parts, crop=False)

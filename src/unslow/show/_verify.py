@@ -4,15 +4,13 @@ import shlex
 from collections.abc import Iterator, Sequence
 
 from rich.console import Console, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from unslow.facts.errors import UserError
 from unslow.facts.verified import Side, dump_side
-from unslow.show._clean import as_json, cleaned, safe, safe_json
-from unslow.show._console import TextConsole
-from unslow.show._tables import dim, plain_table
+from unslow.show._clean import safe, safe_json
+from unslow.show._console import GREEN, RED, YELLOW, TextConsole, dim, head, indented, plain_table, warning
+from unslow.show._kinds import ReportKind
 from unslow.show._verify_markdown import verify_markdown
 from unslow.show._verify_words import (
     NAMES,
@@ -28,36 +26,17 @@ from unslow.show._verify_words import (
 )
 from unslow.think.verify.report import FigureShown, VerifyReport
 
-FORMATS = ("terminal", "json", "markdown")
 _HEADS = {
-    "faster": (" FASTER ", "bold black on green"),
-    "same": (" SAME ", "bold black on green"),
-    "slower": (" SLOWER ", "bold white on red"),
-    "answers_changed": (" ANSWERS CHANGED ", "bold white on red"),
-    "broken": (" BROKEN ", "bold white on red"),
-    "cannot_tell": (" CAN'T TELL ", "bold black on yellow"),
+    "faster": ("FASTER", GREEN),
+    "same": ("SAME", GREEN),
+    "slower": ("SLOWER", RED),
+    "answers_changed": ("ANSWERS CHANGED", RED),
+    "broken": ("BROKEN", RED),
+    "cannot_tell": ("CAN'T TELL", YELLOW),
 }
 _STYLES = {"slower": "red", "faster": "green", "same": "", "cannot_tell": "yellow"}
 _NOTHING = "not set"
 _ANY_WIDTH = 10_000
-
-
-def check_verify_format(form: str) -> None:
-    """UserError where the answer has no such format."""
-    if form not in FORMATS:
-        raise UserError(f"there is no format {form!r} of this answer", f"try one of {', '.join(FORMATS)}")
-
-
-def render_verify(report: VerifyReport, form: str, *, width: int, color: bool) -> str:
-    """The answer in that format."""
-    if form == "json":
-        return as_json(report)
-    if form == "markdown":
-        return verify_markdown(cleaned(report))
-    console = TextConsole(width=width, color=color)
-    for part in _parts(cleaned(report), width):
-        console.print(part)
-    return console.text
 
 
 def render_side(side: Side, form: str, path: str, *, width: int, color: bool) -> str:
@@ -74,7 +53,7 @@ def render_side(side: Side, form: str, path: str, *, width: int, color: bool) ->
 
 def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
     word, style = _HEADS[report.verdict]
-    yield Text(word, style=style).append(f"  {report.because}", "bold not reverse")
+    yield head(word, report.because, style)
     yield dim(f"{WAYS[report.way]}: {work_words(report.work)}")
     if report.took_s is not None:
         yield dim(time_words(report))
@@ -84,18 +63,13 @@ def _parts(report: VerifyReport, width: int) -> Iterator[RenderableType]:
         yield ""
     said, *rest = answer_lines(report.answers)
     if report.verdict != "answers_changed":  # else it is the headline
-        yield _line(said)
+        yield indented(said)
     yield from map(dim, rest)
     if report.predicted:
-        yield _line(predicted_words(report.predicted))
+        yield indented(predicted_words(report.predicted))
     yield ""
     yield from _sides(report)
-    for note in report.notes:
-        yield Padding(Text(f"! {note}", style="yellow"), (0, 0, 0, 2))
-
-
-def _line(text: str) -> Padding:
-    return Padding(Text(text), (0, 0, 0, 2))
+    yield from map(warning, report.notes)
 
 
 def _figures(report: VerifyReport, width: int) -> Table:
@@ -140,4 +114,7 @@ def _sides(report: VerifyReport) -> Iterator[RenderableType]:
     yield dim(f"before: {report.before.what}")
     yield dim(f"after:  {report.after.what}")
     for change in report.changes:
-        yield _line(f"{change.setting}: {change.before or _NOTHING} → {change.after or _NOTHING}")
+        yield indented(f"{change.setting}: {change.before or _NOTHING} → {change.after or _NOTHING}")
+
+
+render_verify = ReportKind(VerifyReport, _parts, markdown=verify_markdown)

@@ -2,7 +2,7 @@
 
 from itertools import groupby
 
-from unslow.show._yaml import Value, as_yaml
+from unslow.facts.yaml_text import Value, as_yaml
 from unslow.think.fleet.alert_rules import PAGES, AlertRule, Group, Recording, rule_groups
 from unslow.think.fleet.rule_trials import Fired, RuleTest, rule_tests
 

@@ -1,7 +1,6 @@
 """The report for a person at a terminal: the verdict first, then the proof."""
 
 from rich.console import Group, RenderableType
-from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -10,17 +9,17 @@ from unslow.show._budget import budget_parts
 from unslow.show._chains import chain_parts
 from unslow.show._clean import cleaned
 from unslow.show._commands import command_text
-from unslow.show._console import TextConsole
+from unslow.show._console import GREEN, RED, YELLOW, TextConsole, head, indented, pair_grid
 from unslow.show._labels import label, worded_value
-from unslow.show._tables import pair_grid
 from unslow.show._units import rate, span
 from unslow.think.headline import AS_MUCH_AS_FITS
 from unslow.think.report import ChecklistItem, Range, Report, SubjectReport, Untold
 from unslow.think.summary import is_for
 
-_RED, _GREEN, _YELLOW = "bold white on red", "bold black on green", "bold black on yellow"
-_STYLE = {"slow": _RED, "failed": _RED, "normal": _GREEN, "cannot_tell": _YELLOW}
-_WORD = {"slow": " SLOW ", "failed": " FAILED ", "normal": " NORMAL ", "cannot_tell": " CAN'T TELL "}
+_HEADS = {
+    "slow": ("SLOW", RED), "failed": ("FAILED", RED), "normal": ("NORMAL", GREEN),
+    "cannot_tell": ("CAN'T TELL", YELLOW),
+}  # fmt: skip
 _MARK = {"ok": ("✓", "green"), "bad": ("✗", "red"), "unknown": ("?", "yellow")}
 _DECODE, _PREFILL = "decode_tokens_per_s", "prefill_tokens_per_s"
 _MOST_WAYS = 3
@@ -40,7 +39,7 @@ def render(report: Report, *, width: int, color: bool, everything: bool) -> str:
 
 
 def _subject(subject: SubjectReport, *, everything: bool, width: int) -> RenderableType:
-    parts: list[RenderableType] = [_head(subject), "", Padding(Text(subject.summary), (0, 0, 0, 2))]
+    parts: list[RenderableType] = [_head(subject), "", indented(subject.summary)]
     if subject.findings:
         parts += ["", Text("Why", style="bold"), *chain_parts(subject, everything=everything)]
     speed = _speed(subject)
@@ -59,12 +58,12 @@ def _subject(subject: SubjectReport, *, everything: bool, width: int) -> Rendera
 
 
 def _head(subject: SubjectReport) -> Text:
-    head = Text(_WORD[subject.verdict], style=_STYLE[subject.verdict])
+    word, style = _HEADS[subject.verdict]
     alike = subject.devices.count(subject.devices[0])
     device = subject.devices[0].replace("(R)", "").replace("(TM)", "")
     device = f"{alike} x {device}" if alike > 1 else device
     names = [name for name in (subject.runtime, subject.model, device) if name != _NO_DEVICE]
-    return head.append(f"  {' · '.join(names)}", style="bold not reverse")
+    return head(word, " · ".join(names), style)
 
 
 def _speed(subject: SubjectReport) -> Table:
@@ -122,7 +121,7 @@ def _questions(subject: SubjectReport) -> list[RenderableType]:
     parts: list[RenderableType] = [Text("To settle it, run", style="bold")]
     for question in subject.ask_next:
         parts += [command_text(question.command)]
-        parts += [Padding(Text(question.why, style="dim"), (0, 0, 0, 6))]
+        parts += [indented(question.why, "dim", 6)]
     return parts
 
 

@@ -12,6 +12,14 @@ from unslow.think.report import Fix, SubjectReport
 _ENVIRONMENT = re.compile(r'Environment="(\w{1,60}=[^"\\\s]{1,60})"')
 _MAKES_ROOM = "lms unload "
 """What only comes before the line that changes something."""
+_MAKES_IT_SEEN = (
+    "sudo systemctl daemon-reload",
+    "systemctl --user daemon-reload",
+    "docker compose up",
+    "kubectl apply",
+    "ollama create",
+)
+"""How lines start that only make a change seen, which stands in another one."""
 LONGEST_COMMAND = 60
 """A longer one makes a sentence unreadable: the flag alone then says what to change, and the line stands below."""
 
@@ -61,7 +69,13 @@ def _gives(fix: Fix) -> str:
 def _as_said(fix: Fix) -> str:
     """The fix in a sentence: what it does, and a line to copy in backticks; what is done by hand in its own words."""
     lines = [line_of(command) for command in fix.commands]
-    short = [line for line in lines if len(line.text) <= LONGEST_COMMAND and line.place is not Place.HAND]
+    short = [
+        line
+        for line in lines
+        if len(line.text) <= LONGEST_COMMAND
+        and line.place is not Place.HAND
+        and not line.text.startswith(_MAKES_IT_SEEN)
+    ]
     telling = [line for line in short if not line.text.startswith(_MAKES_ROOM)] or short
     chosen = next((line for line in telling if line.place is Place.SHELL), telling[0] if telling else None)
     if chosen is None and (variable := _variable_in([line.text for line in lines])):

@@ -1,8 +1,11 @@
 """The parameters of a question: names as in the command line, values as text, each with words for the reference."""
 
-from collections.abc import Mapping, Sequence
+import typing
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
+from unslow.commands._request import Field, Request, fields_of
+from unslow.commands._values import NUMBER, SWITCH, TEXT
 from unslow.facts.errors import UserError
 
 Kind = Literal["text", "count", "number", "switch", "list", "names"]
@@ -10,6 +13,7 @@ LONGEST_VALUE = 500
 """Longer than any path or name that means something."""
 MOST_VALUES = 32
 """Of a parameter that may be repeated."""
+_KINDS: dict[Any, Kind] = {NUMBER: "number", SWITCH: "switch"}
 _SWITCHES = {"true": True, "1": True, "on": True, "false": False, "0": False, "off": False}
 
 
@@ -36,6 +40,36 @@ class Parameter(NamedTuple):
         if self.kind == "switch":
             return _switch(self.name, values[0])
         return values[0]
+
+
+def parameters_of(
+    request: type[Request],
+    *,
+    without: Collection[str] = (),
+    names: Mapping[str, str] | None = None,
+    commas: Collection[str] = (),
+) -> tuple[Parameter, ...]:
+    """The parameters of a command's request; some by other names, some as lists with commas between."""
+    called, fields = names or {}, [field for field in fields_of(request) if field.option.only != "cli"]
+    return tuple(
+        Parameter(
+            called.get(field.name, field.name), field.option.text, "names" if field.name in commas else _kind(field),
+            field.attribute, field.is_needed, field.kind.choices if _is_literal(field) else (),
+        )
+        for field in fields
+        if field.name not in without
+    )  # fmt: skip
+
+
+def _kind(field: Field) -> Kind:
+    if field.several and field.kind is TEXT:
+        return "list"
+    return _KINDS.get(field.kind, "count" if field.kind.of is int and not field.several else "text")
+
+
+def _is_literal(field: Field) -> bool:
+    """Whether it takes these words and no others."""
+    return typing.get_origin(field.kind.takes) is Literal
 
 
 def flags(parameters: Sequence[Parameter], query: Mapping[str, Sequence[str]]) -> dict[str, Any]:

@@ -9,12 +9,13 @@ from unslow.act.files import Edit
 from unslow.app.apply.derived import derived, lines_left, service_edit
 from unslow.app.apply.perform import check_allowed, performed
 from unslow.app.apply.prepare import Prepared
-from unslow.app.spell_plan import spelled_plan
+from unslow.app.commands import commands_for
 from unslow.app.undo import UndoRequest, undone, would_undo
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case
 from unslow.facts.values import reported
 from unslow.look.system import Finished
 from unslow.look.system.live import LiveSystem
@@ -31,7 +32,7 @@ def ollama(version: str = "0.12.0", **facts) -> Runtime:
 
 def spelled(runtime: Runtime, **changes):
     wanted = [Knob(name).to(value) for name, value in changes.items()]
-    return spelled_plan(wanted, runtime, Model(name=reported("qwen3:8b", "x")))
+    return commands_for(wanted, Case(runtime=runtime, model=Model(name=reported("qwen3:8b", "x"))))
 
 
 def test_parameters_become_a_model_with_values_as_json_has_them():

@@ -3,10 +3,10 @@ from plans import option, plan
 
 from unslow.app.apply.plan_file import changes_of
 from unslow.app.apply.taken_away import with_taken_away
-from unslow.app.spell_plan import spelled_plan
+from unslow.app.commands import commands_for
 from unslow.facts.knob import Change, Knob
-from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case
 from unslow.facts.values import reported
 
 
@@ -25,7 +25,7 @@ def test_of_a_plan_for_a_file_every_setting_is_applied_and_what_it_is_without_go
     runtime = server(
         "-c", "512", "-t", "1", "-ub", "32", "-ctv", "q4_0", "-fa", "on", "--port", "1", "-nkvo", LLAMA_ARG_BATCH="64"
     )
-    spelled = spelled_plan(with_taken_away(changes_of(report, best), runtime), runtime, Model())
+    spelled = commands_for(with_taken_away(changes_of(report, best), runtime), Case(runtime=runtime))
     given = ["-fa", "on", "--port", "1", "-c", "8192", "-ctk", "q8_0", "-ctv", "q8_0"]
     assert list(spelled.argv) == ["llama-server", "-m", "x.gguf", *given]
     assert spelled.environment == {"LLAMA_ARG_BATCH": None}

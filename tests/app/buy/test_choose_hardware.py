@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 from tests.market_day import MarketDay
 
-from unslow.app.buy import ChooseRequest, choose
+from unslow.app.buy import choose
 from unslow.app.buy.market import alike_rooms
+from unslow.commands.choose import ChooseRequest
 from unslow.facts.errors import UserError
 from unslow.think.buy.choice_report import ChoiceReport, OfferShown
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Room
 
 FEW = ("RTX 3060", "RTX 3090", "RTX 4090", "RTX 5060 Ti 16GB", "RTX 5050", "RTX 5090", "Strix Halo", "H100 PCIe")
 

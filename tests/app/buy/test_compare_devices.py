@@ -6,19 +6,21 @@ from typing import Any
 import pytest
 from tests.market_day import MarketDay
 
-from unslow.app.buy import DevicesRequest, devices
+from unslow.app.buy import devices
 from unslow.app.buy.here import rig_here, shown_here
-from unslow.app.fit import Request as FitRequest
 from unslow.app.fit import answer as fit
-from unslow.app.predict import Request as PredictRequest
+from unslow.app.hardware import HardwareRequest, find_hardware
 from unslow.app.predict import answer as predict
-from unslow.app.predict.places import Place, find_place
 from unslow.catalog.device_names import misspelt
 from unslow.catalog.devices import all_devices
+from unslow.commands.devices import DevicesRequest
+from unslow.commands.fit import FitRequest
+from unslow.commands.predict import PredictRequest
 from unslow.facts.errors import UserError
 from unslow.look.system.recorded import RecordedSystem
 from unslow.think.buy.prices import Purse
 from unslow.think.buy.report import DevicesReport, RigShown
+from unslow.think.hardware import Hardware
 
 MACHINES = Path(__file__).parents[2] / "machines"
 
@@ -101,20 +103,20 @@ def test_own_prices_win_and_another_currency_keeps_ours_out() -> None:
 
 def test_this_machine_is_among_them() -> None:
     machine = RecordedSystem(MACHINES / "h200_live_healthy")
-    here, other = devices(machine, DevicesRequest(("here", "RTX 4090"))).devices
+    here, other = devices(machine, DevicesRequest(names=("here", "RTX 4090"))).devices
     assert (here.name, here.fits, here.tdp_w, here.speed) == ("here: H200 SXM", "unknown", 700, None)
     assert other.name == "RTX 4090"
-    (paid,) = devices(machine, DevicesRequest(("here",), price=("here=0",))).devices
+    (paid,) = devices(machine, DevicesRequest(names=("here",), price=("here=0",))).devices
     assert paid.price is not None
     assert (paid.price.amount, paid.price.kind) == (0, "yours")
 
 
 @pytest.mark.parametrize(("model", "fits"), [("qwen3-8b", "whole"), ("llama-3.1-405b", "partly")])
 def test_what_predict_says_of_this_machine_is_shown(model: str, fits: str) -> None:
-    place = find_place(RecordedSystem(MACHINES / "h200_live_healthy"), PredictRequest(""))
-    assert isinstance(place, Place)
-    report = predict(MarketDay(), PredictRequest(model, devices=("H200 SXM",), batch=2))
-    shown = shown_here(place, Purse({}), report)
+    hardware = find_hardware(RecordedSystem(MACHINES / "h200_live_healthy"), HardwareRequest())
+    assert isinstance(hardware, Hardware)
+    report = predict(MarketDay(), PredictRequest(model=model, devices=("H200 SXM",), batch=2))
+    shown = shown_here(hardware, Purse({}), report)
     assert (shown.name, shown.fits) == ("here: H200 SXM", fits)
     assert shown.speed is not None
     assert report.decode is not None
@@ -125,7 +127,7 @@ def test_what_predict_says_of_this_machine_is_shown(model: str, fits: str) -> No
 
 def test_a_machine_of_unlike_gpus_says_why_it_has_no_speed() -> None:
     machine = RecordedSystem(MACHINES / "built_rtx_3090_and_p40_uneven_split")
-    (here,) = devices(machine, DevicesRequest(("here",))).devices
+    (here,) = devices(machine, DevicesRequest(names=("here",))).devices
     assert (here.speed, here.name) == (None, "here")
     assert "unlike" in here.reason
 

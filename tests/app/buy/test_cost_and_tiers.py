@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from tests.market_day import MarketDay
 
-from unslow.app.buy import CostRequest, TiersRequest, cost, tiers
-from unslow.app.buy.amounts import named_amount, parsed_amount, parsed_goal, two_amounts
+from unslow.app.buy import cost, tiers
+from unslow.app.buy.amounts import named_amount, two_amounts
+from unslow.commands._buying import parse_amount, parse_goal
+from unslow.commands.cost import CostRequest
+from unslow.commands.tiers import TiersRequest
 from unslow.facts.errors import UserError
 from unslow.facts.units import GIB
 from unslow.think.buy.cost_report import CostReport, WayShown
@@ -88,8 +91,8 @@ def test_what_can_not_be_asked_is_said_of_costs(flags: dict[str, Any]) -> None:
 
 
 def test_amounts_as_people_write_them() -> None:
-    assert [parsed_amount(text) for text in ("700", "1,499", "$1.5k", "2m", "99.5 EUR")] == [700, 1499, 1500, 2e6, 99.5]
-    assert [parsed_goal(text) for text in ("20 tok/s", "20", "12.5 t/s", "20 tokens per second")] == [20, 20, 12.5, 20]
+    assert [parse_amount(text) for text in ("700", "1,499", "$1.5k", "2m", "99.5 EUR")] == [700, 1499, 1500, 2e6, 99.5]
+    assert [parse_goal(text) for text in ("20 tok/s", "20", "12.5 t/s", "20 tokens per second")] == [20, 20, 12.5, 20]
     assert named_amount("RTX 3090 = 700", "--price") == ("RTX 3090", 700)
     assert named_amount("H100=2.5/h", "--rent") == ("H100", 2.5)
     assert two_amounts("0.5/1.5 per M") == ("", 0.5, 1.5)

@@ -4,12 +4,12 @@ import pytest
 
 from unslow.app.exporter.command import as_json, as_words
 from unslow.app.exporter.request import Address, ExporterRequest, parsed_address
-from unslow.cli._dispatch import parser
+from unslow.commands._dispatch import parse_words
 from unslow.facts.errors import UserError
 
 
 def request(*words: str) -> ExporterRequest:
-    return ExporterRequest.from_flags(vars(parser().parse_args(["exporter", *words])))
+    return ExporterRequest.of(parse_words(["exporter", *words])[1])
 
 
 def test_as_it_is_without_flags():

@@ -4,7 +4,8 @@ import msgspec
 import pytest
 from lab.memory_rows import header_path
 
-from unslow.app.fit import Request, answer
+from unslow.app.fit import answer
+from unslow.commands.fit import FitRequest
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.fit.report import FitReport
@@ -15,7 +16,7 @@ LLAMA_8B = str(header_path("llama8b"))
 
 def fit(model: str = LLAMA_8B, **flags: object) -> FitReport:
     flags.setdefault("devices", ["H200"])
-    return answer(LiveSystem(), Request.from_flags({"model": model, **flags}))
+    return answer(LiveSystem(), FitRequest.from_flags({"model": model, **flags}))
 
 
 def test_it_agrees_with_a_recorded_allocation() -> None:

@@ -1,6 +1,7 @@
 import pytest
 
-from unslow.app.fit.request import Request, parsed_size
+from unslow.commands._values import size_of
+from unslow.commands.fit import FitRequest
 from unslow.facts.errors import UserError
 
 
@@ -18,13 +19,13 @@ from unslow.facts.errors import UserError
     ],
 )
 def test_sizes_as_people_write_them(text: str, size: int) -> None:
-    assert parsed_size(text) == size
+    assert size_of(text) == size
 
 
 @pytest.mark.parametrize("text", ["", "many", "24TBB", "-1GB", "1e9"])
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(UserError):
-        parsed_size(text)
+        size_of(text)
 
 
 @pytest.mark.parametrize(
@@ -44,20 +45,20 @@ def test_what_is_no_size(text: str) -> None:
 )
 def test_what_can_not_be_is_said(flags: dict[str, object]) -> None:
     with pytest.raises(UserError):
-        Request.from_flags({"model": "m", **flags})
+        FitRequest.from_flags({"model": "m", **flags})
 
 
 def test_words_as_people_type_them() -> None:
-    request = Request.from_flags(
+    request = FitRequest.from_flags(
         {"model": "m", "runtime": "llama.cpp", "kv_type": "Q8", "context": "128k", "gpu_layers": "-1"}
     )
     assert (request.runtime, request.kv_type, request.context, request.gpu_layers) == ("llama_cpp", "q8_0", 131072, -1)
-    assert Request.from_flags({"model": "m", "runtime": "vLLM"}).runtime == "vllm"
+    assert FitRequest.from_flags({"model": "m", "runtime": "vLLM"}).runtime == "vllm"
 
 
 def test_flags_become_a_request() -> None:
     flags = {"model": "m", "devices": ["H200", "24GB"], "margin_bytes": "512MiB", "quant": None, "format": "json"}
-    request = Request.from_flags(flags)
+    request = FitRequest.from_flags(flags)
     assert request.devices == ("H200", "24GB")
     assert request.margin_bytes == 512 * 2**20
     assert request.quant is None

@@ -14,6 +14,7 @@ from unslow.app.fleet.report import report_on
 from unslow.app.fleet.request import FleetRequest
 from unslow.app.fleet.status import status_of
 from unslow.app.progress import Silent
+from unslow.commands.fleet import FleetRequest as FleetAsked
 from unslow.facts.errors import UserError
 from unslow.fleet.asking.access import Access
 from unslow.fleet.member import Member
@@ -79,7 +80,7 @@ def test_one_is_found_by_its_key_or_a_part_of_it():
 
 @pytest.mark.parametrize("form", ["terminal", "json", "markdown"])
 def test_every_query_can_be_read(form):
-    text = queries_text({"window": "30m", "match": 'cluster="a"', "format": form})
+    text = queries_text(FleetAsked.from_flags({"window": "30m", "match": 'cluster="a"', "format": form}))
     assert "vllm:num_requests_running" in text
     assert "[1800s]" in text
     assert "cluster=" in text
@@ -87,7 +88,7 @@ def test_every_query_can_be_read(form):
 
 def test_queries_have_no_other_format():
     with pytest.raises(UserError):
-        queries_text({"format": "html"})
+        queries_text(FleetAsked.from_flags({"format": "html"}))
 
 
 def test_a_snapshot_is_kept_where_it_is_asked_for(tmp_path: Path):

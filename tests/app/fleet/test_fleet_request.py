@@ -7,6 +7,7 @@ import pytest
 from unslow.app.fleet.access import access_of
 from unslow.app.fleet.durations import seconds_of
 from unslow.app.fleet.request import FleetRequest, options_of
+from unslow.commands.fleet import FleetRequest as Asked
 from unslow.facts.errors import UserError
 
 URL = "http://127.0.0.1:9090"
@@ -30,7 +31,7 @@ def test_what_is_no_span(written):
 
 def test_the_usual_request(monkeypatch):
     monkeypatch.setenv("UNSLOW_PROMETHEUS_URL", URL)
-    request = FleetRequest.from_flags({})
+    request = FleetRequest.of(Asked.from_flags({}))
     assert request.access.url == URL
     assert (request.options.window_s, request.options.compare_s, request.workers) == (900.0, 86_400.0, 0)
 
@@ -43,7 +44,7 @@ def test_everything_that_can_be_said(tmp_path: Path):
         "timeout": "2m", "window": "1h", "compare": "none", "match": 'cluster="a"', "engines": 'namespace="llm"',
         "join": "host=machine", "workers": 3,
     }  # fmt: skip
-    request = FleetRequest.from_flags(flags)
+    request = FleetRequest.of(Asked.from_flags(flags))
     assert request.access.bearer == "hidden"
     assert request.access.headers == (("X-Scope-OrgID", "team-a"),)
     assert request.access.check_certificate is False
@@ -64,7 +65,7 @@ def test_everything_that_can_be_said(tmp_path: Path):
 )
 def test_times_that_make_no_sense(flags, word):
     with pytest.raises(UserError) as raised:
-        options_of(flags)
+        options_of(Asked.from_flags(flags))
     assert word in raised.value.message
     assert raised.value.hint
 
@@ -82,17 +83,17 @@ def test_times_that_make_no_sense(flags, word):
 )
 def test_addresses_and_secrets_that_can_not_be(flags, word):
     with pytest.raises(UserError) as raised:
-        access_of(flags, {})
+        access_of(Asked.from_flags(flags), {})
     assert word in raised.value.message
 
 
 def test_workers_are_a_number_that_can_be():
     with pytest.raises(UserError) as raised:
-        FleetRequest.from_flags({"prometheus": URL, "workers": 0})
-    assert "--workers 0" in raised.value.message
+        Asked.from_flags({"prometheus": URL, "workers": 0})
+    assert "--workers must be between 1 and 256 (got 0)" in raised.value.message
 
 
 def test_a_secret_in_the_address_is_not_shown():
-    request = FleetRequest.from_flags({"prometheus": "http://me:secret@127.0.0.1:9090/"})
+    request = FleetRequest.of(Asked.from_flags({"prometheus": "http://me:secret@127.0.0.1:9090/"}))
     assert request.access.shown_url == "http://127.0.0.1:9090"
     assert request.access.password == "secret"

@@ -11,27 +11,28 @@ import pytest
 from unslow.app.fit.answer import answer
 from unslow.app.fit.hf_models import find_shape
 from unslow.app.fit.models import find_gguf_model
-from unslow.app.fit.request import Request
-from unslow.app.fit.rooms import find_rooms
+from unslow.app.hardware import find_memory
 from unslow.app.plan import transformers_plan
 from unslow.app.plan.answer import planned
 from unslow.app.plan.hf_cards import named_cards
 from unslow.app.plan.hf_report import asked_for
-from unslow.app.plan.machines import find_hardware
-from unslow.app.plan.request import PlanRequest
+from unslow.app.plan.machines import planned_hardware
 from unslow.app.plan.vllm_plan import checkpoints_of
 from unslow.catalog.devices import find_device
+from unslow.commands.fit import FitRequest
+from unslow.commands.plan import PlanRequest
 from unslow.facts.placed import Place, line_of
 from unslow.facts.units import GIB
 from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.serving.vllm_flags import FLAGS as VLLM_FLAGS
 from unslow.look.system.live import LiveSystem
-from unslow.think.fit.llama_cpp import Question
+from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.settings import Settings, ollama_micro_batch
 from unslow.think.memory.vllm import settings as vllm
 from unslow.think.memory.vllm.plan import VllmMemory, vllm_memory
 from unslow.think.plan.transformers import question as transformers
 from unslow.think.plan.transformers.memory import shown_devices
+from unslow.think.setup import Setup
 from unslow.think.speed.chips import has_links
 
 CASES = (
@@ -45,10 +46,11 @@ MARGIN = GIB  # what llama-server's own fit leaves free
 
 
 def laid_out(
-    command: list[str], blueprint: Any, rooms: Any, host: Any, *, fuses: bool = False
+    command: list[str], blueprint: Any, hardware: Hardware, *, fuses: bool = False
 ) -> list[tuple[int, int, int]]:
     """The memory of every device by the words of a line alone; `fuses` of a build that keeps more for its kernels."""
     told = {name: setting.value for name, setting in parse_settings(command, {}).items()}
+    rooms = hardware.rooms
     devices = {"CPU": len(rooms), **{f"CUDA{n}": n for n in range(len(rooms))}}
     pairs = [part.rpartition("=") for part in told["override"].split(",")] if "override" in told else []
     placed = told.get("gpu_layers", "")
@@ -72,11 +74,11 @@ def laid_out(
         fuses=fuses,
         split=tuple(float(share) for share in told.get("tensor_split", "").split(",") if share),
     )
-    question = Question(blueprint, rooms, host, settings, 0).settled()
-    needs = question.memory().needs
+    setup = Setup(blueprint, hardware, settings, 0).settled()
+    needs = setup.memory().needs
     fits_by_itself = "fit" not in told and not placed and not pairs and not settings.experts_on_cpu
     if fits_by_itself and rooms:  # then its own fit must have nothing to move
-        assert Question(blueprint, rooms, host, settings, MARGIN).settled().left() >= 0, command
+        assert Setup(blueprint, hardware, settings, MARGIN).settled().left() >= 0, command
     return [(need.weights, need.cache, need.compute) for need in needs]
 
 
@@ -94,14 +96,14 @@ def test_plan(model: str, card: str, context: int) -> None:
     request = PlanRequest.from_flags({"model": model, "devices": [card], "context": context, "ram_bytes": "64GB"})
     report = planned(system, request)
     blueprint = find_gguf_model(system, model, None).blueprint
-    hardware, _ = find_hardware(system, request, blueprint)
+    hardware = planned_hardware(system, request, blueprint)
     checked = 0
     now = report.current  # what its own fit moves to the host is not on its line
     for option in (*report.options, *([now] if now and "with the host" not in now.name else [])):
         own = not any(change.knob == "model_file" for change in option.settings)
         if option.commands and own:
-            where = blueprint, hardware.rooms, hardware.host_room
-            builds = [laid_out(line(option.commands), *where, fuses=fuses)[:-1] for fuses in (False, True)]
+            assert isinstance(hardware, Hardware)
+            builds = [laid_out(line(option.commands), blueprint, hardware, fuses=fuses)[:-1] for fuses in (False, True)]
             assert promised(option.devices) in builds, option.commands  # of an unknown build the larger is counted
             checked += 1
     assert checked
@@ -112,13 +114,16 @@ def test_fit(model: str, card: str, context: int | None) -> None:
     system = LiveSystem()
     more = {} if context is None else {"context": context}
     for flags in ({}, {"kv_type": "q8_0"}, {"parallel": 2}, {"parallel": 2, "kv_unified": True}, {"ubatch": 1024}):
-        request = Request.from_flags({"model": model, "devices": [card], "ram_bytes": "64GB", **more, **flags})
+        request = FitRequest.from_flags({"model": model, "devices": [card], "ram_bytes": "64GB", **more, **flags})
         report = answer(system, request)
         if report.verdict not in ("fits", "tight"):
             continue
         found = find_gguf_model(system, model, None)
-        hardware, _ = find_hardware(system, PlanRequest(model, (card,), 64 * GIB), found.blueprint)
-        seen = laid_out(line(report.commands), found.blueprint, hardware.rooms, hardware.host_room)
+        hardware = planned_hardware(
+            system, PlanRequest(model=model, devices=(card,), ram_bytes=64 * GIB), found.blueprint
+        )
+        assert isinstance(hardware, Hardware)
+        seen = laid_out(line(report.commands), found.blueprint, hardware)
         assert seen == promised((*report.devices, report.host)), report.command
 
 
@@ -190,7 +195,7 @@ def vllm_line(commands: tuple[str, ...]) -> list[str]:
 def test_plan_for_vllm(model: str, devices: list[str], flags: dict[str, Any]) -> None:
     request = PlanRequest.from_flags({"model": model, "devices": devices, "runtime": "vllm", **flags})
     report = planned(LiveSystem(), request)
-    rooms, _ = find_rooms(LiveSystem(), request.devices, None)
+    rooms = find_memory(LiveSystem(), request.devices, None).rooms
     assert report.options
     for option in report.options:
         smallest = min(room.capacity_bytes - room.reserve_bytes for room in rooms)
@@ -213,9 +218,9 @@ VLLM_FITS = (
 @pytest.mark.parametrize("flags", VLLM_FITS, ids=str)
 @pytest.mark.parametrize(("model", "device"), [("llama-3.1-8b", "RTX 4090"), ("qwen3-30b-a3b", "2x H100")])
 def test_fit_for_vllm(model: str, device: str, flags: dict[str, Any]) -> None:
-    request = Request.from_flags({"model": model, "devices": [device], "runtime": "vllm", **flags})
+    request = FitRequest.from_flags({"model": model, "devices": [device], "runtime": "vllm", **flags})
     report = answer(LiveSystem(), request)
-    rooms, _ = find_rooms(LiveSystem(), request.devices, None)
+    rooms = find_memory(LiveSystem(), request.devices, None).rooms
     smallest = min(room.capacity_bytes - room.reserve_bytes for room in rooms)
     if report.fits:
         words = shlex.split(report.command)
@@ -246,7 +251,7 @@ def test_weights_in_float32_are_loaded_as_16_bits_unless_told(tmp_path: Path) ->
     needs = {}
     for kind, quant in (("float32", None), ("bfloat16", None), ("float32", "F32"), ("bfloat16", "FP8")):
         (tmp_path / "config.json").write_text(json.dumps({**config, "torch_dtype": kind}))
-        report = answer(LiveSystem(), Request.from_flags({**flags, "quant": quant}))
+        report = answer(LiveSystem(), FitRequest.from_flags({**flags, "quant": quant}))
         needs[kind, quant] = promised(report.devices), report.command
     line_ = f"vllm serve {tmp_path} --max-model-len 8192"
     assert needs["float32", None] == needs["bfloat16", None]

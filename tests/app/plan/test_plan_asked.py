@@ -6,7 +6,7 @@ import pytest
 from lab.replay import serve
 
 from unslow.app.plan.answer import planned
-from unslow.app.plan.request import PlanRequest
+from unslow.commands.plan import PlanRequest
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.plan.report import PlanReport

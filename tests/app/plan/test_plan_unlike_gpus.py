@@ -1,7 +1,7 @@
 """Plans for GPUs of different kinds in one machine."""
 
 from unslow.app.plan.answer import planned
-from unslow.app.plan.request import PlanRequest
+from unslow.commands.plan import PlanRequest
 from unslow.look.system.live import LiveSystem
 from unslow.think.plan.report import OptionShown, PlanReport
 

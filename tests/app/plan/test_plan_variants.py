@@ -7,7 +7,7 @@ from unslow.app.plan.files import OTHER_QUANTS, variants_of
 from unslow.app.plan.llama_cpp_plan import machine_words
 from unslow.facts.blueprint import Blueprint
 from unslow.look.system.live import LiveSystem
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Room
 
 
 def quants(most_bytes: float) -> dict[str, bool]:

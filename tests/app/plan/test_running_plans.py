@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from unslow.app.plan.answer import planned
-from unslow.app.plan.request import PlanRequest
+from unslow.commands.plan import PlanRequest
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.plan.report import OptionShown, PlanReport

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.transformers_plan import plan_transformers
 from unslow.app.read_target import read_stored
+from unslow.commands.plan import PlanRequest
 from unslow.facts.snapshot import Case
 from unslow.look.system.live import LiveSystem
 from unslow.think.plan.report import PlanReport

@@ -6,19 +6,21 @@ import pytest
 from tests.stored import checkpoint
 
 from unslow.app.plan.answer import planned as planned_by_name
-from unslow.app.plan.hf_cards import Cards, cards_of_case, named_cards
+from unslow.app.plan.hf_cards import cards_of_case, named_cards
 from unslow.app.plan.hf_report import asked_for, find_hf_model
 from unslow.app.plan.hf_siblings import other_checkpoints
-from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.vllm_plan import checkpoints_of, plan_vllm, question_of
+from unslow.commands.plan import PlanRequest
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
 from unslow.facts.machine import Machine
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case, parse_snapshot
 from unslow.facts.values import Unknown, reported
+from unslow.look.at_hand import AtHand
 from unslow.look.runtimes import vllm
 from unslow.look.system.live import LiveSystem
+from unslow.think.hardware import Hardware
 from unslow.think.plan.report import PlanReport
 from unslow.think.plan.vllm.search import Point, Search
 
@@ -107,11 +109,11 @@ def test_a_gguf_file_is_refused_in_words() -> None:
 
 def test_what_the_server_holds_itself_is_free_for_it() -> None:
     cards = cards_of_case(case("built_vllm_eight_h100"))
-    assert isinstance(cards, Cards)
+    assert isinstance(cards, Hardware)
     assert cards.linked
     assert len(cards.rooms) == 8
     assert all(room.others_bytes < 2**30 for room in cards.rooms)
-    assert cards.machine == "8x H100 SXM"
+    assert [device.name for device in cards.devices] == ["H100 SXM"] * 8
     assert isinstance(cards_of_case(Case(machine=Machine())), Unknown)
 
 
@@ -151,7 +153,7 @@ def priced(model: str, quant: str, devices: str, tensor: int, users: int) -> tup
     )
     system = LiveSystem()
     cards = named_cards(system, request)
-    assert isinstance(cards, Cards)
+    assert isinstance(cards, Hardware)
     asked = question_of(request, asked_for(system, request, None), cards, None)
     return Search(asked).point(asked.default()._replace(tensor=tensor, context=2048)), asked.goal.answer_tokens
 
@@ -207,7 +209,7 @@ def test_the_same_model_in_another_format_on_the_disk_is_a_choice(tmp_path: Path
 
 def test_stages_and_cards_are_spelled() -> None:
     changes = [Change(Knob.SPLIT_MODE, "layer 3"), Change(Knob.DEVICE, "0,2,3")]
-    spelled = vllm.spell_all(changes, Runtime())
+    spelled = vllm.commands_for(changes, Runtime(), AtHand(anew=True))
     assert not spelled.left_out
     assert "--pipeline-parallel-size 3" in " ".join(spelled.lines)
     assert spelled.environment["CUDA_VISIBLE_DEVICES"] == "0,2,3"

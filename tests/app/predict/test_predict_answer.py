@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from lab.memory_rows import header_path
 
-from unslow.app.predict import Request, answer
+from unslow.app.predict import answer
+from unslow.commands.predict import PredictRequest
 from unslow.facts.errors import UserError
 from unslow.look.system.live import LiveSystem
 from unslow.think.speed.report import PredictionReport, SpeedShown
@@ -17,7 +18,7 @@ HEADER = str(header_path("llama8b"))
 
 def asked(model: str = "llama-3.1-8b", device: str = "RTX 4090", **flags: Any) -> PredictionReport:
     given = {"model": model, "devices": [device], "quant": "Q4_K_M", **flags}
-    return answer(LiveSystem(), Request.from_flags(given))
+    return answer(LiveSystem(), PredictRequest.from_flags(given))
 
 
 def decode(report: PredictionReport) -> SpeedShown:

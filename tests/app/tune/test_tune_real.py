@@ -7,8 +7,8 @@ import msgspec
 import pytest
 from doubles import Quiet
 
-from unslow.app.plan.request import PlanRequest
 from unslow.app.tune.command import Request, tune, write_report
+from unslow.commands.plan import PlanRequest
 from unslow.show._tune import render_tune
 from unslow.think.tune.report import TuneReport
 

@@ -1,7 +1,5 @@
 """What is asked, which plan and model that means, and whether the machine is free for it."""
 
-import argparse
-
 import msgspec
 import pytest
 from doubles import Quiet
@@ -10,7 +8,7 @@ from unslow.app.tune.command import tune
 from unslow.app.tune.neighbourhood import company, own_variables
 from unslow.app.tune.request import Request
 from unslow.app.tune.source import Source, hand_of, source_of
-from unslow.cli import tune as command_line
+from unslow.commands._dispatch import parse_words
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Gpu, GpuProcess, Machine
 from unslow.facts.runtime import Runtime
@@ -30,10 +28,7 @@ def tiny(tmp_path_factory) -> str:
 
 
 def request(*words: str) -> Request:
-
-    parser = argparse.ArgumentParser()
-    command_line.add_arguments(parser)
-    return Request.from_flags(vars(parser.parse_args(words)))
+    return Request.of(parse_words(["tune", *words])[1])
 
 
 def plan(path: str = "", **others: object) -> PlanReport:
@@ -65,8 +60,8 @@ def test_flags_mean_what_a_plan_makes_of_them():
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("m.gguf", "--seconds", "1"), "--seconds 1"),
-        (("m.gguf", "--answer", "2"), "too short"),
+        (("m.gguf", "--seconds", "1"), "--seconds must be between 5 and 86,400 (got 1)"),
+        (("m.gguf", "--answer", "2"), "--answer must be between 8 and"),
         (("m.gguf", "--model", "n.gguf"), "leave it out"),
         (("http://127.0.0.1:8080",), "runs already"),
     ],

@@ -1,13 +1,11 @@
 """What `unslow verify` is asked, and what a plan means for it."""
 
-from argparse import ArgumentParser
-
 import msgspec
 import pytest
 
 from unslow.app.verify.plans import both_lines, its_server, read_plan
 from unslow.app.verify.request import Request
-from unslow.cli import verify as command
+from unslow.commands._dispatch import parse_words
 from unslow.facts.errors import UserError
 from unslow.facts.verified import Work
 from unslow.think.plan.report import GoalShown, OptionShown, PlanReport, QualityShown
@@ -16,9 +14,7 @@ URLS = ("--before", "http://127.0.0.1:1", "--after", "http://127.0.0.1:2")
 
 
 def asked(*words: str) -> Request:
-    parser = ArgumentParser()
-    command.add_arguments(parser)
-    return Request.from_flags(vars(parser.parse_args(words)))
+    return Request.of(parse_words(["verify", *words])[1])
 
 
 def test_two_servers():
@@ -34,9 +30,9 @@ def test_two_servers():
         ([], "two servers are needed"),
         (["--before", "http://127.0.0.1:1"], "two servers are needed"),
         ([*URLS, "http://127.0.0.1:3"], "twice"),
-        ([*URLS, "--seconds", "0"], "--seconds 0 makes no sense"),
-        ([*URLS, "--allow", "-1"], "--allow -1 makes no sense"),
-        ([*URLS, "--answer", "2"], "--answer 2 makes no sense"),
+        ([*URLS, "--seconds", "0"], "--seconds must be between 1 and 86,400 (got 0)"),
+        ([*URLS, "--allow", "-1"], "--allow must be between 0 and 10 (got -1)"),
+        ([*URLS, "--answer", "2"], "--answer must be between 8 and 32,768 (got 2)"),
         ([*URLS, "--together"], "--together"),
         ([*URLS, "--option", "0"], "--option is a number of a plan"),
         (["--save", "a.json"], "which server"),

@@ -59,9 +59,9 @@ def test_a_context_may_lie_between_the_places() -> None:
     ("settings", "said"),
     [
         ({"threads": "4"}, "no slider 'threads'"),
-        ({"context": "many"}, "is no number"),
-        ({"context": "1"}, "can't be"),
-        ({"context": "9" * 30}, "is no number"),
+        ({"context": "many"}, "must be a whole number"),
+        ({"context": "1"}, "must be between"),
+        ({"context": "9" * 30}, "must be a whole number"),
         ({"kv_type": "q9"}, "can't be"),
         ({"gpu_layers": "61"}, "can't be"),
         ({"gpu_layers": "-1"}, "can't be"),

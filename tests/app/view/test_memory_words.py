@@ -1,10 +1,10 @@
 from unslow.app.view.memory_words import Layers, overfull, summary, verdict_with
 from unslow.facts.units import GIB
-from unslow.think.fit.llama_cpp import SAME_MEMORY
 from unslow.think.fit.report import MemoryShown
-from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts, shown_memory
+from unslow.think.hardware import Room
 from unslow.think.report import Range
+from unslow.think.setup import SAME_MEMORY
 
 SPEED = Range(low=38.1, mid=45.0, high=52.2)
 WHOLE, SOME = Layers(33, 33), Layers(20, 33)

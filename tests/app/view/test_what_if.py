@@ -8,8 +8,8 @@ from memory_checks import check_sums, whole
 from recorded_machines import first_case
 
 from unslow.app.fit.gguf_answer import gguf_answer
-from unslow.app.fit.request import Request
 from unslow.app.view.what_if import Memory, memory_for, memory_of
+from unslow.commands.fit import FitRequest
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
@@ -22,7 +22,7 @@ RAM = 64 * GIB
 
 
 def of(model: str, *devices: str, **flags: object) -> Memory:
-    memory = memory_for(LiveSystem(), Request(model, devices, ram_bytes=RAM, **flags))  # type: ignore[arg-type]
+    memory = memory_for(LiveSystem(), FitRequest(model=model, devices=devices, ram_bytes=RAM, **flags))  # type: ignore[arg-type]
     assert isinstance(memory, Memory)
     return memory
 
@@ -68,11 +68,11 @@ def test_random_places_take_what_fit_says(model: str, devices: tuple[str, ...]) 
             check_bytes(bar, shown)
 
 
-def _request(model: str, devices: tuple[str, ...], now: dict[str, str], places: dict[str, str]) -> Request:
+def _request(model: str, devices: tuple[str, ...], now: dict[str, str], places: dict[str, str]) -> FitRequest:
     """The same question to `unslow fit`; a slot slider that was not moved is a flag that was not given."""
     slots, moved = int(places["slots"]), places["slots"] != now["slots"]
-    return Request(
-        model, devices, quant=places["quant"], kv_type=places["kv_type"],
+    return FitRequest(
+        model=model, devices=devices, quant=places["quant"], kv_type=places["kv_type"],
         context=int(places["context"]) * (slots if moved else 1),
         gpu_layers=int(places["gpu_layers"]) if "gpu_layers" in places else None,
         parallel=slots if moved else None, ram_bytes=RAM,

@@ -7,14 +7,13 @@ import pytest
 from unslow.app.watching.eyes import Eyes, ticks
 from unslow.app.watching.machine_now import devices_now, host_now
 from unslow.app.watching.request import Request
+from unslow.commands.watch import WatchRequest
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Gpu, Machine, Memory
 from unslow.facts.values import reported
 from unslow.look.sampler.reading import Device
 from unslow.look.system.live import LiveSystem
 from unslow.think.view.live import Tick
-
-FLAGS = {"target": None, "interval": 1.0, "seconds": None, "once": False, "api_key": None}
 
 
 def test_a_gpu_that_is_sampled_has_the_limits_that_the_probe_knows():
@@ -46,14 +45,14 @@ def test_the_host():
 )
 def test_flags_that_make_no_sense(wrong):
     with pytest.raises(UserError):
-        Request.from_flags({**FLAGS, **wrong})
+        Request.of(WatchRequest.from_flags(wrong))
 
 
 def test_a_server_elsewhere_is_told_from_one_here():
-    assert Request.from_flags({**FLAGS, "target": "example.org:8080"}).is_elsewhere
-    here = Request.from_flags({**FLAGS, "target": "localhost:8080"})
+    assert Request.of(WatchRequest.from_flags({"target": "example.org:8080"})).is_elsewhere
+    here = Request.of(WatchRequest.from_flags({"target": "localhost:8080"}))
     assert (here.is_elsewhere, here.url) == (False, "http://localhost:8080")
-    assert Request.from_flags({**FLAGS, "target": "4242"}).url is None
+    assert Request.of(WatchRequest.from_flags({"target": "4242"})).url is None
 
 
 class Counting:

@@ -1,19 +1,7 @@
-import msgspec
 import pytest
-from doubles import FakeSystem
 
 from unslow.facts.values import Known, Unknown
-from unslow.look.bench.observe import (
-    Counted,
-    Decoding,
-    observe,
-    parse_counted_speed,
-    parse_counters,
-    parse_slots,
-    parse_speed,
-)
-from unslow.look.openai_api.server import Server
-from unslow.look.system import Answer, LookError
+from unslow.look.bench.observe import Counted, Decoding, parse_counted_speed, parse_slots, parse_speed
 
 URL = "http://127.0.0.1:8080"
 
@@ -55,36 +43,7 @@ def test_what_can_not_be_told(before, after):
     assert isinstance(parse_speed(before, after, 2.0, URL), Unknown)
 
 
-def test_a_server_that_hides_its_slots():
-    door = FakeSystem(http={f"GET {URL}/slots": Answer(501, b"{}")})
-    assert isinstance(observe(Server(door, URL), "llama.cpp"), Unknown)
-    door = FakeSystem(http={f"GET {URL}/slots": Answer(200, msgspec.json.encode([slot(0, 5)]))})
-    assert isinstance(observe(Server(door, URL), "llama.cpp"), Unknown)
-
-
-METRICS = """# HELP vllm:num_requests_running Number of requests.
-vllm:num_requests_running{engine="0",model_name="m"} 1.0
-vllm:generation_tokens_total{engine="0",model_name="m"} 1200.0
-vllm:generation_tokens_created{engine="0",model_name="m"} 1.7e9
-"""
-
-
-def test_the_counters_of_vllm():
-    assert parse_counters(METRICS) == Counted(1200, 1)
-    assert parse_counters(METRICS + METRICS.replace('engine="0"', 'engine="1"')) == Counted(2400, 2)
-
-
-@pytest.mark.parametrize("text", ["", METRICS.replace("1200.0", "NaN"), METRICS.replace("1200.0", "-3"), "x" * 100000])
-def test_counters_that_count_nothing(text):
-    with pytest.raises(LookError):
-        parse_counters(text)
-
-
 def test_the_speed_of_one_counted_request():
     assert parse_counted_speed(Counted(100, 1), Counted(160, 1), 2.0, URL).value_or(None) == 30
     assert "several" in parse_counted_speed(Counted(100, 1), Counted(160, 2), 2.0, URL).why
     assert "no request" in parse_counted_speed(Counted(100, 1), Counted(100, 1), 2.0, URL).why
-
-
-def test_a_server_without_counters_says_nothing():
-    assert "does not show" in observe(Server(FakeSystem(), URL), "LM Studio").why

@@ -5,6 +5,7 @@ import json
 import pytest
 from lab.replay import serve
 from proc_table import ProcTable
+from written import one_change
 
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
@@ -161,12 +162,12 @@ def test_the_password_of_the_process_is_used_and_kept_nowhere():
 )
 def test_each_knob_has_its_words(change, fragment, again):
     runtime = Runtime(command=reported(["koboldcpp", "--gpulayers", "10", "m.gguf"], "s"))
-    assert koboldcpp.spell(change, runtime) == [fragment, again]
+    assert one_change(koboldcpp, change, runtime) == [fragment, again]
 
 
 def test_what_it_has_no_words_for_is_empty():
-    assert koboldcpp.spell(Knob.POWER.to(300), Runtime()) == []
-    assert koboldcpp.spell(Knob.THREADS.to(8), Runtime()) == ["--threads 8"]
-    context = koboldcpp.spell(Knob.CONTEXT_LENGTH.to(None), Runtime())
-    assert context == ["--contextsize N", "by hand: with a smaller N than now"]
+    assert one_change(koboldcpp, Knob.POWER.to(300), Runtime()) == []
+    assert one_change(koboldcpp, Knob.THREADS.to(8), Runtime()) == ["--threads 8"]
+    context = one_change(koboldcpp, Knob.CONTEXT_LENGTH.to(None), Runtime())
+    assert context == ["--contextsize N"]
     assert facts().batch.origin is Origin.ESTIMATED

@@ -14,7 +14,7 @@ from unslow.look.at_hand import AtHand, Unit
 from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.llama_server.options import SINCE
 from unslow.look.llama_server.told import ALL_LAYERS, told
-from unslow.look.runtimes.llama_cpp import spell_all
+from unslow.look.runtimes.llama_cpp import commands_for
 
 NEW = reported("b10500-abc", "x")
 COMMAND = [
@@ -95,7 +95,7 @@ def test_what_is_spelled_is_read_back(changes, command):
         environment=reported({"LLAMA_ARG_NO_KV_OFFLOAD": "1", "LLAMA_ARG_THREADS": "3"}, "x"),
         version=NEW,
     )
-    spelled = spell_all(changes, runtime, AtHand(Model(path=reported("/models/m.gguf", "x"))))
+    spelled = commands_for(changes, runtime, AtHand(Model(path=reported("/models/m.gguf", "x")), anew=True))
     assert spelled.left_out == ()
     left = {k: v for k, v in runtime.environment.value.items() if k not in spelled.environment}
     found, settings = read_back(spelled.argv, left | {k: v for k, v in spelled.environment.items() if v})
@@ -111,7 +111,7 @@ def test_what_is_spelled_is_read_back(changes, command):
 @given(plans(), st.integers(3717, 10600))
 def test_no_build_gets_a_flag_that_it_lacks(changes, build):
     runtime = Runtime(command=reported(COMMAND[:3], "x"), version=reported(f"b{build}", "x"))
-    spelled = spell_all(changes, runtime)
+    spelled = commands_for(changes, runtime)
     assert all(SINCE.get(word, 0) <= build for word in spelled.argv[3:])
     left = [change for change, _ in spelled.left_out]
     assert all(why for _, why in spelled.left_out)
@@ -119,7 +119,7 @@ def test_no_build_gets_a_flag_that_it_lacks(changes, build):
 
 
 def spelled_at(build: int, *changes: Change, command: tuple[str, ...] = ("llama-server", "-m", "m.gguf")):
-    return spell_all(changes, Runtime(command=reported(list(command), "x"), version=reported(f"b{build}", "x")))
+    return commands_for(changes, Runtime(command=reported(list(command), "x"), version=reported(f"b{build}", "x")))
 
 
 @pytest.mark.parametrize(
@@ -195,34 +195,34 @@ def test_a_quant_is_the_file_that_has_it():
 
 
 def test_where_nothing_runs_the_model_at_hand_is_started():
-    at_hand = AtHand(Model(path=reported("/m/x.gguf", "x")), program="/opt/llama-server")
-    assert spell_all([Knob.THREADS.to(4)], Runtime(), at_hand).argv == (
+    at_hand = AtHand(Model(path=reported("/m/x.gguf", "x")), program="/opt/llama-server", anew=True)
+    assert commands_for([Knob.THREADS.to(4)], Runtime(), at_hand).argv == (
         "/opt/llama-server",
         "-m",
         "/m/x.gguf",
         "-t",
         "4",
     )
-    unknown = spell_all([Knob.THREADS.to(4)], Runtime())
+    unknown = commands_for([Knob.THREADS.to(4)], Runtime(), AtHand(anew=True))
     assert unknown.argv == ()
     assert unknown.lines[0].startswith("by hand: put `-m FILE`")
 
 
 def test_a_service_a_container_and_a_swap():
     runtime = Runtime(command=reported(COMMAND, "x"), version=NEW)
-    unit = spell_all([Knob.THREADS.to(4)], runtime, AtHand(unit=Unit("llama.service")))
+    unit = commands_for([Knob.THREADS.to(4)], runtime, AtHand(unit=Unit("llama.service")))
     assert any("ExecStart=/usr/bin/llama-server" in line and "--api-key KEY" in line for line in unit.lines)
     boxed = msgspec.structs.replace(runtime, container=reported("docker", "x"))
-    assert spell_all([Knob.THREADS.to(4)], boxed).lines[0].startswith("in the compose file: command: ")
+    assert commands_for([Knob.THREADS.to(4)], boxed).lines[0].startswith("in the compose file: command: ")
     swapped = msgspec.structs.replace(runtime, front=reported("llama-swap at http://127.0.0.1:1", "x"))
-    assert any("llama-swap" in line for line in spell_all([Knob.THREADS.to(4)], swapped).lines)
+    assert any("llama-swap" in line for line in commands_for([Knob.THREADS.to(4)], swapped).lines)
 
 
 def test_graphs_are_a_variable_and_the_rest_is_by_hand():
     here = Runtime(
         command=reported(["s", "-m", "m"], "x"), environment=reported({"GGML_CUDA_DISABLE_GRAPHS": "1"}, "x")
     )
-    assert spell_all([Knob.GRAPHS.to(True)], here).environment == {"GGML_CUDA_DISABLE_GRAPHS": None}
-    assert spell_all([Knob.GRAPHS.to(False)], Runtime()).environment == {"GGML_CUDA_DISABLE_GRAPHS": "1"}
-    assert spell_all([Knob.VERSION.to("b10586")], here).lines == ("by hand: install llama.cpp b10586",)
-    assert spell_all([], here) == spell_all((), Runtime())
+    assert commands_for([Knob.GRAPHS.to(True)], here).environment == {"GGML_CUDA_DISABLE_GRAPHS": None}
+    assert commands_for([Knob.GRAPHS.to(False)], Runtime()).environment == {"GGML_CUDA_DISABLE_GRAPHS": "1"}
+    assert commands_for([Knob.VERSION.to("b10586")], here).lines == ("by hand: install llama.cpp b10586",)
+    assert commands_for([], here) == commands_for((), Runtime())

@@ -5,10 +5,10 @@ import os
 import pytest
 from real_llama_server import NEEDED, SERVER, served
 
-from unslow.app.spell_plan import spelled_plan
+from unslow.app.commands import commands_for
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case
 from unslow.facts.units import MIB
 from unslow.facts.values import reported
 from unslow.look.llama_server.help_text import read_options
@@ -32,7 +32,7 @@ AT_HAND = {"system": LiveSystem(), "program": SERVER, "name": "llama_cpp"}
 def test_it_knows_every_flag():
     options = read_options(LiveSystem(), SERVER)
     more = [Knob.TENSOR_SPLIT.to("3,1"), Knob.SPECULATIVE.to("/m/d.gguf"), Knob.DEVICE.to("none")]
-    spelled = spelled_plan([*CHANGES, *more], Runtime(), Model(path=reported("/m/a.gguf", "x")), **AT_HAND)
+    spelled = commands_for([*CHANGES, *more], Case(model=Model(path=reported("/m/a.gguf", "x"))), **AT_HAND)
     assert spelled.left_out == ()
     flags = [word for word in spelled.argv[1:] if word.startswith("-")]
     assert len(flags) > len(CHANGES)
@@ -41,15 +41,17 @@ def test_it_knows_every_flag():
 
 @pytest.mark.skipif(not MODEL, reason="UNSLOW_LLAMA_MODEL names no model")
 def test_it_starts_with_all_of_them_and_is_changed_again():
-    spelled = spelled_plan(CHANGES, Runtime(), Model(path=reported(MODEL, "x")), **AT_HAND)
+    spelled = commands_for(CHANGES, Case(model=Model(path=reported(MODEL, "x"))), **AT_HAND)
     assert spelled.left_out == ()
     with served(MODEL, *spelled.argv[3:]) as (_, server):
         (subject,) = llama_cpp.read(read_process(LiveSystem(), server.pid), "")
         runtime = subject.runtime
         assert (runtime.slots.value, runtime.context_per_slot.value) == (2, 512)
         assert (runtime.kv_type_k.value, runtime.kv_type_v.value, runtime.load_mode.value) == ("q8_0", "f16", "none")
-        again = spelled_plan(
-            [Knob.LOAD_MODE.to("mmap"), Knob.PARALLEL.to(1)], runtime, subject.model, system=LiveSystem()
+        again = commands_for(
+            [Knob.LOAD_MODE.to("mmap"), Knob.PARALLEL.to(1)],
+            Case(runtime=runtime, model=subject.model),
+            system=LiveSystem(),
         )
     assert again.left_out == ()
     assert again.argv[-4:] == ("-np", "1", "-lm", "mmap")

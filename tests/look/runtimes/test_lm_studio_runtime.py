@@ -8,6 +8,7 @@ from lab.built_machines.shapes import LLAMA_8B
 from lab.replay import serve
 from proc_table import ProcTable
 from stored import checkpoint
+from written import one_change
 
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model
@@ -264,19 +265,19 @@ def test_parameters_in_words(written, value):
         (Knob.GPU_LAYERS.to(0), "lms load MODEL --gpu off"),
         (Knob.FLASH_ATTENTION.to(True), '"flash_attention": true'),
         (Knob.KV_OFFLOAD.to(True), '"offload_kv_cache_to_gpu": true'),
-        (Knob.KV_CACHE_TYPE.to("q8_0"), "K and V Cache Quantization Type = q8_0"),
-        (Knob.SPECULATIVE.to("small"), "--speculative-draft-simple --speculative-draft-model small"),
+        (Knob.KV_CACHE_TYPE.to("q8_0"), "K Cache Quantization Type = q8_0"),
+        (Knob.SPECULATIVE.to("DRAFT_MODEL"), "--speculative-draft-simple --speculative-draft-model DRAFT_MODEL"),
         (Knob.QUANT.to("Q4_K_S"), "lms get MODEL@q4_k_s"),
         (Knob.GPU_BACKEND.to(None), "lms runtime ls"),
     ],
 )
 def test_each_knob_has_its_words(change, words):
     runtime = Runtime(layers=reported(37, "log"), url=reported(URL, "given"))
-    assert words in lm_studio.spell(change, runtime)[0]
+    assert words in one_change(lm_studio, change, runtime)[0]
 
 
 def test_what_it_has_no_words_for_is_empty():
-    assert lm_studio.spell(Knob.POWER.to(300), Runtime()) == []
+    assert one_change(lm_studio, Knob.POWER.to(300), Runtime()) == []
 
 
 def test_of_several_homes_the_one_with_the_file_counts():

@@ -8,7 +8,7 @@ from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
 from unslow.look.at_hand import AtHand
-from unslow.look.runtimes.lm_studio import spell_all
+from unslow.look.runtimes.lm_studio import commands_for
 
 MODEL = AtHand(Model(name=reported("qwen3-8b", "x")), listed=frozenset({"qwen3-8b@q8_0", "qwen3-0.6b"}))
 LOADED = Runtime(state=reported("loaded", "x"), layers=reported(36, "x"), url=reported("http://127.0.0.1:7", "x"))
@@ -19,13 +19,14 @@ def test_one_load_with_all_flags():
         Knob.GPU_LAYERS.to(18), Knob.CONTEXT_LENGTH.to(8192), Knob.PARALLEL.to(2), Knob.KEEP_ALIVE.to(600),
         Knob.SPECULATIVE.to("qwen3-0.6b"),
     ]  # fmt: skip
-    spelled = spell_all(changes, LOADED, MODEL)
+    spelled = commands_for(changes, LOADED, MODEL)
     flags = "--gpu 0.5 --context-length 8192 --parallel 2 --ttl 600"
     draft = "--speculative-draft-simple --speculative-draft-model qwen3-0.6b"
     assert spelled.lines == (f"lms unload qwen3-8b && lms load qwen3-8b {flags} {draft}",)
     assert spelled.argv[:5] == ("lms", "load", "qwen3-8b", "--gpu", "0.5")
     assert spelled.left_out == ()
-    assert spell_all([Knob.GPU_LAYERS.to(-1)], Runtime(), MODEL).lines == ("lms load qwen3-8b --gpu max",)
+    anew = commands_for([Knob.GPU_LAYERS.to(-1)], Runtime(), MODEL._replace(anew=True))
+    assert anew.lines == ("lms load qwen3-8b --gpu max",)
 
 
 def test_what_only_the_api_takes_is_loaded_over_it():
@@ -35,7 +36,7 @@ def test_what_only_the_api_takes_is_loaded_over_it():
         Knob.CONTEXT_LENGTH.to(4096),
         Knob.KV_OFFLOAD.to(False),
     ]
-    (line,) = spell_all(changes, LOADED, MODEL).lines
+    (line,) = commands_for(changes, LOADED, MODEL).lines
     assert line.startswith("lms unload qwen3-8b && curl http://127.0.0.1:7/api/v1/models/load ")
     assert json.loads(re.search(r"-d '(.*)'$", line)[1]) == {
         "model": "qwen3-8b", "flash_attention": True, "eval_batch_size": 1024, "context_length": 4096,
@@ -45,7 +46,7 @@ def test_what_only_the_api_takes_is_loaded_over_it():
 
 def test_what_neither_takes_is_clicked_before_the_load():
     changes = [Knob.FLASH_ATTENTION.to(True), Knob.KV_CACHE_TYPE.to("q8_0"), Knob.GPU_LAYERS.to(36)]
-    assert spell_all(changes, LOADED, MODEL).lines == (
+    assert commands_for(changes, LOADED, MODEL).lines == (
         "by hand: My Models > gear > Load: Flash Attention = on",
         "by hand: My Models > gear > Load: K Cache Quantization Type = q8_0",
         "by hand: My Models > gear > Load: V Cache Quantization Type = q8_0",
@@ -56,15 +57,13 @@ def test_what_neither_takes_is_clicked_before_the_load():
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (Knob.GPU_LAYERS.to(18), "how many layers the model has is not known"),
         (Knob.MODEL_FILE.to("llama-9@q4"), "LM Studio does not list llama-9@q4"),
-        (Knob.QUANT.to("Q8_0"), "no model with Q8_0 was named"),
         (Knob.SPECULATIVE.to("/m/d.gguf"), "LM Studio does not list /m/d.gguf"),
         (Knob.TENSOR_OVERRIDE.to("a=CPU"), "LM Studio has no setting for it"),
     ],
 )
 def test_what_it_can_not_have_is_left_out(change, why):
-    spelled = spell_all([change], Runtime(), MODEL)
+    spelled = commands_for([change], Runtime(), MODEL)
     ((left, said),) = spelled.left_out
     assert left == change
     assert said.startswith(why)
@@ -73,8 +72,17 @@ def test_what_it_can_not_have_is_left_out(change, why):
 
 def test_another_quant_that_it_lists_and_a_model_without_a_name():
     changes = [Knob.QUANT.to("Q8_0"), Knob.MODEL_FILE.to("qwen3-8b@q8_0")]
-    assert spell_all(changes, LOADED, MODEL).lines == ("lms unload qwen3-8b && lms load qwen3-8b@q8_0",)
-    assert spell_all([Knob.PARALLEL.to(2)], Runtime()).lines == (
+    assert commands_for(changes, LOADED, MODEL).lines == ("lms unload qwen3-8b && lms load qwen3-8b@q8_0",)
+    assert commands_for([Knob.PARALLEL.to(2)], Runtime(), AtHand(anew=True)).lines == (
         "lms load MODEL --parallel 2",
         "by hand: MODEL stands for the model: `lms ls` has its name",
     )
+
+
+def test_what_is_not_known_is_for_the_reader_to_fill_in():
+    layers = commands_for([Knob.GPU_LAYERS.to(18)], Runtime(), MODEL)
+    assert layers.lines == ("lms unload qwen3-8b && lms load qwen3-8b --gpu SHARE",)
+    assert layers.left_out[0][1].startswith("how many layers the model has is not known")
+    quant = commands_for([Knob.QUANT.to("Q8_0")], Runtime(), MODEL)
+    assert quant.lines == ("lms get qwen3-8b@q8_0",)
+    assert quant.left_out[0][1] == "no model with Q8_0 was named"

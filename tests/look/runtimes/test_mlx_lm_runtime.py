@@ -6,6 +6,7 @@ import pytest
 from doubles import FakeSystem
 from lab.replay import serve
 from proc_table import ProcTable
+from written import one_change
 
 from unslow.app.manners import pushes_out
 from unslow.facts.knob import Knob
@@ -107,11 +108,10 @@ def test_nobody_there_is_an_error():
 def test_knobs():
     runtime = Runtime(command=reported(["mlx_lm.server", "--decode-concurrency", "32", "--model", "m"], "s"))
     again = "mlx_lm.server --model m --decode-concurrency 1"
-    assert mlx_lm.spell(Knob.PARALLEL.to(1), runtime) == ["--decode-concurrency 1", again]
-    assert mlx_lm.spell(Knob.SPECULATIVE.to(None), Runtime()) == ["remove --draft-model"]
-    assert mlx_lm.spell(Knob.PROMPT_CACHE.to(True), Runtime()) == ["--prompt-cache-size 10"]
-    assert mlx_lm.spell(Knob.WIRED_LIMIT.to(57344), Runtime()) == ["sudo sysctl iogpu.wired_limit_mb=57344"]
-    assert mlx_lm.spell(Knob.GPU_LAYERS.to(3), Runtime()) == []
+    assert one_change(mlx_lm, Knob.PARALLEL.to(1), runtime) == ["--decode-concurrency 1", again]
+    assert one_change(mlx_lm, Knob.SPECULATIVE.to(None), Runtime()) == ["remove --draft-model"]
+    assert one_change(mlx_lm, Knob.PROMPT_CACHE.to(True), Runtime()) == ["--prompt-cache-size 10"]
+    assert one_change(mlx_lm, Knob.GPU_LAYERS.to(3), Runtime()) == []
 
 
 def served(models: bytes, log: str) -> ProcTable:

@@ -5,11 +5,13 @@ import json
 import pytest
 from doubles import FakeSystem
 from test_ollama_read import URL, replayed
+from written import one_change
 
 from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Absence, Known, Unknown, reported
-from unslow.look.runtimes.ollama import read_url, spell
+from unslow.look.runtimes import ollama
+from unslow.look.runtimes.ollama import read_url
 from unslow.look.runtimes.ollama.places import home_of
 from unslow.look.system import Answer
 
@@ -101,9 +103,9 @@ def test_the_name_of_a_system_tells_where_a_variable_is_set(system: str, home: s
 def test_windows_has_no_override_of_an_architecture_and_no_script_to_install():
     refused = reported("no rocblas support for gfx target: gfx1032", "log")
     windows = Runtime(system=reported("Microsoft Windows 11 Pro", "x"), gpu_refused=refused)
-    assert spell(Change(Knob.GPU_BACKEND, None), windows)[0] == 'setx OLLAMA_VULKAN "1"'
+    assert one_change(ollama, Change(Knob.GPU_BACKEND, None), windows)[0] == 'setx OLLAMA_VULKAN "1"'
     linux = Runtime(system=reported("Ubuntu 24.04", "x"), gpu_refused=refused)
-    assert "HSA_OVERRIDE_GFX_VERSION=10.3.0" in spell(Change(Knob.GPU_BACKEND, None), linux)[0]
+    assert "HSA_OVERRIDE_GFX_VERSION=10.3.0" in one_change(ollama, Change(Knob.GPU_BACKEND, None), linux)[0]
     lacking = reported("no compatible rocm library found", "log")
-    again = spell(Change(Knob.GPU_BACKEND, None), Runtime(system=windows.system, gpu_refused=lacking))
+    again = one_change(ollama, Change(Knob.GPU_BACKEND, None), Runtime(system=windows.system, gpu_refused=lacking))
     assert not any("install.sh" in line for line in again)

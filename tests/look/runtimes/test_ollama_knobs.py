@@ -1,10 +1,11 @@
 import pytest
+from written import one_change
 
 from unslow.facts.knob import Change, Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.facts.units import GIB
 from unslow.facts.values import reported
-from unslow.look.runtimes.ollama import spell
+from unslow.look.runtimes import ollama
 
 LINUX = Runtime(version=reported("0.33.0", "x"))
 OLD = Runtime(version=reported("0.4.2", "x"))
@@ -14,7 +15,7 @@ BOXED = Runtime(container=reported("docker", "x"))
 
 
 def words(knob: Knob, value: Setting, runtime: Runtime = LINUX) -> str:
-    return "\n".join(spell(Change(knob, value), runtime))
+    return "\n".join(one_change(ollama, Change(knob, value), runtime))
 
 
 @pytest.mark.parametrize(
@@ -54,7 +55,7 @@ def test_a_context_for_all_requests_is_said_for_one():
 
 
 def test_a_variable_is_set_where_the_server_runs():
-    linux = spell(Change(Knob.PARALLEL, 2), LINUX)
+    linux = one_change(ollama, Change(Knob.PARALLEL, 2), LINUX)
     folder = "/etc/systemd/system/ollama.service.d"
     unit = "printf '%s\\n' '[Service]' 'Environment=\"OLLAMA_NUM_PARALLEL=2\"'"
     assert linux[:2] == [
@@ -63,14 +64,16 @@ def test_a_variable_is_set_where_the_server_runs():
     ]
     assert 'setx OLLAMA_NUM_PARALLEL "2"' in words(Knob.PARALLEL, 2, WINDOWS)
     assert 'launchctl setenv OLLAMA_NUM_PARALLEL "2"' in words(Knob.PARALLEL, 2, MAC)
-    assert spell(Change(Knob.PARALLEL, 2), BOXED) == [
+    assert one_change(ollama, Change(Knob.PARALLEL, 2), BOXED) == [
         "by hand: start the container again with `-e OLLAMA_NUM_PARALLEL=2`"
     ]
 
 
 def test_old_versions_have_other_words_or_none():
     assert "OLLAMA_CONTEXT_LENGTH" not in words(Knob.CONTEXT_LENGTH, 8192, OLD)
-    assert "OLLAMA_FLASH_ATTENTION=1" in words(Knob.KV_CACHE_TYPE, "q8_0", OLD)
+    assert words(Knob.KV_CACHE_TYPE, "q8_0", OLD) == ""
+    later = Runtime(version=reported("0.12.0", "x"))
+    assert "OLLAMA_FLASH_ATTENTION=1" in words(Knob.KV_CACHE_TYPE, "q8_0", later)
     assert words(Knob.EXPERTS_ON_CPU, 12, OLD) == ""
     assert f"OLLAMA_GPU_OVERHEAD={GIB}" in words(Knob.FIT_MARGIN, GIB, OLD)
 
@@ -102,22 +105,25 @@ def test_a_better_card_than_the_one_that_vulkan_chose():
 
 
 def test_a_knob_without_words_has_none():
-    assert spell(Change(Knob.PROMPT_CACHE, value=True), LINUX) == []
-    assert spell(Change(Knob.THREADS, None), LINUX) == []
+    assert one_change(ollama, Change(Knob.PROMPT_CACHE, value=True), LINUX) == []
+    assert one_change(ollama, Change(Knob.BATCH, None), LINUX) == []
 
 
 COMPOSED = Runtime(container=reported("docker compose", "x"))
 
 
 def test_a_compose_file_is_changed_and_brought_up():
-    assert spell(Change(Knob.PARALLEL, 2), COMPOSED) == [
+    assert one_change(ollama, Change(Knob.PARALLEL, 2), COMPOSED) == [
         'in the compose file: environment:\n  OLLAMA_NUM_PARALLEL: "2"',
         "docker compose up -d",
     ]
     assert "driver: nvidia" in words(Knob.GPU_BACKEND, "CUDA", COMPOSED)
     assert "rocm" not in words(Knob.GPU_BACKEND, "CUDA", COMPOSED)
     assert "/dev/kfd" in words(Knob.GPU_BACKEND, "ROCm", COMPOSED)
-    assert spell(Change(Knob.VERSION, "0.6.2"), COMPOSED)[0] == "in the compose file: image: ollama/ollama:0.6.2"
+    assert (
+        one_change(ollama, Change(Knob.VERSION, "0.6.2"), COMPOSED)[0]
+        == "in the compose file: image: ollama/ollama:0.6.2"
+    )
 
 
 def test_a_card_of_one_maker_is_not_given_the_other_one_s_words():

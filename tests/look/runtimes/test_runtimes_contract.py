@@ -5,6 +5,7 @@ import inspect
 
 import pytest
 from doubles import FakeSystem
+from written import one_change
 
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
@@ -38,7 +39,7 @@ def test_it_offers_what_the_contract_lists(looker):
     assert isinstance(looker.NAME, str)
     assert 0 <= looker.RANK <= 9
     assert all(isinstance(port, int) for port in looker.PORTS)
-    for name in ("find", "read", "read_url", "spell"):
+    for name in ("find", "read", "read_url", "commands_for"):
         wanted = list(inspect.signature(getattr(Looker, name)).parameters)[1:]
         assert list(inspect.signature(getattr(looker, name)).parameters)[: len(wanted)] == wanted, name
 
@@ -88,7 +89,7 @@ def test_nobody_there_is_a_look_error_or_not_mine(looker):
 def test_every_knob_is_spelled_or_not_without_a_crash(looker, value):
     for runtime in (Runtime(), Runtime(name=reported(looker.NAME, "x"), command=reported(["x"], "x"))):
         for knob in Knob:
-            assert all(isinstance(line, str) and line for line in looker.spell(knob.to(value), runtime)), knob
+            assert all(isinstance(line, str) and line for line in one_change(looker, knob.to(value), runtime)), knob
 
 
 def test_a_module_that_lacks_something_costs_itself_alone(monkeypatch):

@@ -3,6 +3,7 @@
 import pytest
 from doubles import FakeSystem
 from lab.replay import serve
+from written import one_change
 
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
@@ -114,11 +115,11 @@ def test_by_its_process():
 
 def test_knobs_in_its_words():
     started = Runtime(command=reported(["sglang", "serve", "--model-path", "m", "--disable-cuda-graph"], "x"))
-    assert sglang.spell(Knob.GRAPHS.to(value=True), started) == [
+    assert one_change(sglang, Knob.GRAPHS.to(value=True), started) == [
         "remove --disable-cuda-graph",
         "sglang serve --model-path m",
     ]
-    assert sglang.spell(Knob.CONTEXT_LENGTH.to(4096), Runtime()) == ["--context-length 4096"]
+    assert one_change(sglang, Knob.CONTEXT_LENGTH.to(4096), Runtime()) == ["--context-length 4096"]
     for knob in Knob:
         for value in (None, True, 4, "x"):
-            assert all(sglang.spell(knob.to(value), started)), knob
+            assert all(one_change(sglang, knob.to(value), started)), knob

@@ -1,6 +1,7 @@
 """What a cause says of a split or a device, in options that the servers take."""
 
 import pytest
+from written import one_change
 
 from unslow.facts.knob import Change, Knob
 from unslow.facts.runtime import Runtime
@@ -9,7 +10,7 @@ from unslow.look.runtimes import looker_of
 
 
 def spelled(name: str, knob: Knob, value) -> str:
-    return looker_of(name).spell(Change(knob, value), Runtime(name=reported(name, "test")))[0]
+    return one_change(looker_of(name), Change(knob, value), Runtime(name=reported(name, "test")))[0]
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import pytest
 from doubles import FakeSystem
 from lab.replay import serve
+from written import one_change
 
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
@@ -56,7 +57,7 @@ def test_by_its_process():
 
 
 def test_knobs_in_its_words():
-    assert tgi.spell(Knob.CONTEXT_LENGTH.to(4096), Runtime()) == ["--max-total-tokens 4096"]
+    assert one_change(tgi, Knob.CONTEXT_LENGTH.to(4096), Runtime()) == ["--max-total-tokens 4096"]
     for knob in Knob:
         for value in (None, True, 4, "x"):
-            assert all(tgi.spell(knob.to(value), Runtime())), knob
+            assert all(one_change(tgi, knob.to(value), Runtime())), knob

@@ -9,15 +9,15 @@ from unslow.facts.placed import Place, line_of
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
 from unslow.look.at_hand import AtHand
-from unslow.look.runtimes.transformers import spell_all
+from unslow.look.runtimes.transformers import commands_for
 
-MODEL = AtHand(Model(path=reported('/models/it\'s "here"\n', "x")), listed=frozenset({"org/other"}))
+MODEL = AtHand(Model(path=reported('/models/it\'s "here"\n', "x")), listed=frozenset({"org/other"}), anew=True)
 LOAD = "AutoModelForCausalLM.from_pretrained"
 HAS_TORCH = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
 
 
 def code(*changes, at_hand=MODEL, runtime=None) -> str:
-    lines = map(line_of, spell_all(changes, runtime or Runtime(), at_hand).lines)
+    lines = map(line_of, commands_for(changes, runtime or Runtime(), at_hand).lines)
     return next(line.text for line in lines if line.place is Place.PYTHON)
 
 
@@ -65,7 +65,7 @@ def test_each_knob(change, function, name, value):
 
 
 def test_packages_older_versions_drafts_and_names():
-    assert spell_all([Knob.KV_CACHE_TYPE.to("q8_0")], Runtime(), MODEL).lines[0] == "pip install hqq"
+    assert commands_for([Knob.KV_CACHE_TYPE.to("q8_0")], Runtime(), MODEL).lines[0] == "pip install hqq"
     old = Runtime(version=reported("4.40.2", "x"))
     assert "torch_dtype=torch.float16" in code(Knob.WEIGHTS_TYPE.to("float16"), runtime=old)
     assert "dtype='auto'" in ast.unparse(ast.parse(code(Knob.WEIGHTS_TYPE.to("auto"))))
@@ -73,7 +73,11 @@ def test_packages_older_versions_drafts_and_names():
     assert "draft = AutoModelForCausalLM.from_pretrained('org/other'" in drafted
     assert arguments(drafted, "model.generate")["assistant_model"] == "draft"
     assert "from_pretrained('org/other')" in code(Knob.MODEL_FILE.to("org/other"), Knob.QUANT.to("awq"))
-    assert spell_all([Knob.THREADS.to(2)], Runtime()).lines[-1].startswith("by hand: MODEL stands for")
+    assert (
+        commands_for([Knob.THREADS.to(2)], Runtime(), AtHand(anew=True))
+        .lines[-1]
+        .startswith("by hand: MODEL stands for")
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +89,6 @@ def test_packages_older_versions_drafts_and_names():
         (Knob.KV_CACHE_TYPE.to("fp8"), "no cache of fp8"),
         (Knob.GPU_LAYERS.to(20), "counts bytes, not layers"),
         (Knob.DEVICE.to("best"), "names no device"),
-        (Knob.QUANT.to("Q4_K_M"), "no checkpoint of this model as Q4_K_M"),
         (Knob.MODEL_FILE.to("org/never"), "no folder of this machine"),
         (Knob.SPECULATIVE.to("org/never"), "no folder of this machine"),
         (Knob.THREADS.to(0), "is no number of threads"),
@@ -94,7 +97,7 @@ def test_packages_older_versions_drafts_and_names():
     ],
 )
 def test_what_it_can_not_have_is_left_out(change, why):
-    spelled = spell_all([change], Runtime(), MODEL)
+    spelled = commands_for([change], Runtime(), MODEL)
     ((left, said),) = spelled.left_out
     assert left == change
     assert why in said
@@ -102,9 +105,9 @@ def test_what_it_can_not_have_is_left_out(change, why):
 
 
 def test_a_quantised_cache_and_compiled_code_do_not_go_together():
-    spelled = spell_all([Knob.COMPILE.to(True), Knob.KV_CACHE_TYPE.to("q8_0")], Runtime(), MODEL)
+    spelled = commands_for([Knob.COMPILE.to(True), Knob.KV_CACHE_TYPE.to("q8_0")], Runtime(), MODEL)
     assert [change.knob for change, _ in spelled.left_out] == [Knob.KV_CACHE_TYPE]
-    offloaded = spell_all([Knob.COMPILE.to(True), Knob.CACHE.to("offloaded")], Runtime(), MODEL)
+    offloaded = commands_for([Knob.COMPILE.to(True), Knob.CACHE.to("offloaded")], Runtime(), MODEL)
     assert [change.knob for change, _ in offloaded.left_out] == [Knob.COMPILE]
 
 

@@ -5,6 +5,7 @@ import json
 import pytest
 from doubles import FakeSystem
 from proc_table import ProcTable
+from written import one_change
 
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
@@ -95,8 +96,8 @@ def test_a_server_that_does_not_answer_is_told_by_its_process():
 
 def test_knobs_as_python_or_flags():
     runtime = Runtime()
-    assert transformers.spell(Knob.THREADS.to(4, "x"), runtime)[0] == "in Python: torch.set_num_threads(4)"
-    assert any("static" in line for line in transformers.spell(Knob.GRAPHS.to(True, "x"), runtime))
-    assert transformers.spell(Knob.CONTEXT_LENGTH.to(4096, "x"), runtime) == []
+    assert one_change(transformers, Knob.THREADS.to(4, "x"), runtime)[0] == "in Python: torch.set_num_threads(4)"
+    assert any("static" in line for line in one_change(transformers, Knob.GRAPHS.to(True, "x"), runtime))
+    assert one_change(transformers, Knob.CONTEXT_LENGTH.to(4096, "x"), runtime) == []
     packed = Runtime(quantization=reported("bitsandbytes", "x"))
-    assert all("BitsAndBytes" not in line for line in transformers.spell(Knob.QUANT.to(None, "x"), packed))
+    assert all("BitsAndBytes" not in line for line in one_change(transformers, Knob.QUANT.to(None, "x"), packed))

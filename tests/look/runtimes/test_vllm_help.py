@@ -8,7 +8,7 @@ from unslow.facts.knob import Knob, Setting
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
 from unslow.look.at_hand import AtHand
-from unslow.look.runtimes.vllm import spell_all
+from unslow.look.runtimes.vllm import commands_for
 from unslow.look.serving.vllm_flags import FLAGS
 
 HELP = frozenset(Path(__file__).with_name("vllm_help_0_32.txt").read_text().splitlines()[1:])
@@ -43,7 +43,7 @@ def test_every_flag_that_is_read_is_known_to_it_or_gone():
 @pytest.mark.parametrize(("knob", "value"), SETTINGS)
 def test_every_flag_that_is_printed_is_known_to_it(knob: Knob, value: Setting):
     runtime = Runtime(version=reported("0.32.0", "test"), command=reported(["vllm", "serve", "m"], "test"))
-    spelled = spell_all([knob.to(value)], runtime, AtHand(listed=("org/draft",)))
+    spelled = commands_for([knob.to(value)], runtime, AtHand(listed=("org/draft",)))
     flags = [word for word in spelled.argv[3:] if word.startswith("-")]
     assert flags
     assert set(flags) <= HELP

@@ -6,6 +6,7 @@ import pytest
 from doubles import FakeSystem
 from lab.replay import serve
 from lab.replay.answers import FOLDER
+from written import one_change
 
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
@@ -275,25 +276,26 @@ STARTED = Runtime(
     ],
 )
 def test_knobs_in_its_words(change, first, whole):
-    assert vllm.spell(change, STARTED) == [first, whole]
+    secret = "by hand: KEY stands for a secret that is not shown here: put it in"
+    assert one_change(vllm, change, STARTED) == [first, secret, whole]
 
 
 def test_knobs_where_nothing_is_known():
-    assert vllm.spell(Knob.GRAPHS.to(value=True), Runtime()) == ["start it without --enforce-eager"]
-    assert vllm.spell(Knob.CONTEXT_LENGTH.to(None), Runtime()) == ["--max-model-len N"]
-    assert vllm.spell(Knob.EXPERTS_ON_CPU.to(4), Runtime()) == []
-    assert vllm.spell(Knob.THREADS.to(4), Runtime()) == []
+    assert one_change(vllm, Knob.GRAPHS.to(value=True), Runtime()) == ["start it without --enforce-eager"]
+    assert one_change(vllm, Knob.CONTEXT_LENGTH.to(None), Runtime()) == ["--max-model-len N"]
+    assert one_change(vllm, Knob.EXPERTS_ON_CPU.to(4), Runtime()) == []
+    assert one_change(vllm, Knob.THREADS.to(4), Runtime()) == []
 
 
 def test_threads_are_counted_by_vllm_unless_it_is_told_not_to():
     cpu = Runtime(device_used=reported("cpu", "x"), version=reported("0.32.0", "x"))
     unbound = "VLLM_CPU_OMP_THREADS_BIND=nobind OMP_NUM_THREADS=4"
-    assert vllm.spell(Knob.THREADS.to(4), cpu) == [unbound]
-    assert vllm.spell(Knob.THREADS.to(None), cpu) == ["VLLM_CPU_OMP_THREADS_BIND=auto"]
+    assert one_change(vllm, Knob.THREADS.to(4), cpu) == [unbound]
+    assert one_change(vllm, Knob.THREADS.to(None), cpu) == ["VLLM_CPU_OMP_THREADS_BIND=auto"]
     before = Runtime(device_used=reported("cpu", "x"), version=reported("0.11.0", "x"))
-    assert vllm.spell(Knob.THREADS.to(4), before) == ["VLLM_CPU_OMP_THREADS_BIND=0-3"]
-    assert vllm.spell(Knob.THREADS.to(1), before) == ["VLLM_CPU_OMP_THREADS_BIND=0"]
-    assert vllm.spell_all([Knob.THREADS.to(4)], cpu).environment == {
+    assert one_change(vllm, Knob.THREADS.to(4), before) == ["VLLM_CPU_OMP_THREADS_BIND=0-3"]
+    assert one_change(vllm, Knob.THREADS.to(1), before) == ["VLLM_CPU_OMP_THREADS_BIND=0"]
+    assert vllm.commands_for([Knob.THREADS.to(4)], cpu).environment == {
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": "4",
     }
@@ -301,29 +303,29 @@ def test_threads_are_counted_by_vllm_unless_it_is_told_not_to():
 
 def test_attention_in_a_version_with_the_variable():
     old = Runtime(version=reported("0.9.2", "x"))
-    assert vllm.spell(Knob.FLASH_ATTENTION.to(value=True), old) == ["VLLM_ATTENTION_BACKEND=FLASH_ATTN"]
+    assert one_change(vllm, Knob.FLASH_ATTENTION.to(value=True), old) == ["VLLM_ATTENTION_BACKEND=FLASH_ATTN"]
 
 
 def test_every_knob_can_be_asked_for():
     for knob in Knob:
         for value in (None, True, 4, "x"):
-            assert all(isinstance(words, str) and words for words in vllm.spell(knob.to(value), STARTED))
+            assert all(isinstance(words, str) and words for words in one_change(vllm, knob.to(value), STARTED))
 
 
 def test_weights_that_are_packed_already_are_not_packed_again():
     packed = Runtime(quantization=reported("gguf", "log"))
-    assert all("--quantization" not in word for word in vllm.spell(Knob.QUANT.to(None), packed))
-    assert "--quantization fp8" in vllm.spell(Knob.QUANT.to(None), Runtime())
+    assert all("--quantization" not in word for word in one_change(vllm, Knob.QUANT.to(None), packed))
+    assert "--quantization fp8" in one_change(vllm, Knob.QUANT.to(None), Runtime())
 
 
 def test_whole_layers_on_as_many_gpus_as_share_every_layer_now():
     command = reported(["vllm", "serve", "m", "-tp", "4"], "cmdline")
-    words = vllm.spell(Knob.SPLIT_MODE.to("layer"), Runtime(command=command, tensor_parallel=reported(4, "x")))
+    words = one_change(vllm, Knob.SPLIT_MODE.to("layer"), Runtime(command=command, tensor_parallel=reported(4, "x")))
     assert words == ["--pipeline-parallel-size 4", "vllm serve m --pipeline-parallel-size 4"]
-    assert vllm.spell(Knob.SPLIT_MODE.to("layer"), Runtime()) == ["--pipeline-parallel-size N"]
+    assert one_change(vllm, Knob.SPLIT_MODE.to("layer"), Runtime()) == ["--pipeline-parallel-size N"]
 
 
 def test_a_server_that_was_told_to_take_little_memory_may_have_the_usual_share():
     for share, larger in ((0.4, "0.90"), (0.9, "0.93")):
-        words = vllm.spell(Knob.CAPACITY.to(None), Runtime(gpu_memory_fraction=reported(share, "x")))
+        words = one_change(vllm, Knob.CAPACITY.to(None), Runtime(gpu_memory_fraction=reported(share, "x")))
         assert words[0] == f"--gpu-memory-utilization {larger}"

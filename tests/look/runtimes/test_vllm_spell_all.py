@@ -5,13 +5,15 @@ import shlex
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from written import one_change
 
 from unslow.facts.knob import Change, Knob
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import reported
 from unslow.look.at_hand import AtHand
-from unslow.look.runtimes.vllm import spell, spell_all
+from unslow.look.runtimes import vllm
+from unslow.look.runtimes.vllm import commands_for
 from unslow.look.runtimes.vllm.versions import SINCE, UNTIL
 from unslow.look.serving.vllm_flags import FLAGS, model_of, told
 
@@ -63,7 +65,7 @@ def as_told(change: Change, argv: tuple[str, ...]) -> object:
 @given(plans(), st.sampled_from([[], COMMAND, ["python", "-m", "vllm.entrypoints.openai.api_server", "--model", "a"]]))
 def test_what_is_spelled_is_read_back(changes, command):
     runtime = Runtime(command=reported(command, "x") if command else Runtime().command, version=NEW)
-    spelled = spell_all(changes, runtime, AtHand(Model(name=reported("org/model", "x")), listed=SEEN))
+    spelled = commands_for(changes, runtime, AtHand(Model(name=reported("org/model", "x")), listed=SEEN, anew=True))
     assert spelled.left_out == ()
     assert [as_told(change, spelled.argv) for change in changes] == [change.value for change in changes]
     assert not any("secret-secret" in line for line in spelled.lines)
@@ -76,14 +78,14 @@ def test_what_is_spelled_is_read_back(changes, command):
 @given(plans(), st.integers(1, 28), st.integers(0, 9))
 def test_no_version_gets_a_flag_that_it_lacks(changes, minor, patch):
     runtime = Runtime(command=reported(COMMAND[:4], "x"), version=reported(f"0.{minor}.{patch}", "x"))
-    spelled = spell_all(changes, runtime, AtHand(listed=SEEN))
+    spelled = commands_for(changes, runtime, AtHand(listed=SEEN))
     words = [*spelled.argv[4:], *spelled.environment]
     assert all(SINCE.get(word, (0,)) <= (0, minor, patch) < UNTIL.get(word, (99,)) for word in words)
 
 
 def one(version: str, change: Change, **facts):
     runtime = Runtime(command=reported(["vllm", "serve", "m"], "x"), version=reported(version, "x"), **facts)
-    return spell_all([change], runtime, AtHand(listed=SEEN))
+    return commands_for([change], runtime, AtHand(listed=SEEN))
 
 
 def test_older_versions_have_other_words():
@@ -129,7 +131,7 @@ def test_the_nearest_cache_a_quant_on_loading_and_two_names_of_one_switch():
     stages = one("0.27.1", Knob.SPLIT_MODE.to("layer"), tensor_parallel=reported(4, "x"))
     assert stages.argv[3:] == ("--pipeline-parallel-size", "4")
     assert one("0.27.1", Knob.DEVICE.to("CUDA1")).lines == ("CUDA_VISIBLE_DEVICES=1 vllm serve m",)
-    both = spell_all(
+    both = commands_for(
         [Knob.GRAPHS.to(False), Knob.COMPILE.to(False)], Runtime(command=reported(["vllm", "serve", "m"], "x"))
     )
     assert both.argv == ("vllm", "serve", "m", "--enforce-eager")
@@ -137,7 +139,7 @@ def test_the_nearest_cache_a_quant_on_loading_and_two_names_of_one_switch():
 
 @pytest.mark.parametrize("at_hand", [AtHand(), AtHand(Model(name=reported("llama-3.1-8b", "our own name for it")))])
 def test_without_a_model_that_can_be_served_the_line_says_so(at_hand):
-    spelled = spell_all([Knob.PARALLEL.to(4)], Runtime(), at_hand)
+    spelled = commands_for([Knob.PARALLEL.to(4)], Runtime(), at_hand._replace(anew=True))
     assert spelled.argv == ()
     assert spelled.lines == ("by hand: put the model after `vllm serve`: which one it is, is not known",
                              "vllm serve --max-num-seqs 4")  # fmt: skip
@@ -169,7 +171,7 @@ def test_one_change_is_spelled_as_in_a_plan(knob, command, version, device):
     facts = {"version": reported(version, "x"), "device_used": reported(device, "x")}
     runtime = Runtime(command=reported(command, "x"), **facts)
     for value in KNOB_VALUES:
-        lines, plan = spell(knob.to(value), runtime), spell_all([knob.to(value)], runtime)
+        lines, plan = one_change(vllm, knob.to(value), runtime), commands_for([knob.to(value)], runtime)
         if knob in BY_HAND or (knob is Knob.CAPACITY and value != "all blocks"):
             assert plan.left_out, value
         elif knob is Knob.QUANT:  # beside the checkpoint to look for, what can be made of the one that is there
@@ -186,15 +188,17 @@ def test_one_change_is_spelled_as_in_a_plan(knob, command, version, device):
 @pytest.mark.parametrize("knob", [Knob.CONTEXT_LENGTH, Knob.PARALLEL, Knob.BATCH, Knob.MEMORY_SHARE, Knob.FIT_MARGIN])
 def test_a_number_that_is_not_known_is_for_the_reader(knob):
     runtime = Runtime(command=reported(EVERY_FLAG, "x"), version=NEW)
-    (fragment,) = spell(knob.to(None), runtime)
+    (fragment,) = one_change(vllm, knob.to(None), runtime)
     assert fragment.endswith(" N")
-    assert spell_all([knob.to(None)], runtime).left_out == ((knob.to(None), "it needs a number, which is not known"),)
+    assert commands_for([knob.to(None)], runtime).left_out == (
+        (knob.to(None), "it needs a number, which is not known"),
+    )
 
 
 def test_fit_and_its_margin():
     assert one("0.27.1", Knob.FIT.to(True)).argv[3:] == ("--max-model-len", "auto")
     assert one("0.27.1", Knob.FIT_MARGIN.to(0.93)).argv[3:] == ("--gpu-memory-utilization", "0.93")
-    both = spell_all(
+    both = commands_for(
         [Knob.FIT.to(True), Knob.CONTEXT_LENGTH.to(4096)], Runtime(command=reported(["vllm", "serve", "m"], "x"))
     )
     assert both.argv[3:] == ("--max-model-len", "4096")

@@ -1,6 +1,7 @@
 """Flags in a file that the command line names."""
 
 from doubles import FakeSystem
+from written import one_change
 
 from unslow.facts.knob import Knob
 from unslow.look.processes import read_processes
@@ -55,7 +56,7 @@ def test_a_server_by_its_file():
     assert "vllm.yaml" in subject.runtime.eager.source
     assert subject.runtime.context_set.value == 8192, "the command line beats the file"
     assert subject.model.name.value == "meta-llama/Llama-3.2-1B-Instruct"
-    assert vllm.spell(Knob.GRAPHS.to(value=True), subject.runtime) == ["in /etc/vllm.yaml: remove enforce-eager"]
+    assert one_change(vllm, Knob.GRAPHS.to(value=True), subject.runtime) == ["in /etc/vllm.yaml: remove enforce-eager"]
 
 
 def test_a_file_that_nobody_can_read_leaves_its_settings_open():

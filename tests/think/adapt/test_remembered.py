@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from cases import gpu_case, with_facts, with_tensors
 
-from unslow.app.fit import Request, answer
+from unslow.app.fit import answer
+from unslow.commands.fit import FitRequest
 from unslow.look.system.live import LiveSystem
-from unslow.think import predict
+from unslow.think import predict, setup
 from unslow.think.adapt import exact, gpu_question
 from unslow.think.adapt.remembered import once, one_judgement, remembered
-from unslow.think.fit import llama_cpp
 from unslow.think.judge import judge
 from unslow.think.memory.llama_cpp.need import memory_of
 
@@ -106,8 +106,8 @@ def test_a_judgement_predicts_the_same_of_the_same_case_once(monkeypatch):
 
 
 def test_whether_a_model_fits_is_reckoned_once_for_each_setting(monkeypatch):
-    asked = counted(monkeypatch, llama_cpp, "memory_of")
-    assert answer(LiveSystem(), Request.from_flags({"model": "llama-3.1-8b", "devices": ["RTX 4090"]})).devices
+    asked = counted(monkeypatch, setup, "memory_of")
+    assert answer(LiveSystem(), FitRequest.from_flags({"model": "llama-3.1-8b", "devices": ["RTX 4090"]})).devices
     settings = [(id(plan), *others) for plan, *others in asked]
     assert len(settings) == len(set(settings)) > 1
 

@@ -11,8 +11,8 @@ from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, measured
 from unslow.think.bench.depth_expectation import Expectation, expectation_of, expected_rates
 from unslow.think.bench.depth_plan import asked_depths, between, room_for, usual_depths
-from unslow.think.bench.least_squares import least_squares
 from unslow.think.bench.spill_signs import spill_signs, worth_keeping
+from unslow.think.least_squares import least_squares
 from unslow.think.speed.chips import CORE_FLOPS_PER_S
 
 

@@ -1,24 +1,27 @@
 """Every cause on whole machines, recorded or built: found on one, and ruled out by its own question on another."""
 
+import json
 import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
 from recorded_machines import FOLDERS, recorded
+from tests.golden.files import stored
 from tools import strangers
 
 from unslow.think.adapt.surroundings import makers_of, system_of
 from unslow.think.causes import all_causes
 from unslow.think.causes._cause import Absent, CannotTell, ruled_out_at_once
-from unslow.think.judge import _answer, diagnose
+from unslow.think.judge import _answer
 
 IDS = list(all_causes())
 
 
-@cache
 def found_on(folder):
-    return {f.cause for subject in diagnose(recorded(folder)).subjects for f in subject.findings}
+    """The causes of the stored report, which `tests/test_machines.py` compares with the one of now."""
+    report = json.loads(stored("diagnose")[folder.name]["json"])
+    return {finding["cause"] for subject in report["subjects"] for finding in subject.get("findings", ())}
 
 
 def told_of(folder):

@@ -3,13 +3,14 @@ from cases import r, with_facts
 from engines import vllm
 from made_up_telemetry import traffic
 from under_load import saying
+from written import one_change
 
 from unslow.facts.account import Topic
 from unslow.facts.knob import Knob
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
-from unslow.look.runtimes.vllm.knobs import spell
+from unslow.look.runtimes import vllm as vllm_looker
 from unslow.think.causes._cause import Absent, CannotTell, Found
 from unslow.think.judge import judge
 
@@ -125,9 +126,8 @@ def test_a_number_of_blocks_that_was_set_by_hand_is_the_first_to_go():
     assert (first.knob, first.value) == (Knob.CAPACITY, "all blocks")
     assert "640 blocks, 10,240 tokens" in first.why
     assert found.remedies[-1].change == Knob.PARALLEL.to(18, found.remedies[-1].change.why)
-    fragment, line = spell(
-        first, Runtime(command=r(["vllm", "serve", "m", "--num-gpu-blocks-override", "640", "--port", "1"]))
-    )
+    command = ["vllm", "serve", "m", "--num-gpu-blocks-override", "640", "--port", "1"]
+    fragment, line = one_change(vllm_looker, first, Runtime(command=r(command)))
     assert (fragment, line) == ("remove --num-gpu-blocks-override 640", "vllm serve m --port 1")
 
 
@@ -135,4 +135,4 @@ def test_a_shorter_limit_is_never_offered_for_a_paged_cache():
     """It reserves nothing: what a plan says too."""
     runtime = Runtime(context_length=r(131_072), name=r("vLLM"))
     for remedy in ask(NAME, server(preemptions=13, name="vLLM", context_length=131_072)).remedies:
-        assert not any("--max-model-len" in line for line in spell(remedy.change, runtime))
+        assert not any("--max-model-len" in line for line in one_change(vllm_looker, remedy.change, runtime))

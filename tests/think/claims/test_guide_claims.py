@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from unslow.think.claims import check_claim, worst
+from unslow.think.claims.check import check_claim
+from unslow.think.claims.report import worst
 
 CLAIMS = tomllib.loads((Path(__file__).parent / "guide_claims.toml").read_text("utf-8"))["claim"]
 

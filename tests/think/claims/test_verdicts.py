@@ -4,7 +4,8 @@ from typing import NamedTuple
 
 import pytest
 
-from unslow.think.claims import check_claim, check_text, worst
+from unslow.think.claims.check import check_claim, check_text
+from unslow.think.claims.report import worst
 
 VERDICTS = {
     "possible": [

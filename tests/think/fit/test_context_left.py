@@ -2,20 +2,22 @@
 
 import pytest
 
-from unslow.app.predict.cases import fit_question
-from unslow.app.predict.places import Place, named_place
-from unslow.app.predict.request import Request
+from unslow.app.hardware import HardwareRequest, named_hardware
+from unslow.app.predict.cases import setup_of
 from unslow.catalog.model_names import find_model
+from unslow.commands.predict import PredictRequest
 from unslow.think.adapt.remembered import one_judgement
 from unslow.think.blueprints.made_up import made_up
 from unslow.think.fit.context_left import longest_context
-from unslow.think.fit.llama_cpp import Question, most_context
+from unslow.think.fit.llama_cpp import most_context
+from unslow.think.hardware import Hardware
+from unslow.think.setup import Setup
 
 
-def question(model: str, device: str, depth: int = 4096) -> Question:
-    place, request = named_place(device, 1, Request("")), Request("", depth=depth)
-    assert isinstance(place, Place)
-    found = fit_question(made_up(find_model(model), "Q4_K_M"), place, request, "cuda")
+def setup(model: str, device: str, depth: int = 4096) -> Setup:
+    hardware, request = named_hardware(device, 1, HardwareRequest()), PredictRequest(depth=depth)
+    assert isinstance(hardware, Hardware)
+    found = setup_of(made_up(find_model(model), "Q4_K_M"), hardware, request, "cuda")
     assert found is not None
     return found
 
@@ -23,7 +25,7 @@ def question(model: str, device: str, depth: int = 4096) -> Question:
 @pytest.mark.parametrize(("model", "device"), [("qwen3-8b", "RTX 4060"), ("gemma-3-12b", "RTX 3060")])
 def test_it_stays_on_the_safe_side_and_near(model: str, device: str) -> None:
     with one_judgement():
-        asked = question(model, device)
+        asked = setup(model, device)
         near, exact = longest_context(asked), most_context(asked)
     assert near is not None
     assert exact is not None
@@ -31,4 +33,4 @@ def test_it_stays_on_the_safe_side_and_near(model: str, device: str) -> None:
 
 
 def test_none_where_it_does_not_fit() -> None:
-    assert longest_context(question("llama-3.3-70b", "RTX 4090")) is None
+    assert longest_context(setup("llama-3.3-70b", "RTX 4090")) is None

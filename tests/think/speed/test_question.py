@@ -10,7 +10,8 @@ from unslow.catalog.model_names import find_model
 from unslow.think.blueprints.made_up import made_up
 from unslow.think.physics.chip import Chip, Setting
 from unslow.think.physics.interconnect import LAYER, ROW, TENSOR
-from unslow.think.speed.ask import USUAL_HOST, on_gpu, placed_on_host
+from unslow.think.speed.ask import on_gpu, placed_on_host
+from unslow.think.speed.chips import USUAL_HOST
 from unslow.think.speed.load import model_load
 from unslow.think.speed.outcome import decode, prefill, prompt_token_seconds, step_seconds
 from unslow.think.speed.question import Question, prompt_terms, step_terms

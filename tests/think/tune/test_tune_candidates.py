@@ -8,8 +8,8 @@ from tests.think.plan.llama_cpp import planning
 
 from unslow.facts.knob import Knob
 from unslow.think.adapt.remembered import one_judgement
+from unslow.think.hardware import Hardware
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.plan import plan_llama_cpp
 from unslow.think.plan.llama_cpp.question import Question

@@ -1,8 +1,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts
+from unslow.think.hardware import Room
 from unslow.think.view.memory_bars import UNNAMED, Asked, Stranger, bar_of, bar_without_size, named_strangers
 from unslow.think.view.report import MemoryBar
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from unslow.act.edits.sure import check_sure
 from unslow.act.edits.words import NotUnderstoodError, Shape, Word, all_fit, in_a_row, rewritten, spaced
-from unslow.act.edits.yaml_values import VARIABLE, check_quotes, element, in_quotes, scalar_at, with_variables
+from unslow.act.edits.yaml_values import VARIABLE, check_quotes, element, scalar_at, with_variables
+from unslow.facts.yaml_text import in_compose_quotes
 
 _KEY = re.compile(r"( *)([\w.-]+|\"[^\"\\]+\"|'[^']+')[ ]*:(?=[ \n]|$)")
 _BLOCK_START = re.compile(r"(?:^|[ ])[|>][-+0-9]*[ ]*(?s:#.*)?$")
@@ -160,7 +161,7 @@ def _rows_shape(rows: Sequence[Line]) -> Shape:
         return end(number) if number >= 0 else rows[0].start
 
     def inserted(word: str, number: int) -> str:
-        return f"\n{dash}{in_quotes(word)}" if number >= 0 else f"{dash}{in_quotes(word)}\n"
+        return f"\n{dash}{in_compose_quotes(word)}" if number >= 0 else f"{dash}{in_compose_quotes(word)}\n"
 
     return Shape(inserted, cut, place)
 
@@ -193,7 +194,9 @@ def _past_blanks(text: str, at: int) -> int:
 
 
 def _flow_shape(words: Sequence[Word]) -> Shape:
-    return in_a_row(words, lambda word, number: f", {in_quotes(word)}" if number >= 0 else f"{in_quotes(word)}, ")
+    return in_a_row(
+        words, lambda word, number: f", {in_compose_quotes(word)}" if number >= 0 else f"{in_compose_quotes(word)}, "
+    )
 
 
 def _string(text: str, parts: Sequence[tuple[int, int]]) -> Command:

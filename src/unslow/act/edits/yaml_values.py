@@ -1,4 +1,4 @@
-"""Single values of a compose file: where they end, what they mean, and how a new one is written."""
+"""Single values of a compose file: where they end, and what they mean."""
 
 import json
 import re
@@ -26,11 +26,6 @@ def check_quotes(line: str) -> None:
 
 def _commented(text: str) -> bool:
     return text.startswith("#") or " #" in text
-
-
-def in_quotes(word: str) -> str:
-    """A word in quotes, which YAML reads as JSON does; compose reads a single dollar as a variable."""
-    return json.dumps(word.replace("$", "$$"), ensure_ascii=False)
 
 
 def scalar_at(text: str, at: int, ends: str = "") -> tuple[int, int]:

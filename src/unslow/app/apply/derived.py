@@ -8,9 +8,9 @@ from unslow.act.files import Edit
 from unslow.act.journal import ModelStep
 from unslow.act.ollama import checked_name
 from unslow.app.apply.ways import Told, restart_lines, unit_edit
+from unslow.facts.commands import Commands
 from unslow.facts.placed import Place, line_of
 from unslow.facts.runtime import Runtime
-from unslow.facts.spelled import Spelled
 from unslow.look.at_hand import NO_UNIT, Unit
 from unslow.look.processes import read_process
 from unslow.look.runtimes.ollama.names import derived_name
@@ -26,9 +26,9 @@ _INTEGER, _NUMBER = re.compile(r"-?\d{1,12}"), re.compile(r"-?\d{1,12}\.\d{1,12}
 _MOST_PARENTS = 4
 
 
-def derived(spelled: Spelled, runtime: Runtime, own: str, name: str | None) -> ModelStep | None:
+def derived(commands: Commands, runtime: Runtime, own: str, name: str | None) -> ModelStep | None:
     """The model to derive; None where only variables change, or the version, or a file, needs another way."""
-    text = next((line.text for line in map(line_of, spelled.lines) if line.place is Place.WHOLE_MODELFILE), "")
+    text = next((line.text for line in map(line_of, commands.lines) if line.place is Place.WHOLE_MODELFILE), "")
     base = text.partition("\n")[0].removeprefix("FROM ").strip()
     parameters = {match[1]: _value(match[2]) for match in _PARAMETER.finditer(text)}
     url = runtime.url.value_or("").rstrip("/")
@@ -70,10 +70,10 @@ def _unit(system: System, pid: int) -> Unit:
     return NO_UNIT
 
 
-def lines_left(spelled: Spelled, *, model: bool, service: bool) -> tuple[str, ...]:
+def lines_left(commands: Commands, *, model: bool, service: bool) -> tuple[str, ...]:
     """The lines for a person, without those of what is done here."""
     if service and model:
         return ()
-    made = [n for n, line in enumerate(spelled.lines) if line_of(line).place is Place.WHOLE_MODELFILE]
-    cut = made[0] if made else len(spelled.lines)
-    return spelled.lines[:cut] if model else spelled.lines[cut:] if service else spelled.lines
+    made = [n for n, line in enumerate(commands.lines) if line_of(line).place is Place.WHOLE_MODELFILE]
+    cut = made[0] if made else len(commands.lines)
+    return commands.lines[:cut] if model else commands.lines[cut:] if service else commands.lines

@@ -1,8 +1,8 @@
 """The plan to apply: from a file, from standard input, or made now; and the option of it that is wanted."""
 
 from unslow.app.plan.answer import planned
-from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.saved import HINT, read_saved
+from unslow.commands.plan import PlanRequest
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
 from unslow.look.system import System

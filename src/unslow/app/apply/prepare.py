@@ -16,9 +16,9 @@ from unslow.app.apply.plan_file import changes_of, chosen_option, read_plan
 from unslow.app.apply.subject import running
 from unslow.app.apply.taken_away import with_taken_away
 from unslow.app.apply.ways import Told, Way, way_of
-from unslow.app.spell_plan import spelled_plan
-from unslow.facts.snapshot import Subject
-from unslow.facts.spelled import Spelled
+from unslow.app.commands import commands_for
+from unslow.facts.commands import Commands
+from unslow.facts.snapshot import Case, Subject
 from unslow.facts.values import reported
 from unslow.look.processes import read_process, words_of
 from unslow.look.system import System
@@ -26,6 +26,7 @@ from unslow.think.change.report import ApplyReport, ModelShown
 from unslow.think.plan.report import OptionShown, PlanReport
 
 _NOT_RUNNING = "{runtime} does not run here, so there is nothing to edit"
+_LEFT_OUT = "{knob} can't be had here ({why}), and the rest is another plan"
 _OLLAMA = "Ollama"
 
 
@@ -54,22 +55,22 @@ def prepared(system: System, request: ApplyRequest) -> Prepared:
     option = chosen_option(plan, request.option)
     subject = running(system, plan, request.target, request.api_key)
     if subject is None:
-        spelled = spelled_plan(
-            changes_of(plan, option, anew=True), Subject().runtime, Subject().model, system=system, name=plan.runtime
-        )
-        return _by_hand(plan, option, spelled, _NOT_RUNNING.format(runtime=plan.runtime))
+        commands = commands_for(changes_of(plan, option, anew=True), Case(), system=system, name=plan.runtime)
+        return _by_hand(plan, option, commands, _NOT_RUNNING.format(runtime=plan.runtime))
     subject = _with_own_words(system, subject)
     process = process_of(system, subject.runtime.pid.value_or(0))
     check_in_force(journals_at(request.journal, Disk()), process)
     changes = changes_of(plan, option)
     if not plan.of_running:
         changes = with_taken_away(changes, subject.runtime)
-    spelled = spelled_plan(changes, subject.runtime, subject.model, system=system)
-    if spelled.left_out:
-        change, why = spelled.left_out[0]
-        return _by_hand(plan, option, spelled, f"{change.knob} can't be had here ({why}), and the rest is another plan")
+    commands = commands_for(changes, Case(runtime=subject.runtime, model=subject.model), system=system)
+    if commands.left_out:
+        change, why = commands.left_out[0]
+        return _by_hand(
+            plan, option, commands, f"{change.knob} can't be had here ({why}), and the rest is another plan"
+        )
     of = _of_ollama if subject.runtime.name.value_or("") == _OLLAMA else _of_command
-    made = of(system, request, plan, option, (subject, spelled))
+    made = of(system, request, plan, option, (subject, commands))
     return made._replace(planned=made.planned._replace(process=process)) if made.planned else made
 
 
@@ -84,51 +85,51 @@ def _with_own_words(system: System, subject: Subject) -> Subject:
 
 
 def _of_command(
-    system: System, request: ApplyRequest, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Spelled]
+    system: System, request: ApplyRequest, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
 ) -> Prepared:
     """A server that is told everything on its command line and in its environment."""
-    subject, spelled = seen
+    subject, commands = seen
     old, pid = tuple(subject.runtime.command.value_or([])), subject.runtime.pid.value_or(0)
-    if not old or not pid or not spelled.argv:
-        return _by_hand(plan, option, spelled, "its command line is not to be seen from here")
-    told = Told(pid, old, spelled.argv, _changed_variables(spelled, subject))
+    if not old or not pid or not commands.argv:
+        return _by_hand(plan, option, commands, "its command line is not to be seen from here")
+    told = Told(pid, old, commands.argv, _changed_variables(commands, subject))
     if told.old == told.new and not told.environment:
-        return _by_hand(plan, option, spelled, "it was started with these very settings already")
+        return _by_hand(plan, option, commands, "it was started with these very settings already")
     way = way_of(system, told, request.file)
-    return _as_planned(plan, option, spelled, way, old) if way.edits else _by_hand(plan, option, spelled, way.because)
+    return _as_planned(plan, option, commands, way, old) if way.edits else _by_hand(plan, option, commands, way.because)
 
 
-def _changed_variables(spelled: Spelled, subject: Subject) -> dict[str, str | None]:
+def _changed_variables(commands: Commands, subject: Subject) -> dict[str, str | None]:
     """Variables that are not as they shall be."""
     now = subject.runtime.environment.value_or({})
-    return {name: value for name, value in spelled.environment.items() if now.get(name) != value}
+    return {name: value for name, value in commands.environment.items() if now.get(name) != value}
 
 
-def _as_planned(plan: PlanReport, option: OptionShown, spelled: Spelled, way: Way, old: tuple[str, ...]) -> Prepared:
-    report = _report(plan, option, spelled)
+def _as_planned(plan: PlanReport, option: OptionShown, commands: Commands, way: Way, old: tuple[str, ...]) -> Prepared:
+    report = _report(plan, option, commands)
     files = tuple(shown_edit(edit, old) for edit in way.edits)
     report = msgspec.structs.replace(report, how=way.how, outcome="would_change", files=files, then=way.then)
     return Prepared(report, Planned(_what(plan, option), way.edits, (), way.then))
 
 
 def _of_ollama(
-    system: System, request: ApplyRequest, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Spelled]
+    system: System, request: ApplyRequest, plan: PlanReport, option: OptionShown, seen: tuple[Subject, Commands]
 ) -> Prepared:
-    subject, spelled = seen
-    model = derived(spelled, subject.runtime, subject.model.name.value_or(""), request.name)
-    variables = _changed_variables(spelled, subject)
+    subject, commands = seen
+    model = derived(commands, subject.runtime, subject.model.name.value_or(""), request.name)
+    variables = _changed_variables(commands, subject)
     edits, then, because = _service(system, subject, variables)
     if model is None and not edits:
-        return _by_hand(plan, option, spelled, because or "it has no setting of a model or a service")
+        return _by_hand(plan, option, commands, because or "it has no setting of a model or a service")
     models = (model,) if model else ()
     report = msgspec.structs.replace(
-        _report(plan, option, spelled),
+        _report(plan, option, commands),
         how="ollama",
         outcome="would_change",
         because=because,
         files=tuple(shown_edit(edit) for edit in edits),
         models=tuple(ModelShown(url=m.url, name=m.name, parent=m.parent, parameters=m.parameters) for m in models),
-        lines=lines_left(spelled, model=bool(model), service=bool(edits) or not variables),
+        lines=lines_left(commands, model=bool(model), service=bool(edits) or not variables),
         then=then,
     )
     return Prepared(report, Planned(_what(plan, option), edits, models, then))
@@ -147,10 +148,10 @@ def _service(
     return (edit,), then, ""
 
 
-def _report(plan: PlanReport, option: OptionShown, spelled: Spelled) -> ApplyReport:
+def _report(plan: PlanReport, option: OptionShown, commands: Commands) -> ApplyReport:
     left_out = tuple(
         f"{change.knob} {'not set' if change.value is None else f'= {change.value}'}: {why}"
-        for change, why in spelled.left_out
+        for change, why in commands.left_out
     )
     return ApplyReport(
         unslow_version=__version__, runtime=plan.runtime, model=plan.model, option=option.name, how="by_hand",
@@ -158,8 +159,8 @@ def _report(plan: PlanReport, option: OptionShown, spelled: Spelled) -> ApplyRep
     )  # fmt: skip
 
 
-def _by_hand(plan: PlanReport, option: OptionShown, spelled: Spelled, because: str) -> Prepared:
-    report = msgspec.structs.replace(_report(plan, option, spelled), because=because, lines=spelled.lines)
+def _by_hand(plan: PlanReport, option: OptionShown, commands: Commands, because: str) -> Prepared:
+    report = msgspec.structs.replace(_report(plan, option, commands), because=because, lines=commands.lines)
     return Prepared(report, None)
 
 

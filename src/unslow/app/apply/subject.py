@@ -1,12 +1,13 @@
 """Which running server a plan is for."""
 
+import contextlib
 import re
 from urllib.parse import urlsplit
 
 from unslow.app.chosen import at_url, is_at
-from unslow.app.plan.request import PlanRequest
 from unslow.app.read_target import as_url, check_url
 from unslow.app.runtimes import read_runtimes
+from unslow.commands.plan import RUNTIME
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Subject
 from unslow.look.system import System
@@ -67,5 +68,6 @@ def _letters(name: str) -> str:
 
 def _plain(name: str) -> str:
     """A runtime's name as plans and servers may write it."""
-    spelled = PlanRequest(runtime=name).spelled().runtime
-    return re.sub(r"[^a-z]", "", spelled.lower())
+    with contextlib.suppress(ValueError):  # one that is not planned for
+        name = RUNTIME.parse(name)
+    return re.sub(r"[^a-z]", "", name.lower())

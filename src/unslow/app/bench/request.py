@@ -2,11 +2,12 @@
 
 import os
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from unslow.app.bench.standard import QUICK, STANDARD, Protocol
 from unslow.app.bench.sweeps import module_of, names
 from unslow.app.manners import Manners
+from unslow.commands.bench import BenchRequest
 from unslow.facts.errors import UserError
 from unslow.look.sampler.arrow import check_arrow
 from unslow.think.bench.require import Condition, parse_requirement
@@ -14,7 +15,6 @@ from unslow.think.bench.require import Condition, parse_requirement
 _SWEEP = re.compile(r"([a-z]+)(?:=([0-9.,]+))?")
 _MOST_VALUES, _LARGEST = 64, 1e7
 SERIES = (".csv", ".arrow")
-_WITHIN = {"repeats": (1, 1000), "tokens": (1, 131072), "hz": (0, 50)}
 
 
 class Asked(NamedTuple):
@@ -47,32 +47,29 @@ class Request(NamedTuple):
     """Of each answer of a sweep, where the user wants a certain number."""
 
     @classmethod
-    def from_flags(cls, flags: dict[str, Any]) -> "Request":
-        """The request that the flags of the command line mean; UserError where they make no sense."""
-        for name, (least, most) in _WITHIN.items():
-            if flags[name] is not None and not least <= flags[name] <= most:
-                raise UserError(f"--{name} {flags[name]:g} makes no sense", f"give a number from {least} to {most}")
-        manners = Manners(quick=flags["quick"], evict=flags["evict"], api_key=flags["api_key"] or _key())
+    def of(cls, asked: BenchRequest) -> "Request":
+        """The request that was asked for; UserError where they make no sense."""
+        manners = Manners(quick=asked.quick, evict=asked.evict, api_key=asked.api_key or _key())
         request = cls(
-            flags["target"],
-            _protocol(flags),
-            tuple(parse_sweep(word) for word in flags["sweep"] or ()),
+            asked.target,
+            _protocol(asked),
+            tuple(parse_sweep(word) for word in asked.sweep),
             manners,
-            flags["model"],
-            flags["command"],
-            flags["against"],
-            flags["compare"],
-            tuple(parse_requirement(text) for text in flags["require"] or ()),
-            flags["parts"],
-            flags["llama_bench"],
-            flags["hz"],
-            flags["series"],
-            (flags["label"] or "").encode("utf-8", "replace").decode(),
-            not flags["no_keep"],
-            flags["tokens"],
+            asked.model,
+            asked.command,
+            asked.against,
+            asked.compare,
+            tuple(parse_requirement(text) for text in asked.require),
+            asked.parts,
+            asked.llama_bench,
+            asked.hz,
+            asked.series,
+            (asked.label or "").encode("utf-8", "replace").decode(),
+            not asked.no_keep,
+            asked.tokens,
         )
-        for flag in ("output", "export", "series"):
-            check_writable(f"--{flag}", flags[flag])
+        for flag, path in (("--output", asked.output), ("--export", asked.export), ("--series", asked.series)):
+            check_writable(flag, path)
         return _checked(request)
 
 
@@ -90,12 +87,12 @@ def _key() -> str | None:
     return os.environ.get("UNSLOW_API_KEY")
 
 
-def _protocol(flags: dict[str, Any]) -> Protocol:
-    protocol = QUICK if flags["quick"] else STANDARD
-    if flags["tokens"]:
-        protocol = protocol._replace(tokens=flags["tokens"])
-    if flags["repeats"]:
-        protocol = protocol._replace(rounds=flags["repeats"], most_rounds=flags["repeats"])
+def _protocol(asked: BenchRequest) -> Protocol:
+    protocol = QUICK if asked.quick else STANDARD
+    if asked.tokens:
+        protocol = protocol._replace(tokens=asked.tokens)
+    if asked.repeats:
+        protocol = protocol._replace(rounds=asked.repeats, most_rounds=asked.repeats)
     return protocol
 
 

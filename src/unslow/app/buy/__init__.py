@@ -3,9 +3,6 @@
 from unslow.app.buy.choose import choose
 from unslow.app.buy.cost import cost
 from unslow.app.buy.devices import devices
-from unslow.app.buy.request import ChooseRequest, CostRequest, DevicesRequest, TiersRequest
 from unslow.app.buy.tiers import tiers
 
-__all__ = [
-    "ChooseRequest", "CostRequest", "DevicesRequest", "TiersRequest", "choose", "cost", "devices", "tiers",
-]  # fmt: skip
+__all__ = ["choose", "cost", "devices", "tiers"]

@@ -3,9 +3,9 @@
 from unslow import __version__
 from unslow.app.buy.market import Market, market_of
 from unslow.app.buy.purse import purse_of, read_told
-from unslow.app.buy.request import ChooseRequest
 from unslow.app.buy.ways import ways_out
 from unslow.app.progress import Progress, Silent
+from unslow.commands.choose import ChooseRequest
 from unslow.facts.units import GB
 from unslow.look.system import System
 from unslow.think.adapt.remembered import one_judgement
@@ -13,7 +13,7 @@ from unslow.think.buy.choice_report import ChoiceReport, OfferShown
 from unslow.think.buy.choice_words import assumptions, explained
 from unslow.think.buy.choosing import Aim, Chosen, chosen
 from unslow.think.buy.devices import price_notes, work_notes
-from unslow.think.speed.ask import USUAL_HOST
+from unslow.think.speed.chips import USUAL_HOST
 
 
 @one_judgement()

@@ -9,13 +9,13 @@ from unslow import __version__
 from unslow.app.buy.amounts import named_amount, two_amounts
 from unslow.app.buy.here import HERE, this_machine
 from unslow.app.buy.purse import Told, purse_of, read_told
-from unslow.app.buy.request import CostRequest
-from unslow.app.buy.rigs import parse_rig, place_of, rig_shown
+from unslow.app.buy.rigs import hardware_of, parse_rig, rig_shown
 from unslow.app.buy.speeds import Rated, find_work, rated
 from unslow.app.fit.models import Found
-from unslow.app.predict.request import Request
 from unslow.app.progress import Progress, Silent
 from unslow.catalog.prices import apis_of, rents_of
+from unslow.commands.cost import CostRequest
+from unslow.commands.predict import PredictRequest
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.look.system import System
@@ -41,15 +41,17 @@ class _Desk(NamedTuple):
     told: Told
     purse: Purse
     found: Found
-    question: Request
+    question: PredictRequest
 
     def rig(self, name: str) -> RigShown:
         """A device by name with its speed."""
         if name.casefold() in HERE:
             return this_machine(self.system, self.request, self.purse)
         rig = parse_rig(name)
-        place = place_of(rig, self.question)
-        answer: Rated | Unknown = place if isinstance(place, Unknown) else rated(self.found, place, self.question)
+        hardware = hardware_of(rig, self.question)
+        answer: Rated | Unknown = (
+            hardware if isinstance(hardware, Unknown) else rated(self.found, hardware, self.question)
+        )
         return rig_shown(rig, self.purse, self.found.quant, answer)
 
 

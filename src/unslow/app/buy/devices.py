@@ -6,13 +6,13 @@ from typing import NamedTuple
 from unslow import __version__
 from unslow.app.buy.here import HERE, this_machine
 from unslow.app.buy.purse import purse_of, read_told
-from unslow.app.buy.request import DevicesRequest
-from unslow.app.buy.rigs import parse_rig, place_of, rig_shown
+from unslow.app.buy.rigs import hardware_of, parse_rig, rig_shown
 from unslow.app.buy.speeds import Rated, find_work, rated
 from unslow.app.fit.models import Found
-from unslow.app.predict.request import Request
 from unslow.app.progress import Progress, Silent
 from unslow.catalog.devices import all_devices
+from unslow.commands.devices import DevicesRequest
+from unslow.commands.predict import PredictRequest
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.look.system import System
@@ -28,7 +28,7 @@ _USUAL = ("RTX 5060 Ti 16GB", "RTX 3090", "RTX 4090", "RTX 5090", "RX 7900 XTX",
 
 class _Asked(NamedTuple):
     found: Found
-    request: Request
+    request: PredictRequest
 
 
 @one_judgement()
@@ -69,8 +69,8 @@ def _shown(
 
 
 def _answer(rig: Rig, asked: _Asked) -> Rated | Unknown:
-    place = place_of(rig, asked.request)
-    return place if isinstance(place, Unknown) else rated(asked.found, place, asked.request)
+    hardware = hardware_of(rig, asked.request)
+    return hardware if isinstance(hardware, Unknown) else rated(asked.found, hardware, asked.request)
 
 
 def _rigs(request: DevicesRequest) -> list[Rig]:

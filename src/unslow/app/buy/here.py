@@ -1,15 +1,16 @@
 """This machine among the devices that are compared: what `unslow predict` says of it."""
 
 from unslow.app.buy.speeds import Work
+from unslow.app.hardware import HardwareRequest, find_hardware
 from unslow.app.predict.answer import answer
-from unslow.app.predict.places import Place, find_place
-from unslow.app.predict.request import Request
+from unslow.commands.predict import PredictRequest
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.buy.prices import Purse, times
 from unslow.think.buy.report import Fits, RigShown, SpeedShown
 from unslow.think.buy.rigs import Rig
+from unslow.think.hardware import Hardware
 from unslow.think.speed.report import PlacementShown, PredictionReport, RateShown
 
 HERE = frozenset({"here", "auto", "this machine"})
@@ -18,43 +19,45 @@ HERE = frozenset({"here", "auto", "this machine"})
 
 def this_machine(system: System, work: Work, purse: Purse) -> RigShown:
     """The GPUs of this machine, or its processors where it has none."""
-    place = find_place(system, Request(work.model or ""))
-    if isinstance(place, Unknown):
+    hardware = find_hardware(system, HardwareRequest())
+    if isinstance(hardware, Unknown):
         return RigShown(
             name="here", device="this machine", vendor="", kind="", year=None, memory_bytes=None, bytes_per_s=None,
-            tdp_w=None, reason=place.why,
+            tdp_w=None, reason=hardware.why,
         )  # fmt: skip
     report = answer(system, _request(work)) if work.model else None
-    return shown_here(place, purse, report)
+    return shown_here(hardware, purse, report)
 
 
 def rig_here(system: System) -> Rig:
     """The GPUs of this machine, as the catalogue has them; UserError where it has none."""
-    place = find_place(system, Request(""))
-    if isinstance(place, Unknown):
-        raise UserError(f"this machine: {place.why}", "name what you have")
-    if place.device.kind == "cpu":
+    hardware = find_hardware(system, HardwareRequest())
+    if isinstance(hardware, Unknown):
+        raise UserError(f"this machine: {hardware.why}", "name what you have")
+    if hardware.device.kind == "cpu":
         raise UserError("this machine has no GPU to count on", "leave it out, or name what you have")
-    sizes = place.device.memory_sizes_bytes
-    held = place.rooms[0].capacity_bytes if place.rooms else 0
-    return Rig(place.device, place.gpus, min(sizes, key=lambda size: abs(size - held)) if sizes else 0)
+    sizes = hardware.device.memory_sizes_bytes
+    held = hardware.rooms[0].capacity_bytes if hardware.rooms else 0
+    return Rig(hardware.device, hardware.device_count, min(sizes, key=lambda size: abs(size - held)) if sizes else 0)
 
 
-def _request(work: Work) -> Request:
-    request = Request(
-        work.model, work.quant, depth=work.context, batch=work.users, prompt=work.prompt, kv_type=work.kv_type
-    )
-    return request.spelled().checked()
+def _request(work: Work) -> PredictRequest:
+    return PredictRequest.from_flags(
+        {
+            "model": work.model, "quant": work.quant, "depth": work.context, "batch": work.users,
+            "prompt": work.prompt, "kv_type": work.kv_type,
+        }
+    )  # fmt: skip
 
 
-def shown_here(place: Place, purse: Purse, report: PredictionReport | None) -> RigShown:
+def shown_here(hardware: Hardware, purse: Purse, report: PredictionReport | None) -> RigShown:
     """This machine with what was predicted of it, if anything was."""
-    device, count = place.device, place.gpus
+    device, count = hardware.device, hardware.device_count
     price = purse.of(device, "here", smallest=device.kind != "cpu")
     price = price if "here" in purse.own else times(price, count)
     speed = _speed(report) if report else None
     rate, watts = speed.decode_tokens_per_s.mid if speed else None, count * device.tdp_w
-    rooms = place.rooms or ((place.host_room,) if place.host_room else ())
+    rooms = hardware.rooms or ((hardware.host_room,) if hardware.host_room else ())
     return RigShown(
         name=f"here: {count}x {device.name}" if count > 1 else f"here: {device.name}",
         count=count,
@@ -72,7 +75,7 @@ def shown_here(place: Place, purse: Purse, report: PredictionReport | None) -> R
         price_per_token_per_s=price.amount / rate if price and rate else None,
         tokens_per_joule_by_tdp=rate / watts if rate and watts else None,
         reason=report.reason if report else "",
-        notes=place.notes,
+        notes=hardware.notes,
     )
 
 

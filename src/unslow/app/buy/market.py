@@ -6,17 +6,16 @@ from typing import NamedTuple
 import msgspec
 
 from unslow.app.buy.here import HERE, rig_here
-from unslow.app.buy.request import ChooseRequest
-from unslow.app.buy.rigs import parse_rig, place_of, rig_shown
+from unslow.app.buy.rigs import hardware_of, parse_rig, rig_shown
 from unslow.app.buy.speeds import UNFIT, Rated, find_work, rated, shown_work
 from unslow.app.fit.chosen_mix import mix_named
 from unslow.app.fit.models import Found, as_quant
-from unslow.app.predict.places import Place, named_place
-from unslow.app.predict.request import Request
 from unslow.app.progress import Progress
 from unslow.catalog.devices import all_devices
 from unslow.catalog.mixes import find_mix
 from unslow.catalog.quant_in_name import split_quant
+from unslow.commands.choose import ChooseRequest
+from unslow.commands.predict import PredictRequest
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.adapt.remembered import remembered
@@ -25,7 +24,7 @@ from unslow.think.buy.choosing import Aim
 from unslow.think.buy.prices import Purse
 from unslow.think.buy.report import AskedShown, RigShown
 from unslow.think.buy.rigs import Rig, buyable, is_card
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Hardware, Room
 
 USUAL_QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K")
 """What publishers offer of nearly every model, the finest first."""
@@ -38,7 +37,7 @@ class Market(NamedTuple):
     request: ChooseRequest
     purse: Purse
     found: Found
-    question: Request
+    question: PredictRequest
     quants: tuple[str, ...]
     have: Rig | None
 
@@ -79,30 +78,29 @@ class Market(NamedTuple):
 
     def _best(self, rig: Rig, beside: Rig | None, aim: Aim, quants: Sequence[str]) -> RigShown:
         """In the finest quant that reaches the goal; else in the coarsest that fits, which is the fastest."""
-        place = self._place(rig, beside)
-        if isinstance(place, Unknown):
-            return self._shown(rig, beside, quants[-1], place)
+        hardware = self._hardware(rig, beside)
+        if isinstance(hardware, Unknown):
+            return self._shown(rig, beside, quants[-1], hardware)
         best: tuple[str, Rated | Unknown] = (quants[-1], UNFIT)
         for quant in quants:
-            answer = rated(self.in_quant(quant), place, self.question, whole=not self.request.partly)
+            answer = rated(self.in_quant(quant), hardware, self.question, whole=not self.request.partly)
             if isinstance(answer, Rated):
                 best = quant, answer
                 if aim.goal is None or answer.speed.each_tokens_per_s.low >= aim.goal:
                     break
         return self._shown(rig, beside, *best)
 
-    def _place(self, rig: Rig, beside: Rig | None) -> Place | Unknown:
+    def _hardware(self, rig: Rig, beside: Rig | None) -> Hardware | Unknown:
         if beside is None or beside is rig:
-            return place_of(rig, self.question)
+            return hardware_of(rig, self.question)
         if beside.device.name == rig.device.name:
-            return named_place(rig.label, beside.number + 1, self.question)
-        places = [place_of(rig, self.question), place_of(beside, self.question)]
-        known = [place for place in places if isinstance(place, Place)]
-        if len(known) < len(places):
-            return next(place for place in places if isinstance(place, Unknown))
-        slower = min(known, key=lambda place: place.device.memory_bytes_per_s)
-        rooms = alike_rooms([room for place in known for room in place.rooms], self._largest_layer())
-        return slower._replace(gpus=len(rooms), rooms=rooms)
+            return hardware_of(rig._replace(number=beside.number + 1), self.question)
+        new, old = hardware_of(rig, self.question), hardware_of(beside, self.question)
+        if isinstance(new, Unknown) or isinstance(old, Unknown):
+            return new if isinstance(new, Unknown) else old
+        slower = min(new, old, key=lambda hardware: hardware.device.memory_bytes_per_s)
+        rooms = alike_rooms((*new.rooms, *old.rooms), self._largest_layer())
+        return slower._replace(devices=(slower.device,) * len(rooms), rooms=rooms, chips=slower.chips[:1] * len(rooms))
 
     def _largest_layer(self) -> int:
         """In the finest quant, which any other stays below."""

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from unslow.app.buy.amounts import named_amount
 from unslow.app.buy.here import HERE
-from unslow.app.buy.rigs import typed_place
+from unslow.app.buy.rigs import typed_hardware
 from unslow.app.resolve import expanded
 from unslow.facts.errors import UserError
 from unslow.facts.units import GIB
@@ -80,9 +80,9 @@ def device_key(name: str) -> str:
     """The device as prices are looked up by; with its size of memory where a name says one and several are sold."""
     if name.casefold() in HERE:
         return "here"
-    place = typed_place(name)
-    if isinstance(place, Unknown):
-        raise UserError(f"{name}: {place.why}", place.how_to_get)
-    if place.device.memory_sizes_bytes and place.rooms:
-        return f"{place.device.name} {place.rooms[0].capacity_bytes // GIB}GB"
-    return place.device.name
+    hardware = typed_hardware(name)
+    if isinstance(hardware, Unknown):
+        raise UserError(f"{name}: {hardware.why}", hardware.how_to_get)
+    if hardware.device.memory_sizes_bytes and hardware.rooms:
+        return f"{hardware.device.name} {hardware.rooms[0].capacity_bytes // GIB}GB"
+    return hardware.device.name

@@ -1,15 +1,17 @@
 """A rig of the report: what the catalogue knows of it, its price, and what it does with the model."""
 
 from unslow.app.buy.speeds import Rated
-from unslow.app.fit.device_lists import parse_device_list
-from unslow.app.predict.places import Place, named_place
-from unslow.app.predict.request import Request
+from unslow.app.hardware import HardwareRequest, named_hardware
+from unslow.app.named_devices import parse_device_list
+from unslow.app.predict.cases import hardware_request
 from unslow.catalog.device_names import misspelt, near_devices, parse_device_name
+from unslow.commands.predict import PredictRequest
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.think.buy.prices import Purse, times
 from unslow.think.buy.report import Fits, RigShown
 from unslow.think.buy.rigs import Rig
+from unslow.think.hardware import Hardware
 
 
 def parse_rig(text: str) -> Rig:
@@ -17,28 +19,28 @@ def parse_rig(text: str) -> Rig:
     names = parse_device_list((text,))
     if len({name.casefold() for name in names}) > 1:
         raise UserError(f"{text}: unlike devices together are not predicted", "name one kind: 2x RTX 3090")
-    place = typed_place(names[0], len(names))
-    if isinstance(place, Unknown) and "software of its own" not in place.why:
-        raise UserError(place.why, place.how_to_get)
-    if isinstance(place, Unknown):
-        raise UserError(f"{text}: {place.why}", "leave it out")
-    several = bool(place.device.memory_sizes_bytes) and bool(place.rooms)
-    size = place.rooms[0].capacity_bytes if several else 0
-    return Rig(place.device, len(names), size)
+    hardware = typed_hardware(names[0], len(names))
+    if isinstance(hardware, Unknown) and "software of its own" not in hardware.why:
+        raise UserError(hardware.why, hardware.how_to_get)
+    if isinstance(hardware, Unknown):
+        raise UserError(f"{text}: {hardware.why}", "leave it out")
+    several = bool(hardware.device.memory_sizes_bytes) and bool(hardware.rooms)
+    size = hardware.rooms[0].capacity_bytes if several else 0
+    return Rig(hardware.device, len(names), size)
 
 
-def typed_place(name: str, count: int = 1) -> Place | Unknown:
+def typed_hardware(name: str, count: int = 1) -> Hardware | Unknown:
     """Where a device is that somebody typed; UserError where a slip would make another device of it."""
-    place = named_place(name, count, Request(""))
-    if isinstance(place, Place) and (word := misspelt(name, place.device)):
+    hardware = named_hardware(name, count, HardwareRequest())
+    if isinstance(hardware, Hardware) and (word := misspelt(name, hardware.device)):
         near = ", ".join(device.name for device in near_devices(parse_device_name(name).words))
         raise UserError(f"{name!r}: what is {word!r}?", f"did you mean one of {near}?")
-    return place
+    return hardware
 
 
-def place_of(rig: Rig, request: Request) -> Place | Unknown:
+def hardware_of(rig: Rig, request: PredictRequest) -> Hardware | Unknown:
     """Where it is, as the predictor takes it."""
-    return named_place(rig.label, rig.number, request)
+    return named_hardware(rig.label, rig.number, hardware_request(request))
 
 
 def rig_shown(rig: Rig, purse: Purse, quant: str = "", answer: Rated | Unknown | None = None) -> RigShown:

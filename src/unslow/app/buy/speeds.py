@@ -3,17 +3,15 @@
 from typing import NamedTuple, Protocol
 
 from unslow.app.fit.models import Found, find_gguf_model
-from unslow.app.predict.cases import Case, case_of
-from unslow.app.predict.places import Place
-from unslow.app.predict.request import Request
+from unslow.app.predict.cases import Case, case_of, speeds_of
+from unslow.commands.predict import PredictRequest
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.adapt.remembered import remembered
 from unslow.think.buy.report import AskedShown, Fits, SpeedShown
-from unslow.think.physics.interval import Interval, inverse
-from unslow.think.speed import outcome
+from unslow.think.hardware import Hardware
+from unslow.think.physics.interval import Interval
 from unslow.think.speed.report import RateShown
-from unslow.think.speed.trust import widened
 
 _EVERYTHING = 10_000
 """More layers than any model has: all of them."""
@@ -46,17 +44,19 @@ class Rated(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def find_work(system: System, work: Work) -> tuple[Found, Request, AskedShown]:
+def find_work(system: System, work: Work) -> tuple[Found, PredictRequest, AskedShown]:
     """The model, the question that is put to every device, and both as the report has them."""
     found = find_gguf_model(system, work.model, work.quant)
-    request = Request(
-        work.model, work.quant, depth=work.context, batch=work.users, prompt=work.prompt, kv_type=work.kv_type
-    )
-    request = request.spelled().checked()
+    request = PredictRequest.from_flags(
+        {
+            "model": work.model, "quant": work.quant, "depth": work.context, "batch": work.users,
+            "prompt": work.prompt, "kv_type": work.kv_type,
+        }
+    )  # fmt: skip
     return found, request, shown_work(found, request)
 
 
-def shown_work(found: Found, request: Request) -> AskedShown:
+def shown_work(found: Found, request: PredictRequest) -> AskedShown:
     """What was asked, as the report has it."""
     return AskedShown(
         model=found.name, quant=found.quant, parameters=found.parameters, stands_for=found.stands_for,
@@ -67,19 +67,19 @@ def shown_work(found: Found, request: Request) -> AskedShown:
     )  # fmt: skip
 
 
-def rated(found: Found, place: Place, request: Request, *, whole: bool = False) -> Rated | Unknown:
+def rated(found: Found, hardware: Hardware, request: PredictRequest, *, whole: bool = False) -> Rated | Unknown:
     """The speed with as much on the GPUs as fits; with `whole`, Unknown where not all of it does."""
-    if whole and place.rooms:
-        if _weights(found) > sum(room.usable_bytes for room in place.rooms):
+    if whole and hardware.rooms:
+        if _weights(found) > sum(room.usable_bytes for room in hardware.rooms):
             return UNFIT
         request = request._replace(gpu_layers=_EVERYTHING)
-    case = case_of(found, place, request)
+    case = case_of(found, hardware, request)
     if isinstance(case, Unknown):
         return case
     fits = fit_of(case)
     if whole and fits == "no":
         return UNFIT
-    shared = dict.fromkeys(room.note for room in place.rooms if room.unified and room.note)
+    shared = dict.fromkeys(room.note for room in hardware.rooms if room.unified and room.note)
     return Rated(fits, speed_of(case, case.request), (*case.trust.reasons, *shared))
 
 
@@ -101,19 +101,15 @@ def fit_of(case: Case) -> Fits:
     return "whole" if everything and not placement.experts_on_cpu else "partly"
 
 
-def speed_of(case: Case, request: Request) -> SpeedShown:
+def speed_of(case: Case, request: PredictRequest) -> SpeedShown:
     """Decode, prompt and first token of a case, as `unslow predict` has them."""
-    decode = outcome.decode(case.question, case.group)
-    rate = widened(decode.rate, case.trust.wider, decode.ceiling)
-    prompt = outcome.prefill(case.question, float(request.prompt), float(request.ubatch))
-    prefill = widened(prompt.rate, case.trust.wider, prompt.ceiling)
-    pairs = zip(inverse(prefill), inverse(rate), strict=True)
-    first = Interval(*(read * request.prompt + step * request.batch for read, step in pairs))
+    speeds = speeds_of(case, request)
+    rate = speeds.decode.rate
     return SpeedShown(
         decode_tokens_per_s=_shown(rate),
         each_tokens_per_s=_shown(Interval(*(end / request.batch for end in rate))),
-        prefill_tokens_per_s=_shown(prefill),
-        first_token_s=_shown(first),
+        prefill_tokens_per_s=_shown(speeds.prefill),
+        first_token_s=_shown(speeds.first_token_s(request)),
         gpu_layers=case.asked.gpu_layers,
         experts_on_cpu=case.placement.experts_on_cpu,
         backend=case.asked.backend,

@@ -4,19 +4,18 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from unslow import __version__
-from unslow.app.buy.request import TiersRequest
-from unslow.app.buy.rigs import place_of
+from unslow.app.buy.rigs import hardware_of
 from unslow.app.buy.speeds import Rated, rated
 from unslow.app.fit.chosen_mix import mix_named
 from unslow.app.fit.models import Found
-from unslow.app.fit.named_rooms import named_room
-from unslow.app.predict.cases import backend_of, fit_question
-from unslow.app.predict.places import Place
-from unslow.app.predict.request import Request
+from unslow.app.named_devices import named_room
+from unslow.app.predict.cases import backend_of, setup_of
 from unslow.app.progress import Progress, Silent
 from unslow.catalog.devices import all_devices
 from unslow.catalog.mixes import find_mix
 from unslow.catalog.models import WellKnown, well_known
+from unslow.commands.predict import PredictRequest
+from unslow.commands.tiers import TiersRequest
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.errors import UserError
 from unslow.facts.units import GIB
@@ -26,9 +25,9 @@ from unslow.think.adapt.remembered import one_judgement, remembered
 from unslow.think.blueprints.made_up import made_up
 from unslow.think.buy.tiers import CARDS, UNIFIED, family, newer, shapes, surely_too_large, typical
 from unslow.think.buy.tiers_report import MissesShown, RunsShown, TierShown, TiersReport
-from unslow.think.fit import llama_cpp
 from unslow.think.fit.context_left import longest_context
-from unslow.think.speed.ask import USUAL_HOST
+from unslow.think.hardware import Hardware
+from unslow.think.setup import Setup
 
 _QUANTS = ("Q8_0", "Q6_K", "Q5_K_M", "Q4_K_M", "IQ4_XS", "Q3_K_M", "IQ3_XXS", "Q2_K", "IQ2_XXS")
 _MISSES = 2
@@ -46,7 +45,7 @@ _SHIPPED_BITS = 4.25
 class _Tier(NamedTuple):
     memory_bytes: int
     unified: bool
-    place: Place
+    hardware: Hardware
     device: str
     devices: int
 
@@ -54,7 +53,7 @@ class _Tier(NamedTuple):
 @one_judgement()
 def tiers(_system: System, request: TiersRequest, progress: Progress | None = None) -> TiersReport:
     """What fits whole on each size of memory, at which quant, and how fast a typical device is with it."""
-    question, said = Request("", depth=request.context).checked(), progress or Silent()
+    question, said = PredictRequest(depth=request.context), progress or Silent()
     every, groups = _tiers(request), shapes(well_known().values(), request.context)
     least = mix_named(request.quant_least).name
     shown = []
@@ -89,23 +88,23 @@ def _tiers(request: TiersRequest) -> list[_Tier]:
 
 def _tier(size: int, *, unified: bool) -> _Tier:
     rig, count = typical(all_devices(), size, unified=unified)
-    place = place_of(rig, Request("")) if rig else None
-    if rig is None or not isinstance(place, Place):
+    hardware = hardware_of(rig, PredictRequest()) if rig else None
+    if rig is None or not isinstance(hardware, Hardware):
         if unified:
             raise UserError(f"no device of the catalogue shares {size // GIB} GB", "try --unified 32,64,128")
         room = named_room(f"{size / GIB:g}GB")
-        return _Tier(size, unified, Place(all_devices()[0], 1, (room,), USUAL_HOST), "", 0)
-    return _Tier(size, unified, place, rig.label, count)
+        return _Tier(size, unified, Hardware((room,), devices=all_devices()[:1]), "", 0)
+    return _Tier(size, unified, hardware, rig.label, count)
 
 
 class _Counter:
     """Goes through the models for one size of memory."""
 
-    def __init__(self, tier: _Tier, question: Request, least: str, rows: int) -> None:
+    def __init__(self, tier: _Tier, question: PredictRequest, least: str, rows: int) -> None:
         self._tier, self._question, self._rows = tier, question, rows
         self._least = find_mix(least).bits_per_weight
         self._quants = [q for q in _QUANTS if find_mix(q).bits_per_weight >= self._least] or [least]
-        self._room = tier.place.rooms[0].usable_bytes
+        self._room = tier.hardware.rooms[0].usable_bytes
 
     def shown(self, groups: Sequence[Sequence[WellKnown]]) -> TierShown:
         """The tier, with the largest models that fit and the smallest that do not."""
@@ -124,7 +123,7 @@ class _Counter:
         tier = self._tier
         return TierShown(
             memory_bytes=tier.memory_bytes, unified=tier.unified, device=tier.device, devices=tier.devices,
-            bytes_per_s=tier.place.device.memory_bytes_per_s if tier.device else None,
+            bytes_per_s=tier.hardware.device.memory_bytes_per_s if tier.device else None,
             runs=tuple(sorted(runs.values(), key=lambda one: -one.parameters)),
             misses=tuple(self._misses(missed)),
         )  # fmt: skip
@@ -138,7 +137,7 @@ class _Counter:
             return None
         return self._runs(next(one for one in groups if one[0] is fitting[0]), *fitting[1])
 
-    def _finest(self, model: WellKnown) -> tuple[str, llama_cpp.Question] | int:
+    def _finest(self, model: WellKnown) -> tuple[str, Setup] | int:
         """The finest quant that fits, and the question about its memory; what the coarsest lacks where none does."""
         names = self._names(model)
         if surely_too_large(model, _bits(model, names[-1]), self._room):
@@ -150,7 +149,7 @@ class _Counter:
         tried = ((name, self._asked(_plan(model, name))) for name in finer)
         return next(((name, asked) for name, asked in tried if asked.left() >= 0), (names[-1], question))
 
-    def _affordable(self, coarsest: llama_cpp.Question, left: float, names: Sequence[str]) -> list[str]:
+    def _affordable(self, coarsest: Setup, left: float, names: Sequence[str]) -> list[str]:
         """The finer quants whose weights about fit into what the coarsest leaves, the finest first."""
         weights, least = sum(t.bytes for t in coarsest.blueprint.tensors), find_mix(names[-1]).bits_per_weight
         sizes = [(name, weights * find_mix(name).bits_per_weight / least) for name in names[:-1]]
@@ -161,14 +160,14 @@ class _Counter:
         shipped = shipped_mix(model)
         return [shipped] if shipped else self._quants
 
-    def _asked(self, plan: Blueprint) -> llama_cpp.Question:
-        place, question = self._tier.place, self._question
-        asked = fit_question(plan, place, question, backend_of(place.device, question))
+    def _asked(self, plan: Blueprint) -> Setup:
+        hardware, question = self._tier.hardware, self._question
+        asked = setup_of(plan, hardware, question, backend_of(hardware.device, question))
         if asked is None:
             raise UserError("the memory of this size is not known", "leave it out")
         return asked
 
-    def _runs(self, group: Sequence[WellKnown], quant: str, asked: llama_cpp.Question) -> RunsShown:
+    def _runs(self, group: Sequence[WellKnown], quant: str, asked: Setup) -> RunsShown:
         model, plan = group[0], asked.blueprint
         answer = self._rated(model, quant, plan)
         return RunsShown(
@@ -188,7 +187,7 @@ class _Counter:
         if not self._tier.device:
             return None
         found = Found(model.name, plan, quant, "catalogue", model.parameters)
-        return rated(found, self._tier.place, self._question, whole=True)
+        return rated(found, self._tier.hardware, self._question, whole=True)
 
     def _misses(self, missed: Sequence[tuple[WellKnown, int]]) -> Iterator[MissesShown]:
         """Those that lack the least."""

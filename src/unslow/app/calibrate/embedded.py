@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from unslow import __version__
-from unslow.app.calibrate.request import Request
 from unslow.app.progress import Progress
+from unslow.commands.calibrate import CalibrateRequest
 from unslow.facts.calibration import Calibration, Point, Rates
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Cpu, Machine
@@ -35,7 +35,11 @@ Step = Callable[[str, float], None]
 
 
 def calibrate_embedded(
-    system: System, request: Request, progress: Progress, guests: Sequence[Guest] = (), limits: Limits | None = None
+    system: System,
+    request: CalibrateRequest,
+    progress: Progress,
+    guests: Sequence[Guest] = (),
+    limits: Limits | None = None,
 ) -> Calibration:
     """The calibration of this machine's processors; `guests` are measured in place of the usual made-up models."""
     start, version = system.clock(), engine_version()
@@ -119,7 +123,7 @@ def _rates(points: Sequence[Point]) -> Rates:
     return rates
 
 
-def _check_idle(machine: Machine, request: Request, progress: Progress) -> None:
+def _check_idle(machine: Machine, request: CalibrateRequest, progress: Progress) -> None:
     """UserError where others keep the processors busy: their work would be measured too."""
     others, cores = machine.load.busy_cpus.value_or(0.0), machine.cpu.logical_cpus.value_or(1)
     if others <= BUSY_SHARE * cores:

@@ -1,12 +1,14 @@
 """A running server with the model that it has loaded: one point, so one factor for all that is expected of it."""
 
+import os
+
 from unslow import __version__
-from unslow.app.calibrate.request import Request
 from unslow.app.course import USUAL
 from unslow.app.diagnose import Request as Look
 from unslow.app.diagnose import look
 from unslow.app.measure import Manners
 from unslow.app.progress import Progress
+from unslow.commands.calibrate import CalibrateRequest
 from unslow.facts.calibration import Calibration, Scale
 from unslow.facts.errors import UserError
 from unslow.facts.gpu_lists import computing
@@ -23,9 +25,9 @@ SLOWEST_FACTOR = 1.6
 DISTURBED_SHARE = 0.1
 
 
-def calibrate_running(request: Request, progress: Progress) -> Calibration:
+def calibrate_running(request: CalibrateRequest, progress: Progress) -> Calibration:
     """Measure a server as a diagnosis does, with the same manners; UserError where it may not or can't be measured."""
-    manners = Manners(evict=request.evict, api_key=request.api_key)
+    manners = Manners(evict=request.evict, api_key=request.api_key or os.environ.get("UNSLOW_API_KEY"))
     snapshot = look(Look(request.target, manners, limits=USUAL._replace(only=(SPEED,))), progress)
     return checked(calibration_of(snapshot), anyway=request.anyway)
 

@@ -2,11 +2,12 @@
 
 import os
 import re
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from unslow.app.fleet.durations import seconds_of
 from unslow.app.read_target import is_live
 from unslow.app.watching.request import Request as WatchRequest
+from unslow.commands.exporter import ExporterRequest as Asked
 from unslow.facts.errors import UserError
 from unslow.look.system.http import is_loopback
 from unslow.show._metric_text import Dialect
@@ -49,27 +50,27 @@ class ExporterRequest(NamedTuple):
     dialect: Dialect = "openmetrics"
 
     @classmethod
-    def from_flags(cls, flags: dict[str, Any]) -> "ExporterRequest":
-        """The request that the flags of the command line mean."""
-        target, once, output = flags["target"], flags["once"], flags["output"]
+    def of(cls, asked: Asked) -> "ExporterRequest":
+        """The request that was asked for."""
+        target, once, output = asked.target, asked.once, asked.output
         if not is_live(target):
             raise UserError(
                 f"{target} does not run", f"of what is stored: unslow diagnose {target} --format openmetrics"
             )
         if output and not once:
             raise UserError("-o belongs to --once", "without --once the metrics are served: see --listen")
-        if once and flags["measure_every"]:
+        if once and asked.measure_every:
             raise UserError("--once measures nothing", "unslow diagnose --format openmetrics measures once")
-        key = flags["api_key"] or os.environ.get("UNSLOW_API_KEY") or ""
-        measure = flags["measure_every"]
+        key = asked.api_key or os.environ.get("UNSLOW_API_KEY") or ""
+        measure = asked.measure_every
         return cls(
             watch=WatchRequest(target, ASK_S, api_key=key),
-            listen=parsed_address(flags["listen"]),
-            every_s=_between(flags["every"], "--every", LEAST_EVERY_S, MOST_EVERY_S),
+            listen=parsed_address(asked.listen),
+            every_s=_between(asked.every, "--every", LEAST_EVERY_S, MOST_EVERY_S),
             measure_every_s=_between(measure, "--measure-every", LEAST_MEASURE_S, MOST_MEASURE_S) if measure else None,
             once=once,
             output=output,
-            dialect=_dialect(flags["format"], output),
+            dialect=_dialect(asked.format, output),
         )
 
 

@@ -6,11 +6,11 @@ from itertools import product
 from typing import Any, NamedTuple
 
 from unslow import __version__
-from unslow.app.fit.gguf_settings import MICRO_BATCH, lines_of, setting_notes, settings_of
+from unslow.app.fit.gguf_settings import DEFAULT_CONTEXT, MICRO_BATCH, lines_of, setting_notes, settings_of
 from unslow.app.fit.models import OLLAMA, Found, as_quant, find_gguf_model
-from unslow.app.fit.request import Request
-from unslow.app.fit.rooms import find_rooms, room_notes
+from unslow.app.hardware import find_memory
 from unslow.catalog.mixes import Mix, mixes_from_large_to_small
+from unslow.commands.fit import FitRequest
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.errors import UserError
 from unslow.facts.units import MIB
@@ -27,6 +27,7 @@ from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.llama_cpp.abilities import EVERYTHING
 from unslow.think.plan.llama_cpp.abilities import OLLAMA as OLLAMA_ABILITIES
 from unslow.think.plan.llama_cpp.runnable import Runnable, find_runnable, packed_cache
+from unslow.think.setup import DEFAULT_MARGIN_BYTES, Setup
 
 _ROUGH = 0.05
 """How far the size of a quant may be from its usual bits for each weight."""
@@ -41,39 +42,53 @@ _TIGHT_IN_OLLAMA = "less stays free than the margin: Ollama would leave layers t
 
 
 @one_judgement()
-def gguf_answer(system: System, request: Request) -> FitReport:
+def gguf_answer(system: System, request: FitRequest) -> FitReport:
     """Whether the model fits, as llama.cpp counts."""
+    request, found, setup = find_setup(system, request)
+    hyper, hardware, trained = Hyper(found.blueprint), setup.hardware, trained_context(found.blueprint)
+    notes = setting_notes(request, setup.settings, trained, experts=bool(hyper.experts), gpus=bool(hardware.rooms))
+    said = (*found.notes, *notes, *hardware.memory_notes, *_estimate_note(setup), *_newer_note(setup, hyper))
+    return _Gguf(request, found, setup).report(said)
+
+
+def find_setup(system: System, request: FitRequest) -> tuple[FitRequest, Found, Setup]:
+    """The model on the hardware with the settings that are asked for; UserError where llama.cpp does not start so.
+
+    With the request as it was taken: a model of Ollama's store is for Ollama, unless another runtime was named.
+    """
     found = find_gguf_model(system, request.model, request.quant)
-    if found.tool == OLLAMA and not request.runtime_named:
+    if found.tool == OLLAMA and "runtime" not in request.given:
         request = request._replace(runtime="ollama")
-    rooms, host = find_rooms(system, request.devices, request.ram_bytes)
+    hardware = find_memory(system, request.devices, request.ram_bytes)
+    rooms = hardware.rooms
     if request.tensor_split and len(request.tensor_split) != len(rooms):
         raise UserError(f"--tensor-split has {len(request.tensor_split)} shares for {len(rooms)} GPUs", "one for each")
-    hyper = Hyper(found.blueprint)
-    trained = found.blueprint.count("context_length", 8192) or 8192
-    settings = settings_of(request, trained, rooms, found.settings)
-    if why := refusal(hyper, settings):
+    settings = settings_of(request, trained_context(found.blueprint), rooms, found.settings)
+    if why := refusal(Hyper(found.blueprint), settings):
         raise UserError(f"llama.cpp does not start so: {why}", "see --kv-type, --flash-attention and --parallel")
-    margin = llama_cpp.DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
-    question = llama_cpp.Question(found.blueprint, rooms, host, settings, margin).settled()
-    if request.runtime == "ollama" and not request.ubatch and rooms and question.left() < 0:
+    margin = DEFAULT_MARGIN_BYTES if request.margin_bytes is None else request.margin_bytes
+    setup = Setup(found.blueprint, hardware, settings, margin).settled()
+    if request.runtime == "ollama" and not request.ubatch and rooms and setup.left() < 0:
         small = settings._replace(micro_batch=MICRO_BATCH, batch=request.batch or MICRO_BATCH)
-        question = question._replace(settings=small).settled()  # Ollama takes a larger one only where it fits
-    notes = setting_notes(request, settings, trained, experts=bool(hyper.experts), gpus=bool(rooms))
-    said = (*found.notes, *notes, *room_notes(rooms, host), *_estimate_note(question), *_newer_note(question, hyper))
-    return _Gguf(request, found, question).report(said)
+        setup = setup._replace(settings=small).settled()  # Ollama takes a larger one only where it fits
+    return request, found, setup
 
 
-def _estimate_note(question: llama_cpp.Question) -> tuple[str, ...]:
-    why = question.memory().estimated
+def trained_context(plan: Blueprint) -> int:
+    """What a model was trained for; what is usual where its header does not say."""
+    return plan.count("context_length", DEFAULT_CONTEXT) or DEFAULT_CONTEXT
+
+
+def _estimate_note(setup: Setup) -> tuple[str, ...]:
+    why = setup.memory().estimated
     return (f"compute buffers are estimated: {why}",) if why else ()
 
 
-def _newer_note(question: llama_cpp.Question, hyper: Hyper) -> tuple[str, ...]:
+def _newer_note(setup: Setup, hyper: Hyper) -> tuple[str, ...]:
     """What newer builds take more: only experts make a difference, and only on GPUs."""
-    if not hyper.experts or not question.rooms or question.settings.fuses:
+    if not hyper.experts or not setup.hardware.rooms or setup.settings.fuses:
         return ()
-    both = (question.memory(question.settings._replace(fuses=fuses)).needs[:-1] for fuses in (False, True))
+    both = (setup.memory(setup.settings._replace(fuses=fuses)).needs[:-1] for fuses in (False, True))
     more = max(newer.compute - older.compute for older, newer in zip(*both, strict=True))
     if more < _WORTH_A_WORD:
         return ()
@@ -81,38 +96,38 @@ def _newer_note(question: llama_cpp.Question, hyper: Hyper) -> tuple[str, ...]:
 
 
 class _Smaller(NamedTuple):
-    """A smaller quant of the model, and the question about it."""
+    """A smaller quant of the model, and the setup with it."""
 
     quant: Mix
-    question: llama_cpp.Question
+    setup: Setup
 
     def shown(self) -> QuantShown:
         """What it asks for."""
-        *devices, _ = self.question.memory().needs
-        weights = sum(t.bytes for t in self.question.blueprint.tensors)
+        *devices, _ = self.setup.memory().needs
+        weights = sum(t.bytes for t in self.setup.blueprint.tensors)
         return QuantShown(name=self.quant.name, weights_bytes=weights, gpu_bytes=sum(need.total for need in devices))
 
 
 class _Gguf:
-    """A question, and what follows from the answers to it."""
+    """A setup, and what follows from the answers to it."""
 
-    def __init__(self, request: Request, found: Found, question: llama_cpp.Question) -> None:
-        self._request, self._found, self._question = request, found, question
+    def __init__(self, request: FitRequest, found: Found, setup: Setup) -> None:
+        self._request, self._found, self._setup = request, found, setup
         self._everything = found.blueprint.count("block_count") + 1
         self._made: dict[str, Blueprint] = {}
         self._tight = False
 
     def report(self, notes: tuple[str, ...]) -> FitReport:
         """The whole answer."""
-        question, found = self._question, self._found
-        devices, host = llama_cpp.shown_needs(question)
-        placed = self._placed(question)
+        setup, found = self._setup, self._found
+        devices, host = llama_cpp.shown_needs(setup)
+        placed = self._placed(setup)
         is_open = self._request.gpu_layers is None
         changed = None if placed or not is_open else self._runnable()
         verdict = verdict_of(devices, host, layers_fit=is_open and bool(placed or changed))
         smaller = [] if FITS[verdict] is not False else list(self._smaller_quants())
-        runs_so = {"partly": placed, "does_not_fit": None}.get(verdict, question.settings)
-        set_layers = question.settings.gpu_layers
+        runs_so = {"partly": placed, "does_not_fit": None}.get(verdict, setup.settings)
+        set_layers = setup.settings.gpu_layers
         if verdict == "tight":
             notes = (*notes, _TIGHT_IN_OLLAMA if self._request.runtime == "ollama" else _TIGHT)
         self._tight = verdict == "tight"
@@ -121,17 +136,17 @@ class _Gguf:
             unslow_version=__version__,
             model=_model_shown(found),
             runtime=self._request.runtime,
-            settings=_settings_shown(question.settings),
+            settings=_settings_shown(setup.settings),
             verdict=verdict,
             fits=FITS[verdict],
             devices=devices,
             host=host,
             gpu_layers=0 if not devices else self._everything if set_layers < 0 else min(set_layers, self._everything),
             all_gpu_layers=self._everything,
-            max_gpu_layers=llama_cpp.most_layers(question),
-            max_context=None if verdict == "cannot_tell" else self._most_context(question),
-            kv=llama_cpp.shown_cache(question),
-            next_quant=next((s.shown() for s in smaller if s.question.settings == question.settings), None),
+            max_gpu_layers=llama_cpp.most_layers(setup),
+            max_context=None if verdict == "cannot_tell" else self._most_context(setup),
+            kv=llama_cpp.shown_cache(setup),
+            next_quant=next((s.shown() for s in smaller if s.setup.settings == setup.settings), None),
             least_cpu_moe=placed.experts_on_cpu or None if placed and FITS[verdict] is False else None,
             **lines,
             ways=tuple(self._ways(placed, changed, smaller)) if FITS[verdict] is False else (),
@@ -139,14 +154,14 @@ class _Gguf:
             notes=notes,
         )
 
-    def _placed(self, question: llama_cpp.Question) -> Settings | None:
+    def _placed(self, setup: Setup) -> Settings | None:
         """As much on the GPUs as fits, whatever number of layers was asked for; Ollama moves whole layers only."""
-        free = question._replace(settings=question.settings._replace(gpu_layers=-1))
+        free = setup._replace(settings=setup.settings._replace(gpu_layers=-1))
         return llama_cpp.fitting_settings(free, experts_may_move=self._request.runtime != "ollama")
 
     def _runnable(self) -> Runnable | None:
         """With what a plan may change too: the type of the cache, the micro-batch, slots that nobody asked for."""
-        ollama, asked, packed = self._request.runtime == "ollama", self._question, self._packed_cache
+        ollama, asked, packed = self._request.runtime == "ollama", self._setup, self._packed_cache
         able = OLLAMA_ABILITIES if ollama else EVERYTHING
         may_shrink = self._request.ubatch is None
         found = find_runnable(asked, packed, able, may_shrink_batch=may_shrink)
@@ -165,19 +180,19 @@ class _Gguf:
     def _changed_words(self, changed: Runnable) -> str:
         """What is not as it was asked for, and where the model lies."""
         settings, placing = changed.settings, changed.placing
-        words = changed.changes(self._question.settings)
+        words = changed.changes(self._setup.settings)
         if settings.overrides:
             moved = placing.apart + bool(placing.pieces)
             some = f"{'expert' if settings.experts_on_cpu else 'feed-forward'} matrices of {moved} of them"
             words.append(f"{settings.gpu_layers} of {self._everything} layers on the GPU but for {some}: much slower")
-        elif self._question.rooms and not changed.without_gpus:
+        elif self._setup.hardware.rooms and not changed.without_gpus:
             words.append(self._placement_words(settings))
         return f"the same context with {', '.join(words)}"
 
-    def _most_context(self, question: llama_cpp.Question) -> int | None:
+    def _most_context(self, setup: Setup) -> int | None:
         """In the count that the runtime's own setting has."""
-        most = llama_cpp.most_context(question)
-        return most // question.settings.slots if most and self._request.runtime == "ollama" else most
+        most = llama_cpp.most_context(setup)
+        return most // setup.settings.slots if most and self._request.runtime == "ollama" else most
 
     def _with_context(self, settings: Settings, tokens: int) -> Settings:
         return settings._replace(context=tokens * (settings.slots if self._request.runtime == "ollama" else 1))
@@ -206,24 +221,24 @@ class _Gguf:
 
     def _less_cache(self) -> Iterator[WayShown]:
         """A shorter context, a q8_0 cache, or both, with the weights where they were asked for."""
-        settings, packed = self._question.settings, self._packed_cache
-        shorter = self._most_context(self._question) or 0
+        settings, packed = self._setup.settings, self._packed_cache
+        shorter = self._most_context(self._setup) or 0
         if shorter >= _SHORTEST_USEFUL:
             yield WayShown(
                 what=f"a context of {shorter:,} tokens", **self._lines(self._with_context(settings, shorter))
             )
-        if packed and self._question.left_or_lacking(packed) >= 0:
+        if packed and self._setup.left_or_lacking(packed) >= 0:
             yield WayShown(what=_SAME_CONTEXT_PACKED, **self._lines(packed))
         elif packed:
-            longer = self._most_context(self._question._replace(settings=packed)) or 0
+            longer = self._most_context(self._setup._replace(settings=packed)) or 0
             if longer > max(shorter, _SHORTEST_USEFUL):
                 lines = self._lines(self._with_context(packed, longer))
                 yield WayShown(what=f"a context of {longer:,} tokens in a q8_0 cache", **lines)
 
     def _less_and_partly(self, *, same_context: bool) -> Iterator[WayShown]:
         """Where GPUs and host together do not hold what is asked for: less of it, as much as fits on the GPUs."""
-        asked, packed = self._question, self._packed_cache
-        if not asked.rooms:  # then all of it is on the host anyway
+        asked, packed = self._setup, self._packed_cache
+        if not asked.hardware.rooms:  # then all of it is on the host anyway
             return
         tokens = asked.settings.context // (asked.settings.slots if self._request.runtime == "ollama" else 1)
         halves = [tokens >> n for n in range(1, tokens.bit_length()) if tokens >> n >= _SHORTEST_USEFUL]
@@ -233,8 +248,8 @@ class _Gguf:
             if placed := self._placed(asked._replace(settings=settings)):
                 yield WayShown(what=f"{what}, with {self._placement_words(placed)}", **self._lines(placed))
                 break
-        there = sum(room.usable_bytes for room in (*asked.rooms, *((asked.host,) if asked.host else ())))
-        room = there - len(asked.rooms) * asked.margin_bytes  # with less, most trials would be in vain
+        rooms = asked.hardware.rooms
+        room = asked.hardware.usable_bytes - len(rooms) * asked.margin_bytes  # with less, most trials would be in vain
         for quant, settings in product(self._quants_below(room), self._caches):
             other = asked._replace(blueprint=self._as_quant(quant.name), settings=settings)
             if other.weights_and_cache_bytes <= room and (placed := self._placed(other)):
@@ -251,21 +266,19 @@ class _Gguf:
         return f"{layers} of {self._everything} layers{bare} on the GPU, the others on the host: much slower"
 
     def _smaller_way(self, smaller: _Smaller) -> WayShown:
-        settings = smaller.question.settings
+        settings = smaller.setup.settings
         what = f"{self._quant_words(smaller.quant, settings)}, the largest usual quant that fits whole"
         return WayShown(what=what, **self._lines(settings, other_file=True))
 
     def _quant_words(self, quant: Mix, settings: Settings) -> str:
         bits = quant.bits_per_weight
         costs = "" if bits >= _COARSE_BITS else " (costs quality)" if bits >= _RUINOUS_BITS else " (costs much quality)"
-        return (
-            f"{quant.name}{costs}{'' if settings.key_type == self._question.settings.key_type else ' in a q8_0 cache'}"
-        )
+        return f"{quant.name}{costs}{'' if settings.key_type == self._setup.settings.key_type else ' in a q8_0 cache'}"
 
     @property
     def _caches(self) -> list[Settings]:
         """The settings as asked and, where that loses nothing, with a q8_0 cache."""
-        return [self._question.settings, *([self._packed_cache] if self._packed_cache else [])]
+        return [self._setup.settings, *([self._packed_cache] if self._packed_cache else [])]
 
     def _as_quant(self, name: str) -> Blueprint:
         if name not in self._made:
@@ -275,17 +288,17 @@ class _Gguf:
     @cached_property
     def _packed_cache(self) -> Settings | None:
         """The same settings with a q8_0 cache, where llama.cpp takes that and answers are as good."""
-        return packed_cache(self._question, self._found.quant, self._found.parameters)
+        return packed_cache(self._setup, self._found.quant, self._found.parameters)
 
     def _smaller_quants(self) -> Iterator[_Smaller]:
         """The usual quants below this one that fit whole in a q8_0 cache, down to the first that fits as asked."""
-        most = max(self._question.left_or_lacking(settings) for settings in self._caches)
+        most = max(self._setup.left_or_lacking(settings) for settings in self._caches)
         for quant in self._quants_below(self._weights_bytes + most):
-            other = self._question._replace(blueprint=self._as_quant(quant.name))
+            other = self._setup._replace(blueprint=self._as_quant(quant.name))
             fitting = (settings for settings in self._caches if other.left_or_lacking(settings) >= 0)
             if settings := next(fitting, None):
                 yield _Smaller(quant, other._replace(settings=settings))
-                if settings == self._question.settings:
+                if settings == self._setup.settings:
                     return
 
     def _quants_below(self, most_bytes: float) -> Iterator[Mix]:
@@ -301,7 +314,7 @@ class _Gguf:
 
     def _rule(self, devices: tuple[MemoryShown, ...], host: MemoryShown) -> RuleShown | None:
         needed = sum(d.total_bytes for d in (*devices, host))
-        room = sum(r.usable_bytes for r in self._question.rooms) if self._question.rooms else None
+        room = sum(r.usable_bytes for r in self._setup.hardware.rooms) if self._setup.hardware.rooms else None
         return rule_of_thumb(self._found.parameters, self._found.quant, room, needed)
 
 

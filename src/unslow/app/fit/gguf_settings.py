@@ -5,17 +5,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from unslow.app.commands import commands_for
 from unslow.app.fit.models import Found
-from unslow.app.fit.request import Request
-from unslow.app.spell_plan import spelled_plan
+from unslow.commands.fit import FitRequest
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
 from unslow.facts.model import Model
 from unslow.facts.placed import Place, labelled
-from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case
 from unslow.facts.units import GIB
 from unslow.facts.values import NOT_LOOKED, reported
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Room
 from unslow.think.memory.llama_cpp.settings import Settings, ollama_micro_batch
 
 DEFAULT_CONTEXT = 8192
@@ -28,7 +28,7 @@ _PLAIN_TYPES = ("f32", "f16", "bf16")
 _FLASH = {"on": True, "off": False, "auto": None}
 
 
-def settings_of(request: Request, trained: int, rooms: Sequence[Room], own: Mapping[str, Any]) -> Settings:
+def settings_of(request: FitRequest, trained: int, rooms: Sequence[Room], own: Mapping[str, Any]) -> Settings:
     """With the runtime's defaults where the request says nothing; `own` is what Ollama's store has set."""
     ollama = request.runtime == "ollama"
     slots = request.parallel or (1 if ollama else SERVER_SLOTS)
@@ -85,7 +85,7 @@ def _overrides(patterns: tuple[str, ...], devices: int) -> tuple[tuple[str, str]
     return tuple(pairs)
 
 
-def setting_notes(request: Request, settings: Settings, trained: int, *, experts: bool, gpus: bool) -> list[str]:
+def setting_notes(request: FitRequest, settings: Settings, trained: int, *, experts: bool, gpus: bool) -> list[str]:
     """What a user should know of the settings."""
     notes = []
     if request.ubatch and request.batch is None and request.ubatch > BATCH:
@@ -100,7 +100,7 @@ def setting_notes(request: Request, settings: Settings, trained: int, *, experts
 
 
 def lines_of(
-    request: Request, found: Found, settings: Settings, *, tight: bool = False, without_gpus: bool = False
+    request: FitRequest, found: Found, settings: Settings, *, tight: bool = False, without_gpus: bool = False
 ) -> tuple[str, ...]:
     """What to type to run the model so, by the writer of the runtime's commands that every verb has."""
     source, ollama = found.source, request.runtime == "ollama"
@@ -115,12 +115,12 @@ def lines_of(
         name=reported(name, "given") if name else NOT_LOOKED,
         path=reported(source if is_file else "MODEL.gguf", "given"),
     )
-    spelled = spelled_plan(changes, Runtime(), model, name=request.runtime)
+    spelled = commands_for(changes, Case(model=model), name=request.runtime)
     left = (f"{change.knob.replace('_', ' ')} {change.value}: {why}" for change, why in spelled.left_out)
     return (*spelled.lines, *(labelled(Place.HAND, f"not in these lines: {what}") for what in left))
 
 
-def _changes(request: Request, settings: Settings, *, tight: bool) -> list[Change]:
+def _changes(request: FitRequest, settings: Settings, *, tight: bool) -> list[Change]:
     """All that memory was counted with and the runtime does not do by itself; `tight` leaves nothing to its fit."""
     ollama = request.runtime == "ollama"
     return [
@@ -141,7 +141,7 @@ def _slots(settings: Settings, *, ollama: bool) -> list[Change]:
     return [Knob.PARALLEL.to(settings.slots), *shared]
 
 
-def _cache(request: Request, settings: Settings) -> list[Change]:
+def _cache(request: FitRequest, settings: Settings) -> list[Change]:
     key, value = settings.key_type.lower(), settings.value_type.lower()
     changes = [Knob.KV_CACHE_TYPE.to(key)] if key != "f16" or value != key else []
     changes += [Knob.VALUE_CACHE_TYPE.to(value)] if value != key else []
@@ -152,7 +152,7 @@ def _cache(request: Request, settings: Settings) -> list[Change]:
     return [*changes, Knob.PROMPT_CACHE.to("swa-full")] if settings.full_windows else changes
 
 
-def _placement(request: Request, settings: Settings, *, tight: bool) -> list[Change]:
+def _placement(request: FitRequest, settings: Settings, *, tight: bool) -> list[Change]:
     changes = [Knob.GPU_LAYERS.to(settings.gpu_layers)] if settings.gpu_layers >= 0 or tight else []
     if tight and request.runtime != "ollama":  # whose number of layers turns its fit off
         changes.append(Knob.FIT.to(False))  # noqa: FBT003

@@ -1,24 +1,28 @@
 """The answer for vLLM and Transformers, which load safetensors."""
 
-import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from unslow import __version__
+from unslow.app.commands import commands_for
 from unslow.app.fit.hf_models import FoundShape, find_shape
-from unslow.app.fit.request import Request
-from unslow.app.fit.rooms import find_rooms, room_notes
+from unslow.app.hardware import find_memory
 from unslow.catalog.devices import find_device
 from unslow.catalog.scheme_words import find_scheme
 from unslow.catalog.weight_parts import Part, packed, parts_of_shape, total_bytes
+from unslow.commands.fit import FitRequest
 from unslow.facts.errors import UserError
+from unslow.facts.knob import Knob
+from unslow.facts.model import Model
+from unslow.facts.snapshot import Case
+from unslow.facts.values import reported
 from unslow.look.system import System
 from unslow.think.fit.report import FitReport, ModelShown, WayShown
-from unslow.think.fit.rooms import Room
 from unslow.think.fit.rule_of_thumb import rule_of_thumb
 from unslow.think.fit.shown import FITS
 from unslow.think.fit.transformers import transformers_answer
 from unslow.think.fit.vllm import Answer, vllm_answer
+from unslow.think.hardware import Hardware, Room
 from unslow.think.memory.transformers import settings as transformers
 from unslow.think.memory.vllm import settings as vllm
 from unslow.think.plan.vllm.memory import MOST_SHARE
@@ -28,26 +32,27 @@ from unslow.think.speed.chips import has_links
 DEFAULT_CONTEXT = 8192
 
 
-def hf_answer(system: System, request: Request) -> FitReport:
+def hf_answer(system: System, request: FitRequest) -> FitReport:
     """Whether the model fits, as the runtime counts."""
     found = find_shape(system, request.model, request.quant, request.runtime)
-    rooms, host = find_rooms(system, request.devices, request.ram_bytes)
-    return answered(request, found, rooms, host)
+    hardware = find_memory(system, request.devices, request.ram_bytes)
+    return answered(request, found, hardware)
 
 
-def answered(request: Request, found: FoundShape, rooms: Sequence[Room], host: Room | None) -> FitReport:
+def answered(request: FitRequest, found: FoundShape, hardware: Hardware) -> FitReport:
     """Whether a model that was found fits these memories."""
     trained = found.shape.positions or DEFAULT_CONTEXT
     usual = trained if request.runtime == "vllm" else min(DEFAULT_CONTEXT, trained)
     context = usual if request.context is None else request.context or trained
     if request.runtime == "vllm":
-        return _vllm_report(request, found, rooms, context)
-    answer, shown = _transformers(request, found, rooms, host, context)
-    return _report(request, found, answer, shown, rooms)
+        return _vllm_report(request, found, hardware, context)
+    answer, shown = _transformers(request, found, hardware, context)
+    return _report(request, found, answer, shown, hardware)
 
 
-def _vllm_report(request: Request, found: FoundShape, rooms: Sequence[Room], context: int) -> FitReport:
+def _vllm_report(request: FitRequest, found: FoundShape, hardware: Hardware, context: int) -> FitReport:
     """Without a context that was asked for, the longest one that fits is answered for."""
+    rooms = hardware.rooms
     if not rooms:
         raise UserError("vLLM's memory is known for GPUs only", 'name one: --device "RTX 4090"')
     device = find_device(rooms[0].name, rooms[0].capacity_bytes)
@@ -63,7 +68,7 @@ def _vllm_report(request: Request, found: FoundShape, rooms: Sequence[Room], con
         small_batches=any("A100" in room.name for room in rooms),
         linked=device is None or has_links(device),
     )
-    tried = _Tried(loaded, tuple(loaded.parts), settings, tuple(rooms), shortens=request.context is None)
+    tried = _Tried(loaded, tuple(loaded.parts), settings, rooms, shortens=request.context is None)
     answer = tried.answer()
     shown: dict[str, str | int | bool] = {
         "context": answer.context, "kv_type": settings.kv_cache_dtype, "tensor_parallel": len(rooms),
@@ -71,7 +76,7 @@ def _vllm_report(request: Request, found: FoundShape, rooms: Sequence[Room], con
     }  # fmt: skip
     family = device.family if device else ""
     ways = () if FITS[answer.verdict] else tuple(_vllm_ways(tried, answer.max_context, family))
-    return _report(request, found, answer, shown, rooms, tried.command(), ways)
+    return _report(request, found, answer, shown, hardware, tried.command(), ways)
 
 
 class _Tried(NamedTuple):
@@ -98,17 +103,18 @@ class _Tried(NamedTuple):
         answer, settings = self.answer(), self.settings
         if not FITS[answer.verdict]:
             return ""
-        pairs = {
-            "--max-model-len": answer.context,
-            "--tensor-parallel-size": len(self.rooms) if len(self.rooms) > 1 else 0,
-            "--gpu-memory-utilization": settings.gpu_memory_utilization,
-            "--dtype": "float32" if settings.dtype_bytes > 2 else "",  # noqa: PLR2004 (bytes of 16 bits)
-            "--kv-cache-dtype": "" if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype,
-            "--max-num-seqs": settings.max_num_seqs,
-            "--max-num-batched-tokens": settings.max_num_batched_tokens,
-        }
-        words = [word for flag, value in pairs.items() if value for word in (flag, f"{value}")]
-        return shlex.join(["vllm", "serve", model or self.found.checkpoint, *words])
+        changes = (
+            Knob.CONTEXT_LENGTH.to(answer.context),
+            Knob.SPLIT_MODE.to(len(self.rooms) if len(self.rooms) > 1 else None),
+            Knob.MEMORY_SHARE.to(settings.gpu_memory_utilization),
+            Knob.WEIGHTS_TYPE.to("float32" if settings.dtype_bytes > 2 else None),  # noqa: PLR2004 (bytes of 16 bits)
+            Knob.KV_CACHE_TYPE.to(None if settings.kv_cache_dtype == "auto" else settings.kv_cache_dtype),
+            Knob.PARALLEL.to(settings.max_num_seqs or None),
+            Knob.BATCH.to(settings.max_num_batched_tokens or None),
+        )
+        checkpoint = Model(path=reported(model or self.found.checkpoint, "given"))
+        asked = [change for change in changes if change.value is not None]
+        return "\n".join(commands_for(asked, Case(model=checkpoint), name="vllm").lines)
 
 
 _MORE_CARDS = (2, 4, 8)
@@ -146,7 +152,7 @@ def _vllm_ways(tried: _Tried, most_context: int | None, family: str) -> Iterator
 
 
 def _transformers(
-    request: Request, found: FoundShape, rooms: Sequence[Room], host: Room | None, context: int
+    request: FitRequest, found: FoundShape, hardware: Hardware, context: int
 ) -> tuple[Answer, dict[str, str | int | bool]]:
     settings = transformers.Settings(
         prompt_tokens=max(1, context - 1),
@@ -158,14 +164,14 @@ def _transformers(
         "context": context, "slots": settings.batch, "kv_unified": False, "attention": settings.attention,
         "kv_type": "f32" if found.dtype_bytes == 4 else "bf16", "cache": settings.cache,  # noqa: PLR2004
     }  # fmt: skip
-    return transformers_answer(found.shape, found.parts, settings, rooms, host), shown
+    return transformers_answer(found.shape, found.parts, settings, hardware.rooms, hardware.host_room), shown
 
 
 def _report(
-    request: Request, found: FoundShape, answer: Answer, shown: dict[str, str | int | bool], rooms: Sequence[Room],
+    request: FitRequest, found: FoundShape, answer: Answer, shown: dict[str, str | int | bool], hardware: Hardware,
     command: str = "", ways: tuple[WayShown, ...] = (),
 ) -> FitReport:  # fmt: skip
-    everything = found.shape.layers + 1
+    everything, rooms = found.shape.layers + 1, hardware.rooms
     room = sum(r.usable_bytes for r in rooms) if rooms else None
     return FitReport(
         unslow_version=__version__,
@@ -187,5 +193,5 @@ def _report(
         rule_of_thumb=rule_of_thumb(found.parameters, found.quant, room, answer.needed_bytes),
         command=command,
         ways=ways,
-        notes=(*answer.notes, *found.notes, *room_notes(rooms, None)),
+        notes=(*answer.notes, *found.notes, *Hardware(rooms).memory_notes),
     )  # fmt: skip

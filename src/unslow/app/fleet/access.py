@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from unslow.app.fleet.durations import seconds_of
+from unslow.commands.fleet import FleetRequest
 from unslow.facts.errors import UserError
 from unslow.fleet.asking import access
 
@@ -14,24 +14,24 @@ _WHOLE_S = 300.0
 """For all queries together; more where one may take long."""
 
 
-def access_of(flags: dict[str, Any], environment: Mapping[str, str] = os.environ) -> access.Access:
+def access_of(asked: FleetRequest, environment: Mapping[str, str] = os.environ) -> access.Access:
     """What the flags mean; UserError where something of it can't be."""
-    url = flags.get("prometheus") or environment.get(ADDRESS, "")
+    url = asked.prometheus or environment.get(ADDRESS, "")
     if not url:
         raise UserError("no Prometheus is named", f"give --prometheus http://HOST:9090, or set {ADDRESS}")
-    timeout_s = seconds_of(flags["timeout"], "--timeout") if flags.get("timeout") else TIMEOUT_S
+    timeout_s = seconds_of(asked.timeout, "--timeout") if asked.timeout else TIMEOUT_S
     if not 0 < timeout_s <= LONGEST_TIMEOUT_S:
-        raise UserError(f"--timeout {flags['timeout']} makes no sense", "give 1s to 1h; the default is 30s")
+        raise UserError(f"--timeout {asked.timeout} makes no sense", "give 1s to 1h; the default is 30s")
     return access.access_of(
         url,
-        username=flags.get("username") or "",
-        password_file=flags.get("password_file") or "",
-        bearer_file=flags.get("token_file") or "",
-        headers=tuple(flags.get("header") or ()),
-        ca_file=flags.get("ca_file") or "",
-        certificate=flags.get("cert") or "",
-        key=flags.get("key") or "",
-        check_certificate=not flags.get("insecure"),
+        username=asked.username,
+        password_file=asked.password_file,
+        bearer_file=asked.token_file,
+        headers=asked.header,
+        ca_file=asked.ca_file,
+        certificate=asked.cert,
+        key=asked.key,
+        check_certificate=not asked.insecure,
         timeout_s=timeout_s,
         whole_s=max(_WHOLE_S, 4 * timeout_s),
         environment=environment,

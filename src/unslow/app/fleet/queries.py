@@ -1,9 +1,9 @@
 """Every query that a fleet is read with, to be read or tried by hand."""
 
 import json
-from typing import Any
 
 from unslow.app.fleet.request import options_of
+from unslow.commands.fleet import FleetRequest
 from unslow.facts.errors import UserError
 from unslow.fleet.curves import WINDOW_S
 from unslow.fleet.curves_queries import curve_queries
@@ -12,12 +12,12 @@ from unslow.fleet.queries import Query, all_queries
 FORMATS = ("terminal", "json", "markdown")
 
 
-def queries_text(flags: dict[str, Any]) -> str:
+def queries_text(asked: FleetRequest) -> str:
     """The queries, each with what it is for."""
-    form = flags.get("format") or "terminal"
+    form = asked.format
     if form not in FORMATS:
         raise UserError(f"there is no format {form!r} of queries", f"try one of {', '.join(FORMATS)}")
-    options = options_of(flags)
+    options = options_of(asked)
     ranges = (Query(one.name, "capacity", one.promql, one.why) for one in curve_queries(options, WINDOW_S))
     queries = (*all_queries(options), *ranges)
     if form == "json":

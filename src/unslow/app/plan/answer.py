@@ -8,13 +8,13 @@ from unslow.app.fit.models import CATALOGUE, Found
 from unslow.app.plan.commands import Speller, left_out, with_commands
 from unslow.app.plan.drafts import check_drafting
 from unslow.app.plan.llama_cpp_plan import decides, plan_for_model
-from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.running import plan_running, untold
 from unslow.app.plan.seen_model import seen_model
 from unslow.app.plan.subjects import Subject, find_subject, is_target
 from unslow.app.plan.unread import UnreadModelError
 from unslow.app.progress import Progress, Silent
 from unslow.app.resolve import exists, expanded
+from unslow.commands.plan import PlanRequest
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
 from unslow.facts.model import Model

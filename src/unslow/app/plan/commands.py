@@ -6,12 +6,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.app.spell_plan import spelled_plan
+from unslow.app.commands import commands_for
+from unslow.facts.commands import Commands
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
-from unslow.facts.spelled import Spelled
+from unslow.facts.snapshot import Case
 from unslow.facts.values import Known
 from unslow.look.paths import is_absolute
 from unslow.look.system import System
@@ -32,9 +33,9 @@ class Speller(NamedTuple):
     system: System | None = None
     """The machine that it runs on; None where that is elsewhere."""
 
-    def spelled(self, option: OptionShown) -> Spelled | None:
+    def commands(self, option: OptionShown) -> Commands | None:
         """The option's lines; None where it needs a file that nobody has."""
-        whole = (self.fresh or self._has_no_line) and option.settings
+        whole = (self.fresh or not self.has_line) and option.settings
         wanted = option.settings if whole else option.changes
         if self.fresh and self.name == "vllm":  # nothing runs: what was, are vLLM's own defaults
             wanted = tuple(c for c in wanted if c.value != c.was or c.knob == Knob.CONTEXT_LENGTH)
@@ -45,15 +46,16 @@ class Speller(NamedTuple):
         if self.fresh and self.name == "ollama" and path.endswith(".gguf"):
             changes = [Knob.MODEL_FILE.to(path), *(c for c in changes if c.knob is not Knob.MODEL_FILE)]
         try:
-            return spelled_plan(changes, self.runtime, self.model, system=self.system, name=self.name)
+            case = Case(runtime=self.runtime, model=self.model)
+            return commands_for(changes, case, system=self.system, name=self.name, anew=bool(whole))
         except UserError:  # a runtime that has no words at all
             return None
 
     @property
-    def _has_no_line(self) -> bool:
-        """Whether nobody saw how a llama-server was started: its line must be written anew."""
+    def has_line(self) -> bool:
+        """False of a llama-server of which nobody saw how it was started: its line must be written anew."""
         own = self.runtime.name.value_or("").endswith("llama.cpp")
-        return own and not isinstance(self.runtime.command, Known)
+        return not own or isinstance(self.runtime.command, Known)
 
     @property
     def _has_file(self) -> bool:
@@ -82,17 +84,25 @@ def _as_it_is(current: OptionShown, speller: Speller) -> Sequence[str]:
     if not speller.fresh:
         return ()
     plain = tuple(change for change in current.settings if change.knob in _PLAIN)
-    spelled = speller.spelled(msgspec.structs.replace(current, settings=plain, changes=plain))
-    return spelled.lines if spelled else ()
+    commands = speller.commands(msgspec.structs.replace(current, settings=plain, changes=plain))
+    return commands.lines if commands else ()
 
 
 def _with_lines(option: OptionShown, speller: Speller) -> OptionShown:
-    spelled = speller.spelled(option)
-    if spelled is None or not (option.changes or speller.fresh):
+    commands = speller.commands(option)
+    if commands is None or not (option.changes or speller.fresh):
         return option
-    left = [_left(change, why) for change, why in spelled.left_out if change.value is not None]
+    left = [_left(change, why) for change, why in commands.left_out if change.value is not None]
     risk = "; ".join(filter(None, (option.risk, *left)))
-    return msgspec.structs.replace(option, commands=spelled.lines, risk=risk)
+    changes = tuple(_as_written(change, commands) for change in option.changes)
+    return msgspec.structs.replace(option, changes=changes, commands=commands.lines, risk=risk)
+
+
+def _as_written(change: ChangeShown, commands: Commands) -> ChangeShown:
+    """A number of layers that is not set where a build then takes none: its line names all of them."""
+    if change.knob != Knob.GPU_LAYERS or change.value is not None or "-ngl" not in commands.argv:
+        return change
+    return msgspec.structs.replace(change, value=-1, why="without a number this build takes none")
 
 
 def _left(change: Change, why: str) -> str:
@@ -103,5 +113,5 @@ def left_out(report: PlanReport, speller: Speller) -> Sequence[Knob]:
     """Settings of the recommended option that the version at hand has no words for."""
     if report.recommended is None:
         return ()
-    spelled = speller.spelled(report.options[report.recommended])
-    return [change.knob for change, _ in spelled.left_out if change.value is not None] if spelled else ()
+    commands = speller.commands(report.options[report.recommended])
+    return [change.knob for change, _ in commands.left_out if change.value is not None] if commands else ()

@@ -1,7 +1,7 @@
 """The draft model that a user names for a plan of llama.cpp, or why it can't be one."""
 
 from unslow.app.fit.models import CATALOGUE, find_gguf_model
-from unslow.app.plan.request import PlanRequest
+from unslow.commands.plan import PlanRequest
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.errors import UserError
 from unslow.look.system import System

@@ -1,12 +1,8 @@
 """The cards that a plan for vLLM or Transformers is for: those that a user names, or those that a server runs on."""
 
-from typing import NamedTuple
-
-from unslow.app.plan.request import PlanRequest
-from unslow.app.predict.places import find_place
-from unslow.app.predict.request import Request
-from unslow.catalog.device import Device
+from unslow.app.hardware import HardwareRequest, find_hardware
 from unslow.catalog.devices import find_device
+from unslow.commands.plan import PlanRequest
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
@@ -14,7 +10,7 @@ from unslow.look.system import System
 from unslow.think.adapt.own_process import is_own
 from unslow.think.adapt.several_gpus import copies_of, has_fast_links
 from unslow.think.adapt.vram import gpus_of, gpus_used
-from unslow.think.fit.rooms import Room, driver_reserve
+from unslow.think.hardware import Hardware, Room, host_room_of, room_of_gpu
 from unslow.think.physics.pcie import link_bytes_per_s
 
 NO_GPU = "no GPU was found, or none whose memory and speed are known"
@@ -23,43 +19,26 @@ _OF_ANOTHER = "for a GPU name the model too: `unslow plan MODEL --runtime {word}
 """What runs has its own devices: another one is not asked for by its address."""
 
 
-class Cards(NamedTuple):
-    """Cards of one kind, with what others hold of each."""
-
-    device: Device
-    rooms: tuple[Room, ...]
-    host: Room | None = None
-    linked: bool = False
-    link_bytes_per_s: float = 0.0
-    """Of the slot with the fewest lanes; 0 where nobody knows."""
-    copies: int = 1
-    """Of the whole model, each on cards of its own; the cards here are those of one."""
-    notes: tuple[str, ...] = ()
-
-    @property
-    def machine(self) -> str:
-        """In a few words."""
-        return f"{len(self.rooms)}x {self.device.name}" if len(self.rooms) > 1 else self.device.name
-
-
-def named_cards(system: System, request: PlanRequest) -> Cards | Unknown:
+def named_cards(system: System, request: PlanRequest) -> Hardware | Unknown:
     """The cards that the flags name, or this machine's."""
-    asked = Request(
-        model="", devices=request.devices, runtime=request.runtime, ram_bytes=request.ram_bytes,
-        ram_bandwidth=request.ram_bandwidth,
-    )  # fmt: skip
-    place = find_place(system, asked)
-    if isinstance(place, Unknown):
-        return place
-    if place.device.kind == "cpu" or not place.rooms:
+    asked = HardwareRequest(
+        request.devices, ram_bytes=request.ram_bytes, ram_bandwidth=request.ram_bandwidth, runtime=request.runtime
+    )
+    cards = find_hardware(system, asked)
+    if isinstance(cards, Unknown):
+        return cards
+    if cards.device.kind == "cpu" or not cards.rooms:
         return Unknown(NO_GPU, _HINT)
-    linked = has_fast_links(Case(machine=place.machine)) if place.machine else None
-    slot = _slot(gpus_of(Case(machine=place.machine))) if place.machine else 0.0
-    return Cards(place.device, place.rooms, place.host_room, bool(linked), slot, notes=place.notes)
+    here = Case(machine=cards.machine) if cards.machine else None
+    linked = bool(here and has_fast_links(here))
+    return cards._replace(linked=linked, link_bytes_per_s=_slot(gpus_of(here)) if here else 0.0)
 
 
-def cards_of_case(case: Case) -> Cards | Unknown:
-    """The cards of the machine that a server runs on, without what the server itself holds."""
+def cards_of_case(case: Case) -> Hardware | Unknown:
+    """The cards of the machine that a server runs on, without what the server itself holds.
+
+    Where it runs several copies of the model, each on cards of its own, the cards are those of one.
+    """
     gpus, name = gpus_of(case), case.runtime.name.value_or("it")
     other = _OF_ANOTHER.format(word=name.lower())
     if case.runtime.device_used.value_or("") == "cpu":
@@ -78,7 +57,14 @@ def cards_of_case(case: Case) -> Cards | Unknown:
     if copies > 1:
         rooms = rooms[: max(1, len(rooms) // copies)]
         notes = (f"it runs {copies} copies of the model: the plan is for one of them and its share of the users",)
-    return Cards(device, tuple(rooms), _host(case), bool(has_fast_links(case)), _slot(gpus), copies, notes)
+    return Hardware(
+        tuple(rooms),
+        host_room_of(case.machine.memory),
+        devices=(device,) * len(rooms),
+        linked=bool(has_fast_links(case)),
+        link_bytes_per_s=_slot(gpus),
+        notes=notes,
+    )
 
 
 def _slot(gpus: tuple[Gpu, ...]) -> float:
@@ -88,13 +74,10 @@ def _slot(gpus: tuple[Gpu, ...]) -> float:
 
 
 def _room(case: Case, gpu: Gpu) -> Room | None:
-    if not isinstance(gpu.vram_total_bytes, Known):
+    room = room_of_gpu(gpu, case.machine.memory) if isinstance(gpu.vram_total_bytes, Known) else None
+    if room is None:
         return None
-    total = int(gpu.vram_total_bytes.value)
-    driver = int(gpu.vram_reserved_bytes.value_or(driver_reserve(total)))
-    used = max(0, total - driver - int(gpu.vram_free_bytes.value_or(total - driver)))
-    name = gpu.name.value_or("GPU").removeprefix("NVIDIA ").removeprefix("GeForce ")
-    return Room(name, total, others_bytes=max(0, used - _own(case, gpu, total)), reserve_bytes=driver)
+    return room._replace(others_bytes=max(0, room.others_bytes - _own(case, gpu, room.capacity_bytes)))
 
 
 def _own(case: Case, gpu: Gpu, total: int) -> int:
@@ -107,11 +90,3 @@ def _own(case: Case, gpu: Gpu, total: int) -> int:
     weights = sum(b.bytes for b in case.runtime.buffers.value_or([]) if b.on_gpu)
     uses = gpu in gpus_used(case) and case.runtime.state.value_or("loaded") == "loaded"
     return (round(total * share.value) if isinstance(share, Known) else weights) if uses else 0
-
-
-def _host(case: Case) -> Room | None:
-    memory = case.machine.memory
-    if not isinstance(memory.total_bytes, Known):
-        return None
-    total = int(memory.total_bytes.value)
-    return Room("host", total, others_bytes=max(0, total - int(memory.available_bytes.value_or(total))))

@@ -5,23 +5,24 @@ from typing import NamedTuple
 
 from unslow import __version__
 from unslow.app.fit.hf_models import FoundShape, find_shape
-from unslow.app.plan.hf_cards import Cards
-from unslow.app.plan.request import PlanRequest
+from unslow.app.plan.llama_cpp_plan import goal_within
 from unslow.app.plan.unread import UnreadModelError
 from unslow.catalog.scheme_words import find_scheme
 from unslow.catalog.weight_parts import packed, parts_of_shape, plainly
+from unslow.commands.plan import PlanRequest
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
+from unslow.think.hardware import Hardware
 from unslow.think.physics.kinds import HALF
 from unslow.think.plan.facts_shape import shape_of_facts
-from unslow.think.plan.goal import Goal, Work
+from unslow.think.plan.goal import Goal
 from unslow.think.plan.planned import Planned
 from unslow.think.plan.report import OptionShown, PlanReport, Verdict
 from unslow.think.speed.types import class_of
 
-USUAL_CONTEXT, USUAL_PROMPT = 8192, 512
+USUAL_CONTEXT = 8192
 MOST_USERS = 256
 WORTH_A_CHANGE = 1.05
 """Less of a gain is within what a prediction is off."""
@@ -43,15 +44,7 @@ def asked_for(system: System, request: PlanRequest, case: Case | None, copies: i
     running = int(case.runtime.context_length.value_or(0)) if case else 0
     context = request.context or running or min(USUAL_CONTEXT, trained)
     users, notes = _users(request, case)
-    prompt = request.prompt or min(USUAL_PROMPT, max(1, context // 2))
-    room = max(1, context - prompt - request.kept)
-    answer = request.answer if "answer" in request.given else min(request.answer, room)
-    work = Work(prompt, request.kept, answer, max(1, -(-users // copies)))
-    if work.tokens > context:
-        hint = f"a longer --context, or fewer tokens: {request.kept:,} kept, {prompt:,} new and {answer:,} answered"
-        raise UserError(f"the request does not fit a context of {context:,} tokens", hint)
-    goal = Goal(context, work, request.aim, request.least_tokens_per_s, request.worst_perplexity_increase)
-    return Asked(found, goal, notes)
+    return Asked(found, goal_within(request, context, max(1, -(-users // copies))), notes)
 
 
 def _users(request: PlanRequest, case: Case | None) -> tuple[int, tuple[str, ...]]:
@@ -119,14 +112,14 @@ def version_of(case: Case | None, default: tuple[int, int]) -> tuple[int, int]:
 
 
 def report_of(
-    request: PlanRequest, asked: Asked, cards: Cards, planned: Planned, current: OptionShown | None
+    request: PlanRequest, asked: Asked, cards: Hardware, planned: Planned, current: OptionShown | None
 ) -> PlanReport:
     """The whole answer."""
     return PlanReport(
         unslow_version=__version__,
         model=asked.found.name,
         runtime=request.runtime,
-        machine=cards.machine,
+        machine=_machine_words(cards),
         goal=asked.goal.shown(),
         verdict=_verdict(planned, asked, current),
         reason=planned.reason,
@@ -138,6 +131,10 @@ def report_of(
         searched=planned.searched,
         notes=tuple(dict.fromkeys((*asked.notes, *asked.found.notes, *cards.notes, *planned.notes))),
     )
+
+
+def _machine_words(cards: Hardware) -> str:
+    return f"{len(cards.rooms)}x {cards.device.name}" if len(cards.rooms) > 1 else cards.device.name
 
 
 def _verdict(planned: Planned, asked: Asked, current: OptionShown | None) -> Verdict:

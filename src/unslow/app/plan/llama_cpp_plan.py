@@ -10,21 +10,20 @@ from unslow.app.fit.gguf_settings import DEFAULT_CONTEXT, default_context
 from unslow.app.fit.models import OLLAMA, Found, find_gguf_model
 from unslow.app.plan.drafts import find_draft
 from unslow.app.plan.files import variants_of
-from unslow.app.plan.machines import find_hardware, threads_by_itself
+from unslow.app.plan.machines import planned_hardware
 from unslow.app.plan.margins import margin_of
-from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.told import context_notes, host_notes
+from unslow.commands.plan import PlanRequest
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Knob
 from unslow.facts.units import GIB, MIB
 from unslow.facts.values import Unknown
 from unslow.look.system import System
 from unslow.think.adapt.remembered import one_judgement
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Hardware, Room, threads_by_itself
 from unslow.think.plan.goal import Goal, Work
 from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
 from unslow.think.plan.llama_cpp.abilities import OLLAMA as OLLAMA_ABILITIES
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
 from unslow.think.plan.llama_cpp.question import Question
 from unslow.think.plan.llama_cpp.whole import fits_whole
@@ -92,19 +91,18 @@ def plan_for_model(
         raise UserError(f"{found.source}: {found.incomplete}", "download it again")
     if found.tool == OLLAMA and "runtime" not in request.given:
         request = request._replace(runtime="ollama")
-    hardware = find_hardware(system, request, found.blueprint)
-    goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware[0].rooms)
+    hardware = planned_hardware(system, request, found.blueprint)
+    goal = goal_of(request, found, () if isinstance(hardware, Unknown) else hardware.rooms)
     if isinstance(hardware, Unknown):
         return request, unknown_report(request, found, goal, hardware), found
-    machine, place = hardware
-    question = _question(system, request, found, goal, machine, abilities_of(request.runtime, lacking))
-    itself = request.threads or threads_by_itself(place.machine) or question.threads
+    question = _question(system, request, found, goal, hardware, abilities_of(request.runtime, lacking))
+    itself = request.threads or threads_by_itself(hardware.machine) or question.threads
     planned, current = plan_with_or_without_gpus(question, (), itself)
     alone = _incomparable(question, planned, current)
-    taken = (*host_notes(place, request), *context_notes(goal, found.blueprint), *alone)
-    notes = (*found.notes, *place.notes, *taken, *planned.notes)
-    names = [device.name for device in place.devices or (place.device,) * place.gpus]
-    report = report_of(request, found, goal, planned, machine_words(names, place.host_room))
+    taken = (*host_notes(hardware, request), *context_notes(goal, found.blueprint), *alone)
+    notes = (*found.notes, *hardware.notes, *taken, *planned.notes)
+    names = [device.name for device in hardware.devices]
+    report = report_of(request, found, goal, planned, machine_words(names, hardware.host_room))
     report = msgspec.structs.replace(report, current=current, notes=notes, stands_for=found.stands_for)
     return request, report, found
 
@@ -118,15 +116,19 @@ def goal_of(request: PlanRequest, found: Found, rooms: Sequence[Room]) -> Goal:
     """What was asked for, with what is usual where nothing was said; UserError where it can't be."""
     trained = found.blueprint.count("context_length", DEFAULT_CONTEXT) or DEFAULT_CONTEXT
     context = request.context or default_context(request.runtime, trained, rooms, found.settings)
-    prompt = request.prompt or min(USUAL_PROMPT, context // 2)
+    return goal_within(request, context, request.users)._replace(alone=request.this_work_only)
+
+
+def goal_within(request: PlanRequest, context: int, users: int) -> Goal:
+    """The work that was asked for, by so many users in contexts of so many tokens; UserError where it can't be."""
+    prompt = request.prompt or min(USUAL_PROMPT, max(1, context // 2))
     room = max(1, context - prompt - request.kept)
     answer = request.answer if "answer" in request.given else min(request.answer, room)
-    work = Work(prompt, request.kept, answer, request.users)
+    work = Work(prompt, request.kept, answer, users)
     if work.tokens > context:
         hint = f"a longer --context, or fewer tokens: {request.kept:,} kept, {prompt:,} new and {answer:,} answered"
         raise UserError(f"the request does not fit a context of {context:,} tokens", hint)
-    floors = request.least_tokens_per_s, request.worst_perplexity_increase
-    return Goal(context, work, request.aim, *floors, alone=request.this_work_only)
+    return Goal(context, work, request.aim, request.least_tokens_per_s, request.worst_perplexity_increase)
 
 
 def _question(

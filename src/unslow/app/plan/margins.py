@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from unslow.app.plan.request import PlanRequest
+from unslow.commands.plan import PlanRequest
 from unslow.facts.errors import UserError
 from unslow.facts.units import GIB
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Room
 from unslow.think.plan.llama_cpp.runnable import MARGIN_BYTES
 
 

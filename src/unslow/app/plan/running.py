@@ -1,6 +1,6 @@
 """The plan for what runs on llama.cpp, or on what is built on it: against the settings that it has now."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 import msgspec
 
@@ -16,12 +16,10 @@ from unslow.app.plan.llama_cpp_plan import (
     report_of,
     unknown_report,
 )
-from unslow.app.plan.machines import threads_by_itself
 from unslow.app.plan.margins import margin_of
-from unslow.app.plan.request import PlanRequest
 from unslow.app.plan.seen_model import seen_model
-from unslow.app.plan.seen_rooms import gpus_at_work, rooms_of
 from unslow.app.plan.told import context_notes
+from unslow.commands.plan import PlanRequest
 from unslow.facts.knob import Knob
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown
@@ -30,8 +28,8 @@ from unslow.look.system import System
 from unslow.think.adapt.exact import fuses_of, rotates_of
 from unslow.think.adapt.remembered import one_judgement
 from unslow.think.adapt.vram import gpus_of
+from unslow.think.hardware import Hardware, threads_by_itself
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
 from unslow.think.plan.llama_cpp.question import Question
 from unslow.think.plan.llama_cpp.room import room_lacking
@@ -44,11 +42,11 @@ from unslow.think.plan.llama_cpp.running import (
     shared_slots_of,
     slots_of,
 )
-from unslow.think.plan.llama_cpp.seen_hardware import hardware_of, is_assumed
 from unslow.think.plan.llama_cpp.whole import fits_whole
 from unslow.think.plan.overflow import UNPRICED, by_measurement, has_unpriced, is_far_below, overflows
 from unslow.think.plan.report import OptionShown, PlanReport
 from unslow.think.plan.seen_work import work_seen
+from unslow.think.seen_hardware import gpus_at_work, is_assumed, seen_hardware, seen_memory
 
 _LEAST_CONTEXT = 256
 
@@ -87,7 +85,7 @@ def _answer(request: PlanRequest, case: Case, found: Found, question: Question, 
     goal, hardware = question.goal, question.hardware
     by_itself = threads_by_itself(case.machine) or question.threads
     seen = Seen(case, question.given.pieces, by_itself, on_gpus=bool(hardware.rooms))
-    now = now_of(seen, _told(case), users_asked="users" in request.given)
+    now = now_of(seen, _kept_on_a_new_line(case), users_asked="users" in request.given)
     runs = case.runtime.state.value_or("loaded") != "failed"
     question = question._replace(current=current_of(seen) if runs else None)
     planned, current = plan_with_or_without_gpus(question, now, by_itself, hindered_by_threads(seen))
@@ -136,27 +134,33 @@ def _within(request: PlanRequest, context: int) -> PlanRequest:
 def _hardware(case: Case) -> Hardware | Unknown:
     """The machine that it has for itself, or why that can't be told."""
     gpus = gpus_at_work(case)
-    rooms, host = rooms_of(case, gpus)
-    if gpus and not rooms:
+    memory = seen_memory(case, gpus)
+    if gpus and not memory.rooms:
         return Unknown("how much memory its GPUs have is not known", "run unslow on the machine itself")
     if not gpus and not case.machine.cpu.physical_cores.value_or(case.machine.cpu.logical_cpus.value_or(0)):
         return Unknown("nothing is known of the machine that it runs on", "run unslow there")
     try:
-        return hardware_of(case, gpus, rooms, host)
+        return seen_hardware(case, gpus, memory)
     except MissingFactError as error:
         return Unknown(error.unknown.why, error.unknown.how_to_get or "run unslow on the machine itself")
 
 
-def _told(case: Case) -> Mapping[str, str]:
-    """What somebody wrote on its command line or in its environment."""
+def settings_given(case: Case) -> dict[str, str]:
+    """What somebody wrote on the command line of a llama-server, or in its environment."""
     runtime = case.runtime
     if not runtime.name.value_or("").endswith("llama.cpp"):
         return {}
     settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
-    told = {name: setting.value for name, setting in settings.items()}
-    if isinstance(runtime.context_set, Known) or not isinstance(runtime.command, Known):
-        told.setdefault("context", str(runtime.context_length.value_or(0)))  # which a new line is told anyway
-    return told
+    return {name: setting.value for name, setting in settings.items()}
+
+
+def _kept_on_a_new_line(case: Case) -> dict[str, str]:
+    """The same with the context, which a new line is told anyway."""
+    runtime, given = case.runtime, settings_given(case)
+    is_llama_cpp = runtime.name.value_or("").endswith("llama.cpp")
+    if is_llama_cpp and (isinstance(runtime.context_set, Known) or not isinstance(runtime.command, Known)):
+        given.setdefault("context", str(runtime.context_length.value_or(0)))
+    return given
 
 
 def _measured(current: OptionShown | None, case: Case) -> OptionShown | None:

@@ -1,12 +1,13 @@
 """The plan for Transformers: for a model and cards that a user names, or for a model that is loaded."""
 
-from unslow.app.plan.hf_cards import Cards, cards_of_case, named_cards
+from unslow.app.plan.hf_cards import cards_of_case, named_cards
 from unslow.app.plan.hf_report import Asked, asked_for, report_of, unknown_report, version_of
 from unslow.app.plan.margins import margin_of
-from unslow.app.plan.request import PlanRequest
+from unslow.commands.plan import PlanRequest
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
+from unslow.think.hardware import Hardware
 from unslow.think.plan.report import PlanReport
 from unslow.think.plan.transformers.plan import transformers_options
 from unslow.think.plan.transformers.question import ALL_ON_ONE, BYTES, RECENT, SPREAD_OUT, Choice, Question
@@ -26,7 +27,7 @@ def plan_transformers(system: System, request: PlanRequest, case: Case | None = 
     return report_of(request, asked, cards, found.planned, found.current)
 
 
-def question_of(request: PlanRequest, asked: Asked, cards: Cards, case: Case | None) -> Question:
+def question_of(request: PlanRequest, asked: Asked, cards: Hardware, case: Case | None) -> Question:
     """The question with all that the case tells."""
     found = asked.found
     stored = "float32" if found.dtype_bytes == _WIDE else _TYPES.get(found.quant.upper(), "bfloat16")
@@ -35,9 +36,7 @@ def question_of(request: PlanRequest, asked: Asked, cards: Cards, case: Case | N
         parts=tuple(found.parts),
         quant=found.quant,
         types=class_of(found.quant),
-        rooms=cards.rooms,
-        host=cards.host,
-        device=cards.device,
+        hardware=cards,
         goal=asked.goal.shown(),
         stored=stored,
         packed=bool(found.packing),

@@ -3,15 +3,17 @@
 from collections.abc import Sequence
 
 from unslow.app.fit.hf_models import FoundShape
-from unslow.app.plan.hf_cards import Cards, cards_of_case, named_cards
+from unslow.app.plan.hf_cards import cards_of_case, named_cards
 from unslow.app.plan.hf_report import Asked, asked_for, report_of, unknown_report, version_of
 from unslow.app.plan.hf_siblings import other_checkpoints
 from unslow.app.plan.margins import margin_of
-from unslow.app.plan.request import PlanRequest
 from unslow.catalog.weight_parts import Part, Role
+from unslow.commands.plan import PlanRequest
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
+from unslow.think.adapt.several_gpus import copies_of
+from unslow.think.hardware import Hardware
 from unslow.think.physics.kinds import BYTES, HALF
 from unslow.think.plan.report import PlanReport
 from unslow.think.plan.vllm.plan import vllm_options
@@ -28,8 +30,8 @@ _GROUP = 128
 def plan_vllm(system: System, request: PlanRequest, case: Case | None = None) -> PlanReport:
     """The best settings; what runs is described beside them where a case is given."""
     cards = cards_of_case(case) if case and request.devices == ("auto",) else named_cards(system, request)
-    copies = cards.copies if isinstance(cards, Cards) else 1
-    asked = asked_for(system, request, case, copies)
+    runs_on_them = case is not None and request.devices == ("auto",) and isinstance(cards, Hardware)
+    asked = asked_for(system, request, case, copies_of(case) if case and runs_on_them else 1)
     if isinstance(cards, Unknown):
         return unknown_report(request, asked.found.name, asked.goal, cards)
     others = other_checkpoints(system, asked.found) if "/" in asked.found.source else []
@@ -39,19 +41,16 @@ def plan_vllm(system: System, request: PlanRequest, case: Case | None = None) ->
 
 
 def question_of(
-    request: PlanRequest, asked: Asked, cards: Cards, case: Case | None, others: Sequence[FoundShape] = ()
+    request: PlanRequest, asked: Asked, cards: Hardware, case: Case | None, others: Sequence[FoundShape] = ()
 ) -> Question:
     """The question with all that the case tells; `others` are the same model in other formats."""
     found = asked.found
     question = Question(
         shape=found.shape,
         checkpoints=(*checkpoints_of(found, cards.device.family), *map(_beside, others)),
-        rooms=cards.rooms,
-        device=cards.device,
+        hardware=cards,
         goal=asked.goal.shown(),
         version=version_of(case, RECENT),
-        linked=cards.linked,
-        link_bytes_per_s=cards.link_bytes_per_s,
         parameters=found.parameters,
         architecture=found.architecture,
         margin_bytes=margin_of(request, cards.rooms) if request.margin_bytes else 0,

@@ -2,6 +2,5 @@
 
 from unslow.app.predict.answer import answer
 from unslow.app.predict.expected import Expected, expected
-from unslow.app.predict.request import Request
 
-__all__ = ["Expected", "Request", "answer", "expected"]
+__all__ = ["Expected", "answer", "expected"]

@@ -1,25 +1,24 @@
-"""Answers one case: finds the model and the place, and puts the question."""
+"""Answers one case: finds the model and the hardware, and puts the question."""
 
 import math
-from typing import NamedTuple
 
 from unslow import __version__
 from unslow.app.fit.hf_models import find_shape
 from unslow.app.fit.models import OLLAMA, Found, find_gguf_model
+from unslow.app.hardware import find_hardware
 from unslow.app.predict.basis import basis_of
 from unslow.app.predict.calibrated import Measured, can_calibrate, find_match, measured_case
-from unslow.app.predict.cases import Case, case_of
+from unslow.app.predict.cases import Case, Speeds, case_of, hardware_request, speeds_of
 from unslow.app.predict.drafting import beside, drafted, find_draft
 from unslow.app.predict.explained import explained
 from unslow.app.predict.notes import notes_on, notes_on_calibration
-from unslow.app.predict.places import Place, find_place
-from unslow.app.predict.request import Request
+from unslow.commands.predict import PredictRequest
 from unslow.facts.blueprint import Blueprint, Value
 from unslow.facts.values import Unknown
 from unslow.look.system import System
+from unslow.think.hardware import Hardware
 from unslow.think.physics.interconnect import LAYER
 from unslow.think.physics.interval import Interval, inverse
-from unslow.think.speed import outcome
 from unslow.think.speed.outcome import Outcome
 from unslow.think.speed.report import (
     BasisShown,
@@ -32,53 +31,44 @@ from unslow.think.speed.report import (
     SpeedShown,
     WallShown,
 )
-from unslow.think.speed.trust import widened
 from unslow.think.speed.walls import walls
 
 
-class _Speeds(NamedTuple):
-    """What was predicted of a case."""
-
-    decode: Outcome
-    prefill: Interval
-    basis: BasisShown
-
-
-def answer(system: System, request: Request) -> PredictionReport:
+def answer(system: System, request: PredictRequest) -> PredictionReport:
     """The prediction, or a report that says why there is none; UserError where the question can't be put."""
     found = _find_model(system, request)
-    if found.tool == OLLAMA and not request.runtime_named:
+    if found.tool == OLLAMA and "runtime" not in request.given:
         request = request._replace(runtime="ollama")
     draft = find_draft(system, request)
-    place = find_place(system, request)
-    if isinstance(place, Unknown):
-        return _abstained(found, place)
-    case = case_of(found, beside(place, draft), request)
+    hardware = find_hardware(system, hardware_request(request))
+    if isinstance(hardware, Unknown):
+        return _abstained(found, hardware)
+    case = case_of(found, beside(hardware, draft), request)
     if isinstance(case, Unknown):
         return _abstained(found, case)
     request = case.request
-    match = find_match(system, place, case, request)
+    match = find_match(system, hardware, case, request)
     measured = measured_case(found.blueprint, match.usable, request) if match.usable else None
-    speeds = _speeds(case, request, measured)
+    speeds = _as_measured(speeds_of(case, request), measured, request)
     return PredictionReport(
         unslow_version=__version__,
         model=_model(found),
-        place=_place(place, case, request),
-        settings=_settings(request, case.asked.split if place.gpus > 1 else request.split or LAYER),
+        place=_place(hardware, case, request),
+        settings=_settings(request, case.asked.split if hardware.device_count > 1 else request.split or LAYER),
         placement=_placement(case) if case.asked.backend != "cpu" else None,
         decode=_speed(speeds.decode, request),
         prefill=_prompt(speeds, request),
-        speculative=drafted(case, draft, place, request) if draft else None,
-        explain=explained(found, case, place, request, match.usable) if request.explain else None,
-        basis=speeds.basis,
+        speculative=drafted(case, draft, hardware, request) if draft else None,
+        explain=explained(found, case, hardware, request, match.usable) if request.explain else None,
+        basis=BasisShown(kind="calibrated", text=measured.basis) if measured else basis_of(case),
         notes=(
-            *notes_on(found, place, case, request),
-            *notes_on_calibration(match, measured, request, can_calibrate=can_calibrate(place, case, request)),
+            *notes_on(found, hardware, case, request),
+            *notes_on_calibration(match, measured, request, can_calibrate=can_calibrate(hardware, case, request)),
         ),
     )
 
 
-def _find_model(system: System, request: Request) -> Found:
+def _find_model(system: System, request: PredictRequest) -> Found:
     """As llama.cpp would load it, or as engines that load safetensors do."""
     if request.is_llama_cpp:
         return find_gguf_model(system, request.model, request.quant)
@@ -104,11 +94,11 @@ def _model(found: Found) -> ModelShown:
     )  # fmt: skip
 
 
-def _place(place: Place, case: Case, request: Request) -> PlaceShown:
+def _place(hardware: Hardware, case: Case, request: PredictRequest) -> PlaceShown:
     host = case.question.host
     return PlaceShown(
-        device=place.device.name,
-        gpus=0 if case.asked.backend == "cpu" else place.gpus,
+        device=hardware.device.name,
+        gpus=0 if case.asked.backend == "cpu" else hardware.device_count,
         bytes_per_s=float(case.question.chip.bytes_per_s),
         backend=case.asked.backend,
         runtime=request.runtime,
@@ -116,7 +106,7 @@ def _place(place: Place, case: Case, request: Request) -> PlaceShown:
     )
 
 
-def _settings(request: Request, split: str) -> dict[str, str | int | float | bool]:
+def _settings(request: PredictRequest, split: str) -> dict[str, str | int | float | bool]:
     names = ("depth", "kv_type", "batch", "ubatch", "flash_attention", "graphs")
     return {**{name: getattr(request, name) for name in names}, "split": split}
 
@@ -132,26 +122,23 @@ def _placement(case: Case) -> PlacementShown:
     )
 
 
-def _speeds(case: Case, request: Request, measured: Measured | None) -> _Speeds:
-    decode = outcome.decode(case.question, case.group)
-    decode = decode._replace(rate=widened(decode.rate, case.trust.wider, decode.ceiling))
-    prompt = outcome.prefill(case.question, float(request.prompt), float(request.ubatch))
-    prefill = widened(prompt.rate, case.trust.wider, prompt.ceiling)
+def _as_measured(speeds: Speeds, measured: Measured | None, request: PredictRequest) -> Speeds:
+    """The speeds by a calibration of this machine, where there is one."""
     if measured is None:
-        return _Speeds(decode, prefill, basis_of(case))
+        return speeds
     parts = {part.name: part.seconds for part in measured.decode.parts}
     rate = inverse(measured.decode.seconds)
-    decode = Outcome(measured.decode.seconds.mid, parts, rate, max(decode.ceiling, rate.mid))
-    if measured.prefill:
-        prefill = Interval(*(request.prompt * end for end in inverse(measured.prefill.seconds)))
-    return _Speeds(decode, prefill, BasisShown(kind="calibrated", text=measured.basis))
+    decode = Outcome(measured.decode.seconds.mid, parts, rate, max(speeds.decode.ceiling, rate.mid))
+    if measured.prefill is None:
+        return Speeds(decode, speeds.prefill)
+    return Speeds(decode, Interval(*(request.prompt * end for end in inverse(measured.prefill.seconds))))
 
 
 def _rate(interval: Interval) -> RateShown:
     return RateShown(low=interval.low, mid=interval.mid, high=interval.high)
 
 
-def _speed(decode: Outcome, request: Request) -> SpeedShown:
+def _speed(decode: Outcome, request: PredictRequest) -> SpeedShown:
     return SpeedShown(
         tokens_per_s=_rate(decode.rate),
         each_tokens_per_s=decode.rate.mid / request.batch,
@@ -164,13 +151,10 @@ def _speed(decode: Outcome, request: Request) -> SpeedShown:
     )
 
 
-def _prompt(speeds: _Speeds, request: Request) -> PromptShown:
-    """The first token comes when the prompt is read and one step is done."""
-    prompt, step = inverse(speeds.prefill), inverse(speeds.decode.rate)
-    first = Interval(*(p * request.prompt + s * request.batch for p, s in zip(prompt, step, strict=True)))
+def _prompt(speeds: Speeds, request: PredictRequest) -> PromptShown:
     return PromptShown(
         prompt_tokens=request.prompt,
         micro_batch=min(request.ubatch, request.prompt),
         tokens_per_s=_rate(speeds.prefill),
-        time_to_first_token_s=_rate(first),
+        time_to_first_token_s=_rate(speeds.first_token_s(request)),
     )

@@ -1,41 +1,43 @@
-"""One case as the physics takes it: the model, the place, what lies where, and the software."""
+"""One case as the physics takes it: the model, the hardware, what lies where, and the software."""
 
 from typing import NamedTuple
 
 from unslow.app.fit.hf_models import FoundShape
 from unslow.app.fit.models import Found
-from unslow.app.predict.places import Place
-from unslow.app.predict.request import BACKENDS, RUNTIMES, Request
+from unslow.app.hardware import HardwareRequest
 from unslow.catalog.device import Device
 from unslow.catalog.quants import quants
 from unslow.catalog.weight_parts import total_bytes
+from unslow.commands.predict import BACKENDS, RUNTIMES, PredictRequest
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.units import GIB
 from unslow.facts.values import Unknown
 from unslow.think.adapt.host_question import has_tiles, is_server, multiplies_wide
 from unslow.think.adapt.remembered import remembered
-from unslow.think.fit import llama_cpp
 from unslow.think.fit.vllm import vllm_answer
+from unslow.think.hardware import NEWEST_YEAR, Hardware
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.settings import CELLS_PADDING, Settings
 from unslow.think.memory.vllm import settings as vllm
 from unslow.think.physics.chip import Setting
 from unslow.think.physics.interconnect import LAYER, TENSOR
+from unslow.think.physics.interval import Interval, inverse
 from unslow.think.plan.hf_load import hf_load
 from unslow.think.plan.llama_cpp.abilities import EVERYTHING
 from unslow.think.plan.llama_cpp.abilities import OLLAMA as OLLAMA_ABILITIES
 from unslow.think.plan.llama_cpp.runnable import Runnable, find_runnable, packed_cache
+from unslow.think.setup import Setup
+from unslow.think.speed import outcome
 from unslow.think.speed.ask import question_of
-from unslow.think.speed.chips import cpu_chip, has_links, has_wide_vectors, is_server_by_name, usual_backend
+from unslow.think.speed.chips import has_links, has_wide_vectors, is_server_by_name, usual_backend
 from unslow.think.speed.group import group_of
 from unslow.think.speed.load import model_load
+from unslow.think.speed.outcome import Outcome
 from unslow.think.speed.question import Host, Question
 from unslow.think.speed.rows import Asked
-from unslow.think.speed.trust import Trust, trust_in
+from unslow.think.speed.trust import Trust, trust_in, widened
 from unslow.think.speed.types import class_of, class_of_model
 
-THIS_YEAR = 2026.8
-"""Of the newest builds that were measured."""
 _SHORTEST_CONTEXT = 4096
 HALF_BYTES = 2.0
 _CACHE_BYTES = {"fp8": 1.0, "fp8_e4m3": 1.0, "fp8_e5m2": 1.0, "auto": 2.0}
@@ -59,9 +61,9 @@ class Case(NamedTuple):
     group: str
     trust: Trust
     placement: Placement
-    fit: llama_cpp.Question | None
-    """The same as a question about memory; None where nothing tells how much there is."""
-    request: Request
+    setup: Setup | None
+    """The same as it lies in memory; None where nothing tells how much there is."""
+    request: PredictRequest
     """As asked, but for what had to change so that it runs at all."""
     changed: str = ""
     """What that was, in words."""
@@ -69,47 +71,76 @@ class Case(NamedTuple):
     @property
     def fits(self) -> bool | None:
         """Whether the memory holds this placement; None where nothing tells."""
-        return bool(self.changed) or self.holds(self.fit.settings.slots) if self.fit else None
+        return bool(self.changed) or self.holds(self.setup.settings.slots) if self.setup else None
 
     def holds(self, conversations: int) -> bool | None:
         """Whether the memory holds so many conversations with this placement; None where nothing tells."""
-        if self.fit is None:
+        if self.setup is None:
             return None
-        settings = _placed(self.fit.settings, self.placement)
+        settings = _placed(self.setup.settings, self.placement)
         several = settings._replace(
             context=settings.context // settings.slots * conversations, slots=conversations, outputs=conversations
         )
-        return self.fit.left(several) >= 0
+        return self.setup.left(several) >= 0
 
 
-def case_of(found: Found, place: Place, request: Request) -> Case | Unknown:
+class Speeds(NamedTuple):
+    """What is expected of a case, in intervals as wide as it is trusted."""
+
+    decode: Outcome
+    prefill: Interval
+    """Tokens of a prompt per second."""
+
+    def first_token_s(self, request: PredictRequest) -> Interval:
+        """The first token comes when the prompt is read and one step is done."""
+        pairs = zip(inverse(self.prefill), inverse(self.decode.rate), strict=True)
+        return Interval(*(read * request.prompt + step * request.batch for read, step in pairs))
+
+
+def speeds_of(case: Case, request: PredictRequest) -> Speeds:
+    """By the physics, and by what was learned of such cases."""
+    decode = outcome.decode(case.question, case.group)
+    prompt = outcome.prefill(case.question, float(request.prompt), float(request.ubatch))
+    rate = widened(decode.rate, case.trust.wider, decode.ceiling)
+    return Speeds(decode._replace(rate=rate), widened(prompt.rate, case.trust.wider, prompt.ceiling))
+
+
+def case_of(found: Found, hardware: Hardware, request: PredictRequest) -> Case | Unknown:
     """The case, or why it can't run."""
-    backend = backend_of(place.device, request)
-    place = place._replace(rooms=()) if backend == "cpu" else place
-    if found.shape and (lacking := _lacking_for_vllm(found.shape, place, request)) > 0:
+    backend = backend_of(hardware.device, request)
+    hardware = hardware._replace(rooms=()) if backend == "cpu" else hardware
+    if found.shape and (lacking := _lacking_for_vllm(found.shape, hardware, request)) > 0:
         return Unknown(
             f"it does not fit: {request.runtime} needs {lacking / GIB:.1f} GiB more",
             f"`unslow fit {request.model} --runtime {request.runtime}` says what would; llama.cpp can use the host too",
         )
-    fit = None if found.shape else fit_question(found.blueprint, place, request, backend)
-    runs, changed = _placement(found, fit, request, backend), ""
+    setup = None if found.shape else setup_of(found.blueprint, hardware, request, backend)
+    runs, changed = _placement(found, setup, request, backend), ""
     if isinstance(runs, Unknown):
         return runs
     placement = _placement_of(runs, found.blueprint) if isinstance(runs, Runnable) else runs
-    if fit and isinstance(runs, Runnable):
+    if setup and isinstance(runs, Runnable):
         settings = runs.settings
         moved = ["single matrices on the host"] if settings.overrides else []
-        changed = " and ".join(runs.changes(fit.settings) + moved) or "other shares of the GPUs"
+        changed = " and ".join(runs.changes(setup.settings) + moved) or "other shares of the GPUs"
         request = request._replace(kv_type=settings.key_type.lower(), ubatch=settings.micro_batch)
         taken = {name: getattr(settings, name) for name in ("key_type", "value_type", "micro_batch", "flash_attention")}
-        fit = fit._replace(settings=fit.settings._replace(**taken))
-    asked = _asked(found, place, request, backend, placement)
-    question = _with_host(question_of(asked), place, request)
-    trust = trust_in(place.device, asked.setting)
-    return Case(asked, question, group_of(asked), trust, placement, fit, request, changed)
+        setup = setup._replace(settings=setup.settings._replace(**taken))
+    asked = _asked(found, hardware, request, backend, placement)
+    question = _with_host(question_of(asked), hardware, request)
+    trust = trust_in(hardware.device, asked.setting)
+    return Case(asked, question, group_of(asked), trust, placement, setup, request, changed)
 
 
-def backend_of(device: Device, request: Request) -> str:
+def hardware_request(request: PredictRequest) -> HardwareRequest:
+    """What of a request decides the hardware."""
+    return HardwareRequest(
+        request.devices, request.gpus, request.ram_bytes, request.ram_bandwidth, request.threads, request.backend,
+        request.runtime, request.gpu_layers,
+    )  # fmt: skip
+
+
+def backend_of(device: Device, request: PredictRequest) -> str:
     """What was asked for, else what the device's maker is best served by."""
     if device.kind == "cpu":
         return "cpu"
@@ -120,9 +151,9 @@ def backend_of(device: Device, request: Request) -> str:
     return usual_backend(device)
 
 
-def fit_question(plan: Blueprint, place: Place, request: Request, backend: str) -> llama_cpp.Question | None:
+def setup_of(plan: Blueprint, hardware: Hardware, request: PredictRequest, backend: str) -> Setup | None:
     """What it asks of the memory there is; None where nothing tells how much that is."""
-    if not place.rooms and (backend != "cpu" or place.host_room is None):
+    if not hardware.rooms and (backend != "cpu" or hardware.host_room is None):
         return None
     tokens = max(_SHORTEST_CONTEXT, request.depth + CELLS_PADDING)
     kind = request.kv_type.upper() if request.is_llama_cpp else "F16"
@@ -137,31 +168,31 @@ def fit_question(plan: Blueprint, place: Place, request: Request, backend: str) 
         outputs=request.batch,
         experts_on_cpu=request.cpu_moe or 0,
     )
-    return llama_cpp.Question(plan, place.rooms, place.host_room, settings).settled()
+    return Setup(plan, hardware, settings).settled()
 
 
 def _placement(
-    found: Found, fit: llama_cpp.Question | None, request: Request, backend: str
+    found: Found, setup: Setup | None, request: PredictRequest, backend: str
 ) -> Placement | Runnable | Unknown:
     """As asked; else everything on the GPUs, or as much as fits, with other settings where none does with these."""
     plan = found.blueprint
     everything = plan.count("block_count") + 1
-    if backend == "cpu" and (fit is None or fit.left() >= 0):
+    if backend == "cpu" and (setup is None or setup.left() >= 0):
         return Placement(0, everything)
     layers = everything if request.gpu_layers is None else min(request.gpu_layers, everything)
     asked = Placement(layers, everything, (request.cpu_moe or 0) if Hyper(plan).experts else 0)
-    if fit is None or (backend != "cpu" and (request.gpu_layers is not None or fit.left() >= 0)):
+    if setup is None or (backend != "cpu" and (request.gpu_layers is not None or setup.left() >= 0)):
         return asked
     able = OLLAMA_ABILITIES if request.runtime == "ollama" else EVERYTHING
     able = able._replace(apart=able.apart and request.cpu_moe is None)
-    runs = find_runnable(fit, packed_cache(fit, found.quant, found.parameters), able)
+    runs = find_runnable(setup, packed_cache(setup, found.quant, found.parameters), able)
     if runs is None:
-        return _does_not_fit(fit)
+        return _does_not_fit(setup)
     settings = runs.settings
-    if settings._replace(gpu_layers=-1, experts_on_cpu=0) != fit.settings._replace(gpu_layers=-1, experts_on_cpu=0):
+    if settings._replace(gpu_layers=-1, experts_on_cpu=0) != setup.settings._replace(gpu_layers=-1, experts_on_cpu=0):
         return runs
     layers = everything if settings.gpu_layers < 0 else settings.gpu_layers
-    return Placement(layers, everything, settings.experts_on_cpu, chosen=settings != fit.settings)
+    return Placement(layers, everything, settings.experts_on_cpu, chosen=settings != setup.settings)
 
 
 def _placement_of(runs: Runnable, plan: Blueprint) -> Placement:
@@ -172,12 +203,11 @@ def _placement_of(runs: Runnable, plan: Blueprint) -> Placement:
     return Placement(max(0, everything - placing.first_complete), everything, runs.settings.experts_on_cpu, chosen=True)
 
 
-def _does_not_fit(fit: llama_cpp.Question) -> Unknown:
+def _does_not_fit(setup: Setup) -> Unknown:
     """What all memories together lack, as far as it is known: nothing is known of speeds from a disk."""
-    *devices, host = fit.memory().needs
-    there = sum(room.usable_bytes for room in (*fit.rooms, *((fit.host,) if fit.host else ())))
-    lacking = max(0, sum(need.total for need in (*devices, host)) - there)
-    where = "the GPUs and the host together lack" if fit.rooms else "the memory lacks"
+    *devices, host = setup.memory().needs
+    lacking = max(0, sum(need.total for need in (*devices, host)) - setup.hardware.usable_bytes)
+    where = "the GPUs and the host together lack" if setup.hardware.rooms else "the memory lacks"
     much = f"{lacking / GIB:.1f} GiB" if lacking > GIB / 10 else "a little"
     return Unknown(
         f"it does not fit: {where} {much}, and what is read from the disk at every token crawls",
@@ -191,42 +221,42 @@ def _placed(settings: Settings, placement: Placement) -> Settings:
     return settings._replace(gpu_layers=layers, experts_on_cpu=placement.experts_on_cpu)
 
 
-def _lacking_for_vllm(model: FoundShape, place: Place, request: Request) -> int:
+def _lacking_for_vllm(model: FoundShape, hardware: Hardware, request: PredictRequest) -> int:
     """Bytes that the cards lack together for a conversation of this depth; only the weights count for others."""
-    if not place.rooms:
+    if not hardware.rooms:
         return 0
     settings = vllm.Settings(max(_SHORTEST_CONTEXT, request.depth + CELLS_PADDING), packing=model.packing)
     if request.runtime == "vllm":
-        return sum(d.lacking_bytes for d in vllm_answer(model.shape, model.parts, settings, place.rooms).devices)
-    return total_bytes(model.parts) - sum(room.usable_bytes for room in place.rooms)
+        return sum(d.lacking_bytes for d in vllm_answer(model.shape, model.parts, settings, hardware.rooms).devices)
+    return total_bytes(model.parts) - sum(room.usable_bytes for room in hardware.rooms)
 
 
-def split_of(found: Found, place: Place, request: Request) -> str:
+def split_of(found: Found, hardware: Hardware, request: PredictRequest) -> str:
     """As asked; else vLLM cuts every layer, where its heads can be shared by so many cards, and others take turns."""
-    if place.gpus == 1 or request.split or request.runtime != "vllm" or found.shape is None:
-        return (request.split or LAYER) if place.gpus > 1 else LAYER
-    return LAYER if found.shape.shape.heads % place.gpus else TENSOR
+    if hardware.device_count == 1 or request.split or request.runtime != "vllm" or found.shape is None:
+        return (request.split or LAYER) if hardware.device_count > 1 else LAYER
+    return LAYER if found.shape.shape.heads % hardware.device_count else TENSOR
 
 
-def _asked(found: Found, place: Place, request: Request, backend: str, placement: Placement) -> Asked:
+def _asked(found: Found, hardware: Hardware, request: PredictRequest, backend: str, placement: Placement) -> Asked:
     plan, hf = found.blueprint, found.shape
-    setting = setting_of(plan, place, request, backend)
+    setting = setting_of(plan, hardware, request, backend)
     if hf:
         setting = setting._replace(types=class_of(hf.quant))
     return Asked(
-        device=place.device,
-        gpus=place.gpus,
+        device=hardware.device,
+        gpus=hardware.device_count,
         backend=backend,
         model=None,
         load=hf_load(hf.shape, hf.parts, setting.types) if hf else remembered(plan, "load", lambda: model_load(plan)),
         setting=setting,
-        year=THIS_YEAR,
+        year=NEWEST_YEAR,
         kind="tg",
         tokens=0.0,
         start=float(request.depth),
         element_bytes=element_bytes(request.kv_type),
         micro_batch=float(request.ubatch),
-        split=split_of(found, place, request),
+        split=split_of(found, hardware, request),
         gpu_layers=None if placement.gpu_layers >= placement.all_layers else placement.gpu_layers,
         experts_on_cpu=placement.experts_on_cpu,
         threads=float(request.threads or 0),
@@ -235,9 +265,9 @@ def _asked(found: Found, place: Place, request: Request, backend: str, placement
     )
 
 
-def setting_of(plan: Blueprint, place: Place, request: Request, backend: str) -> Setting:
+def setting_of(plan: Blueprint, hardware: Hardware, request: PredictRequest, backend: str) -> Setting:
     """The software on the device, as what was learned is looked up."""
-    device = place.device
+    device = hardware.device
     return Setting(
         backend=backend,
         family=device.family if backend != "cpu" or device.kind == "cpu" else "",
@@ -247,23 +277,22 @@ def setting_of(plan: Blueprint, place: Place, request: Request, backend: str) ->
         fused=request.flash_attention,
         packed_cache=element_bytes(request.kv_type) < HALF_BYTES,
         linked=has_links(device),
-        wide_vectors=multiplies_wide(place.machine.cpu) if place.machine else has_wide_vectors(place.named),
-        tiles=bool(place.machine and has_tiles(place.machine.cpu)),
-        server=is_server(place.machine.cpu) if place.machine else is_server_by_name(place.named),
+        wide_vectors=multiplies_wide(hardware.machine.cpu) if hardware.machine else has_wide_vectors(hardware.named),
+        tiles=bool(hardware.machine and has_tiles(hardware.machine.cpu)),
+        server=is_server(hardware.machine.cpu) if hardware.machine else is_server_by_name(hardware.named),
         graphs=request.graphs,
     )
 
 
-def _with_host(question: Question, place: Place, request: Request) -> Question:
-    """With the host that is really there in place of the usual one."""
+def _with_host(question: Question, hardware: Hardware, request: PredictRequest) -> Question:
+    """With the host that is really there in hardware of the usual one."""
     host: Host | None = question.host
     if host is None:
         return question
+    chip = hardware.processors.chip(request.threads or hardware.processors.cores)
     if question.totals is None:  # the processors compute everything
-        given = bool(place.machine or request.ram_bandwidth)
-        chip = place.host if given else cpu_chip(place.device, float(request.threads or 0))
         return question._replace(chip=chip, host=host._replace(chip=chip))
-    return question._replace(host=host._replace(chip=place.host))
+    return question._replace(host=host._replace(chip=chip))
 
 
 def element_bytes(kv_type: str) -> float:

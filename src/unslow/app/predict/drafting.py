@@ -2,10 +2,10 @@
 
 from unslow.app.fit.models import Found, find_gguf_model
 from unslow.app.predict.cases import Case, case_of
-from unslow.app.predict.places import Place
-from unslow.app.predict.request import Request
+from unslow.commands.predict import PredictRequest
 from unslow.facts.values import Unknown
 from unslow.look.system import System
+from unslow.think.hardware import Hardware
 from unslow.think.physics.interval import Interval
 from unslow.think.physics.speculative import accepted_tokens, break_even, speculative_rate
 from unslow.think.speed import outcome
@@ -16,23 +16,19 @@ USUAL_ACCEPTANCE = 0.7
 """Of a draft model of the same family on ordinary text, where nothing is said."""
 
 
-def find_draft(system: System, request: Request) -> Found | None:
+def find_draft(system: System, request: PredictRequest) -> Found | None:
     """The draft model, where one is asked for."""
     return find_gguf_model(system, request.draft, None) if request.draft else None
 
 
-def beside(place: Place, draft: Found | None) -> Place:
-    """The place with the draft's weights already on the first GPU."""
-    if draft is None or not place.rooms:
-        return place
-    weights = sum(t.bytes for t in draft.blueprint.tensors)
-    first, *others = place.rooms
-    return place._replace(rooms=(first._replace(others_bytes=first.others_bytes + weights), *others))
+def beside(hardware: Hardware, draft: Found | None) -> Hardware:
+    """The hardware with the draft's weights already on the first GPU."""
+    return hardware.holding(sum(t.bytes for t in draft.blueprint.tensors)) if draft else hardware
 
 
-def drafted(case: Case, draft: Found, place: Place, request: Request) -> SpeculativeShown | None:
+def drafted(case: Case, draft: Found, hardware: Hardware, request: PredictRequest) -> SpeculativeShown | None:
     """What drafting gives; None where the draft model can't be predicted there."""
-    small = case_of(draft, place._replace(rooms=()), request)
+    small = case_of(draft, hardware._replace(rooms=()), request)
     if isinstance(small, Unknown):
         return None
     count = request.draft_tokens

@@ -3,20 +3,15 @@
 from typing import NamedTuple
 
 from unslow.app.fit.models import Found
+from unslow.app.hardware import named_hardware
 from unslow.app.predict.basis import basis_of
-from unslow.app.predict.cases import Case, case_of
-from unslow.app.predict.places import named_place
-from unslow.app.predict.request import Request
+from unslow.app.predict.cases import Case, case_of, hardware_request, speeds_of
+from unslow.commands.predict import PredictRequest
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
 from unslow.think.blueprints.made_up import made_up
 from unslow.think.physics.interval import Interval
-from unslow.think.speed import outcome
 from unslow.think.speed.named_models import mix_of, named_model
-from unslow.think.speed.trust import widened
-
-PROMPT = 512
-"""Tokens of the prompt whose speed is predicted."""
 
 
 class Expected(NamedTuple):
@@ -38,30 +33,30 @@ def expected(
 ) -> Expected | Unknown:
     """What to expect with as much on the GPUs as fits, or why nothing can be."""
     try:
-        return _expected(model_name, device_name, Request("", quant or None, backend=backend, depth=context), gpus)
+        request = PredictRequest.from_flags({"quant": quant or None, "backend": backend or None, "depth": context})
+        return _expected(model_name, device_name, request, gpus)
     except UserError as error:
         return Unknown(error.message, error.hint)
 
 
-def _expected(model_name: str, device_name: str, request: Request, gpus: int) -> Expected | Unknown:
+def _expected(model_name: str, device_name: str, request: PredictRequest, gpus: int) -> Expected | Unknown:
     model = named_model(model_name)
     if model is None:
         return Unknown(f"the model {model_name!r} is not in the catalogue", "`unslow fit --list` lists them")
-    place = named_place(device_name, gpus, request.spelled().checked())
-    if isinstance(place, Unknown):
-        return place
+    hardware = named_hardware(device_name, gpus, hardware_request(request))
+    if isinstance(hardware, Unknown):
+        return hardware
     mix = mix_of(request.quant or model.published or "Q4_K_M")
     found = Found(model.name, made_up(model, mix), mix, "catalogue", model.parameters)
-    case = case_of(found, place, request)
+    case = case_of(found, hardware, request)
     return case if isinstance(case, Unknown) else _of(case)
 
 
 def _of(case: Case) -> Expected:
-    decode = outcome.decode(case.question, case.group)
-    prompt = outcome.prefill(case.question, PROMPT)
+    decode, prefill = speeds_of(case, case.request)
     return Expected(
-        decode=widened(decode.rate, case.trust.wider, decode.ceiling),
-        prefill=widened(prompt.rate, case.trust.wider, prompt.ceiling),
+        decode=decode.rate,
+        prefill=prefill,
         ceiling_tokens_per_s=decode.ceiling,
         group=case.group,
         basis=basis_of(case).text,

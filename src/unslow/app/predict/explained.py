@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator
 from unslow.app.fit.models import Found, as_quant
 from unslow.app.predict.calibrated import measured_case
 from unslow.app.predict.cases import Case, case_of
-from unslow.app.predict.places import Place
-from unslow.app.predict.request import Request
 from unslow.catalog.mixes import mixes_from_large_to_small
+from unslow.commands.predict import PredictRequest
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.calibration import Calibration
 from unslow.facts.errors import UserError
 from unslow.facts.values import Unknown
+from unslow.think.hardware import Hardware
 from unslow.think.physics.interval import inverse
 from unslow.think.speed import outcome
 from unslow.think.speed.batching_curve import BatchPoint, batching_curve, ridge
@@ -24,7 +24,7 @@ _ALSO = ("Q4_0",)
 
 
 def explained(
-    found: Found, case: Case, place: Place, request: Request, calibration: Calibration | None = None
+    found: Found, case: Case, hardware: Hardware, request: PredictRequest, calibration: Calibration | None = None
 ) -> ExplainShown:
     """What more conversations and other quants would give; by a calibration, where it knows the speed of one."""
     curve = batching_curve(case.question, case.group)
@@ -33,11 +33,11 @@ def explained(
     return ExplainShown(
         batching=tuple(_batch(point, case, factor) for point in curve),
         ridge_conversations=ridge(case.question),
-        quants=tuple(_quants(found, place, request, calibration)),
+        quants=tuple(_quants(found, hardware, request, calibration)),
     )
 
 
-def _calibrated(plan: Blueprint, calibration: Calibration | None, request: Request) -> float | None:
+def _calibrated(plan: Blueprint, calibration: Calibration | None, request: PredictRequest) -> float | None:
     """Tokens per second of one conversation by the calibration; None where it has no rates."""
     measured = measured_case(plan, calibration, request) if calibration else None
     return inverse(measured.decode.seconds).mid if measured else None
@@ -52,13 +52,15 @@ def _batch(point: BatchPoint, case: Case, factor: float) -> BatchShown:
     )
 
 
-def _quants(found: Found, place: Place, request: Request, calibration: Calibration | None) -> Iterator[QuantShown]:
+def _quants(
+    found: Found, hardware: Hardware, request: PredictRequest, calibration: Calibration | None
+) -> Iterator[QuantShown]:
     """The usual mixes from the largest to the smallest, and the model's own."""
     names = [*(mix.name for mix in mixes_from_large_to_small()), *_ALSO]
     plans = [(name, found.blueprint if name == found.quant else _plan(found, name)) for name in names]
     if found.quant not in names:
         plans.append((found.quant, found.blueprint))
-    shown = [_quant(name, plan, place, request, calibration) for name, plan in plans if plan is not None]
+    shown = [_quant(name, plan, hardware, request, calibration) for name, plan in plans if plan is not None]
     return _apart(sorted((quant for quant in shown if quant), key=lambda q: -q.weights_bytes), found.quant)
 
 
@@ -79,9 +81,9 @@ def _plan(found: Found, name: str) -> Blueprint | None:
 
 
 def _quant(
-    name: str, plan: Blueprint, place: Place, request: Request, calibration: Calibration | None
+    name: str, plan: Blueprint, hardware: Hardware, request: PredictRequest, calibration: Calibration | None
 ) -> QuantShown | None:
-    other = case_of(Found(name, plan, name, "", 0), place, request)
+    other = case_of(Found(name, plan, name, "", 0), hardware, request)
     if isinstance(other, Unknown):
         return None
     weights = sum(t.bytes for t in plan.tensors)
@@ -91,7 +93,7 @@ def _quant(
         name=name,
         weights_bytes=weights,
         bits_per_weight=8 * weights / max(1, elements),
-        fits=None if other.fit is None else other.fit.left() >= 0,
+        fits=None if other.setup is None else other.setup.left() >= 0,
         gpu_layers=None if placement.gpu_layers >= placement.all_layers else placement.gpu_layers,
         experts_on_cpu=placement.experts_on_cpu,
         tokens_per_s=_calibrated(plan, calibration, request) or outcome.decode(other.question, other.group).rate.mid,

@@ -4,10 +4,10 @@ import shlex
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from unslow.app.spell_plan import spelled_plan
+from unslow.app.commands import commands_for
 from unslow.facts.knob import Change, Knob
 from unslow.facts.model import Model
-from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case
 from unslow.facts.values import reported
 from unslow.look.system import System
 from unslow.think.tune.candidate import Candidate, as_settings
@@ -31,7 +31,7 @@ def line_of(system: System, candidate: Candidate, path: str, server: str) -> Lin
     """How a candidate is started."""
     model = Model(path=reported(path, "given"))
     changes = [Change(knob, value) for knob, value in as_settings(candidate.settings).items()]
-    said = spelled_plan(changes, Runtime(), model, system=system, program=server, name=_RUNTIME)
+    said = commands_for(changes, Case(model=model), system=system, program=server, name=_RUNTIME)
     left = [(change, why) for change, why in said.left_out if change.knob is not Knob.QUANT]
     why_not = f"{left[0][0].knob.value}: {left[0][1]}" if left else ""
     return Line(said.argv or (server, "-m", path), why_not)

@@ -1,16 +1,15 @@
 """What the user asked of `unslow tune`, checked."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from unslow.app.bench.request import check_writable
-from unslow.app.plan.request import PlanRequest
 from unslow.app.read_target import is_live
+from unslow.commands.plan import PlanRequest
+from unslow.commands.tune import TuneRequest
 from unslow.facts.errors import UserError
 
 SECONDS = 300.0
-_LEAST_S, _MOST_S = 5, 86_400
-_LEAST_ANSWER = 8
-"""Tokens of an answer: fewer tell no speed."""
+_OF_PLANS = ("context", "prompt", "kept", "answer", "draft", "worst_perplexity_increase")
 
 
 class Request(NamedTuple):
@@ -31,15 +30,12 @@ class Request(NamedTuple):
         return self.target.lower().endswith(".json")
 
     @classmethod
-    def from_flags(cls, flags: dict[str, Any]) -> "Request":
+    def of(cls, asked: TuneRequest) -> "Request":
         """From the parsed command line; UserError where a value can't be."""
-        if not _LEAST_S <= flags["seconds"] <= _MOST_S:
-            raise UserError(f"--seconds {flags['seconds']:g} makes no sense", f"it is from {_LEAST_S} to {_MOST_S:,}")
-        plan = PlanRequest.from_flags({**flags, "model": flags["target"]})
-        if plan.answer < _LEAST_ANSWER:
-            raise UserError(f"--answer {plan.answer} is too short to measure", f"{_LEAST_ANSWER} tokens at least")
-        check_writable("--output", flags["output"])
-        request = cls(flags["target"], plan, flags["server"], flags["seconds"], flags["model"], flags["yes"])
+        own = {name: getattr(asked, name) for name in _OF_PLANS if name in asked.given}
+        plan = PlanRequest(**own, model=asked.target, given=frozenset(own))
+        check_writable("--output", asked.output)
+        request = cls(asked.target, plan, asked.server, asked.seconds, asked.model, asked.yes)
         if is_live(request.target):
             raise UserError(f"{request.target} runs already, and tune starts servers of its own", "name its model")
         if request.model and not request.is_plan:

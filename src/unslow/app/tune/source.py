@@ -8,7 +8,6 @@ import msgspec
 from unslow.app.fit.models import Found, find_gguf_model
 from unslow.app.plan.answer import planned
 from unslow.app.plan.saved import read_saved
-from unslow.app.predict.places import usual_threads
 from unslow.app.tune.request import Request
 from unslow.app.verify.plans import starting_line
 from unslow.facts.errors import UserError
@@ -20,6 +19,7 @@ from unslow.look.launch.command import parse_command
 from unslow.look.launch.settings import program_of
 from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.system import System
+from unslow.think.hardware import usual_threads
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.report import PlanReport
 from unslow.think.tune.candidate import Hand, as_settings

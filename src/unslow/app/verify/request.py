@@ -1,24 +1,17 @@
 """What the user asked of `unslow verify`."""
 
 import os
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from unslow.app.bench.request import check_writable
 from unslow.app.manners import Manners
 from unslow.app.read_target import is_live
+from unslow.commands.verify import VerifyRequest
 from unslow.facts.errors import UserError
 from unslow.facts.verified import Work
 from unslow.think.verify.answers import ALLOWED
 
 SECONDS = 120.0
-_WITHIN = {
-    "prompt": (1, 1_000_000),
-    "kept": (0, 1_000_000),
-    "answer": (8, 32_768),
-    "seconds": (1, 86_400),
-    "allow": (0, 10),
-    "option": (0, 10_000),
-}
 _FORMS = "such as `unslow verify --before URL --after URL`; `unslow verify --help` has the other forms"
 
 
@@ -44,20 +37,17 @@ class Request(NamedTuple):
     manners: Manners = Manners()
 
     @classmethod
-    def from_flags(cls, flags: dict[str, Any]) -> "Request":
-        """The request that the flags of the command line mean; UserError where they make no sense."""
-        for name, (least, most) in _WITHIN.items():
-            if flags[name] is not None and not least <= flags[name] <= most:
-                raise UserError(f"--{name} {flags[name]:g} makes no sense", f"give a number from {least} to {most}")
+    def of(cls, asked: VerifyRequest) -> "Request":
+        """The request that was asked for; UserError where they make no sense."""
         names = [name for name in cls._fields if name not in ("manners", "answers")]
-        manners = Manners(evict=flags["evict"], api_key=flags["api_key"] or os.environ.get("UNSLOW_API_KEY"))
-        request = cls(**{name: flags[name] for name in names}, answers=not flags["no_answers"], manners=manners)
-        if flags["target"] is not None:
+        manners = Manners(evict=asked.evict, api_key=asked.api_key or os.environ.get("UNSLOW_API_KEY"))
+        request = cls(**{name: getattr(asked, name) for name in names}, answers=not asked.no_answers, manners=manners)
+        if asked.target is not None:
             if request.after is not None:
                 raise UserError("a TARGET and --after name the same server twice", "give one of them")
-            request = request._replace(after=flags["target"])
+            request = request._replace(after=asked.target)
         check_writable("--save", request.save)
-        check_writable("--output", flags["output"])
+        check_writable("--output", asked.output)
         return _checked(request)
 
     def work(self, usual: Work) -> Work:

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from unslow.app.fit.request import parsed_count
 from unslow.catalog.mixes import mixes_from_large_to_small
+from unslow.commands._request import Field, Option
+from unslow.commands._values import COUNT
 from unslow.facts.errors import UserError
 from unslow.think.view.report import Choice, Slider
 
@@ -86,10 +87,14 @@ def _value(slider: Slider, value: str) -> str:
     low, high = LIMITS.get(slider.knob, (0, -1))
     if high < low:
         raise UserError(f"{slider.knob} {value[:40]!r} can't be", f"it is one of {', '.join(_few(values))}")
-    number = parsed_count(slider.knob, value[:40])
-    if not low <= number <= high:
-        raise UserError(f"{slider.knob} {number} can't be", f"it is a number from {low} to {high:,}")
-    return str(number)
+    field = Field(
+        slider.knob,
+        Option("its slider moves between them", name=slider.knob, least=low, most=high),
+        COUNT,
+        None,
+        several=False,
+    )
+    return str(field.value(value[:40]))
 
 
 def _few(values: Sequence[str]) -> Sequence[str]:

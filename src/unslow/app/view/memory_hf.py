@@ -7,16 +7,17 @@ import msgspec
 
 from unslow.app.fit.hf_answer import DEFAULT_CONTEXT, answered
 from unslow.app.fit.hf_models import FoundShape, find_shape, shape_by_name
-from unslow.app.fit.request import Request
-from unslow.app.fit.rooms import find_rooms
-from unslow.app.plan.hf_cards import Cards, cards_of_case
+from unslow.app.hardware import find_memory
+from unslow.app.plan.hf_cards import cards_of_case
 from unslow.app.plan.hf_report import find_hf_model, told_model, version_of
-from unslow.app.plan.request import PlanRequest
 from unslow.app.view.memory_choices import KnobName, cache_choices, context_choices, slot_choices
 from unslow.app.view.memory_llama import host_bar, parts_of
+from unslow.app.view.memory_now import expected_range
 from unslow.app.view.memory_seen import strangers_on
 from unslow.app.view.memory_words import Layers, summary
 from unslow.catalog.runtimes_memory import release
+from unslow.commands.fit import FitRequest
+from unslow.commands.plan import PlanRequest
 from unslow.facts.errors import UserError
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
@@ -24,11 +25,9 @@ from unslow.look.system import System
 from unslow.show._units import rate
 from unslow.think.adapt.vram import gpus_of
 from unslow.think.fit.report import FitReport, MemoryShown
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Hardware, Room
 from unslow.think.plan.vllm.question import RECENT
 from unslow.think.predict import predict, predict_prefill
-from unslow.think.prediction import Prediction
-from unslow.think.report import Range
 from unslow.think.view.memory_bars import Asked, Stranger, bar_of
 from unslow.think.view.report import Choice, MemoryBar, MemoryPart, Slider, WhatIf
 
@@ -48,20 +47,18 @@ class HfMemory(NamedTuple):
 
 
 class _Subject(NamedTuple):
-    request: Request
+    request: FitRequest
     found: FoundShape
-    rooms: tuple[Room, ...]
-    host: Room | None
+    hardware: Hardware
     strangers: tuple[tuple[Stranger, ...], ...]
-    notes: tuple[str, ...] = ()
     runs: bool = False
 
 
-def hf_memory_for(system: System, request: Request) -> HfMemory | Unknown:
+def hf_memory_for(system: System, request: FitRequest) -> HfMemory | Unknown:
     """Of a model on devices that a user names."""
     found = find_shape(system, request.model, request.quant, request.runtime)
-    rooms, host = find_rooms(system, request.devices, request.ram_bytes)
-    return _memory(_Subject(request, found, tuple(rooms), host, ((),) * len(rooms)))
+    hardware = find_memory(system, request.devices, request.ram_bytes)
+    return _memory(_Subject(request, found, hardware, ((),) * len(hardware.rooms)))
 
 
 def hf_memory_of(system: System | None, case: Case) -> HfMemory | Unknown:
@@ -96,7 +93,7 @@ def _model(system: System | None, case: Case, runtime: str) -> FoundShape | Unkn
     return told or Unknown("the catalogue has no model of its name", "run unslow where the model's files are")
 
 
-def _of_case(case: Case, found: FoundShape, cards: Cards) -> _Subject:
+def _of_case(case: Case, found: FoundShape, cards: Hardware) -> _Subject:
     runtime = case.runtime
     trained = found.shape.positions or DEFAULT_CONTEXT
     kind = str(runtime.kv_type_k.value_or("auto")).lower()
@@ -104,7 +101,7 @@ def _of_case(case: Case, found: FoundShape, cards: Cards) -> _Subject:
     slots = int(runtime.max_sequences.value_or(0))
     usual = release(version_of(case, RECENT)).utilization
     share = float(runtime.gpu_memory_fraction.value_or(usual))
-    request = Request(
+    request = FitRequest(
         model=found.name,
         runtime=_RUNTIMES[runtime.name.value_or("")],
         context=max(1, min(context, _MOST_CONTEXT)),
@@ -114,12 +111,12 @@ def _of_case(case: Case, found: FoundShape, cards: Cards) -> _Subject:
     )
     others = tuple(strangers_on(case, gpu) for gpu in gpus_of(case)[: len(cards.rooms)])
     runs = runtime.state.value_or("loaded") != "failed"
-    return _Subject(request, found, cards.rooms, cards.host, others, cards.notes, runs)
+    return _Subject(request, found, cards, others, runs)
 
 
 def _memory(subject: _Subject) -> HfMemory:
     request, trained = subject.request, subject.found.shape.positions or DEFAULT_CONTEXT
-    usual = answered(request, subject.found, subject.rooms, subject.host).settings["context"]
+    usual = answered(request, subject.found, subject.hardware).settings["context"]
     context, slots = request.context or int(usual), request.parallel or 1
     sliders = [_slider("context", "Context of each conversation", str(context), context_choices(context, trained))]
     if request.runtime == "vllm":
@@ -148,7 +145,7 @@ def _answer(subject: _Subject, settings: Mapping[str, str]) -> WhatIf:
         kv_type=settings.get("kv_type", subject.request.kv_type),
         parallel=slots or None,
     )
-    report = answered(request, subject.found, subject.rooms, subject.host)
+    report = answered(request, subject.found, subject.hardware)
     if subject.runs and report.fits and request.runtime == "vllm":
         report = msgspec.structs.replace(report, devices=tuple(map(_as_it_runs, report.devices)))
     layers = Layers(report.gpu_layers, report.all_gpu_layers)
@@ -158,7 +155,7 @@ def _answer(subject: _Subject, settings: Mapping[str, str]) -> WhatIf:
         verdict=report.verdict,
         summary=summary(report.verdict, report.devices, report.host, layers, None),
         command=report.command,
-        notes=tuple(dict.fromkeys((*report.notes, *subject.notes))),
+        notes=tuple(dict.fromkeys((*report.notes, *subject.hardware.notes))),
     )
 
 
@@ -172,9 +169,9 @@ def _as_it_runs(shown: MemoryShown) -> MemoryShown:
 
 def _bars(subject: _Subject, report: FitReport) -> tuple[MemoryBar, ...]:
     """A card whose engine takes a share of it may lack room for a request though something is free."""
-    rows = zip(subject.rooms, report.devices, subject.strangers, strict=True)
+    rows = zip(subject.hardware.rooms, report.devices, subject.strangers, strict=True)
     bars = [_noted(bar_of(room, _asked(shown, room), others), shown) for room, shown, others in rows]
-    return (*bars, *((host_bar(subject.host, parts_of(report.host)),) if report.host.total_bytes else ()))
+    return (*bars, *((host_bar(subject.hardware.host_room, parts_of(report.host)),) if report.host.total_bytes else ()))
 
 
 def _asked(shown: MemoryShown, room: Room) -> Asked:
@@ -191,13 +188,6 @@ def _noted(bar: MemoryBar, shown: MemoryShown) -> MemoryBar:
 
 
 def _with_speed(case: Case, now: WhatIf) -> WhatIf:
-    decode, prefill = _rate(predict(case)), _rate(predict_prefill(case))
+    decode, prefill = expected_range(predict(case)), expected_range(predict_prefill(case))
     said = f"{now.summary}; {rate(decode.low)} to {rate(decode.high)} tok/s expected" if decode else now.summary
     return msgspec.structs.replace(now, summary=said, decode_tokens_per_s=decode, prefill_tokens_per_s=prefill)
-
-
-def _rate(found: Prediction | Unknown) -> Range | None:
-    if isinstance(found, Unknown):
-        return None
-    low, mid, high = found.tokens_per_s
-    return Range(low=low, mid=mid, high=high)

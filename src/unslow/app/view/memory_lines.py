@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from unslow.app.spell_plan import spelled_plan
+from unslow.app.commands import commands_for
 from unslow.app.view.memory_choices import Asked
 from unslow.facts.errors import UserError
 from unslow.facts.knob import Change, Knob
@@ -22,7 +22,7 @@ def line_of(case: Case, now: Asked, asked: Asked, settings: Settings) -> str:
     if changes and not pinned and asked.gpu_layers == now.gpu_layers:  # its own fit would choose anew
         changes.append(Knob.GPU_LAYERS.to(asked.gpu_layers))
     try:
-        spelled = spelled_plan(changes, case.runtime, case.model) if changes else None
+        spelled = commands_for(changes, case) if changes else None
     except UserError:  # a runtime that has no words at all
         return ""
     return "\n".join(spelled.lines) if spelled else ""

@@ -1,9 +1,8 @@
 """The memory of llama.cpp, and of what is built on it, with any settings: to the byte, and at once."""
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from unslow.app.fit.chosen_mix import mix_named
 from unslow.app.fit.models import Found, as_quant
@@ -12,13 +11,14 @@ from unslow.app.view.memory_price import Priced, PriceFactors, Speeds
 from unslow.app.view.memory_words import Layers, summary, verdict_with
 from unslow.facts.blueprint import Blueprint
 from unslow.think.adapt.remembered import LastingJudgement
-from unslow.think.fit import llama_cpp
+from unslow.think.fit.llama_cpp import shown_needs
 from unslow.think.fit.report import MemoryShown
-from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts, verdict_of
+from unslow.think.hardware import Hardware, Room
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.quality import cost_of
+from unslow.think.setup import Setup
 from unslow.think.view.memory_bars import Asked as AskedOf
 from unslow.think.view.memory_bars import Stranger, bar_of, bar_without_size
 from unslow.think.view.report import MemoryBar, WhatIf
@@ -31,9 +31,7 @@ class Subject(NamedTuple):
     """A model on a machine, as it runs now or would by itself."""
 
     found: Found
-    rooms: tuple[Room, ...]
-    host: Room | None
-    base: Settings
+    setup: Setup
     """As it is now."""
     now: Asked
     knobs: tuple[str, ...]
@@ -50,6 +48,20 @@ class Subject(NamedTuple):
     """Whether its build rotates quantised keys and values, by which they lose less."""
     command: Callable[[Asked, Settings], str] = lambda *_: ""
     notes: tuple[str, ...] = ()
+
+    @property
+    def hardware(self) -> Hardware:
+        """That it runs on."""
+        return self.setup.hardware
+
+    @property
+    def base(self) -> Settings:
+        """As they are now."""
+        return self.setup.settings
+
+    def with_rooms(self, rooms: tuple[Room, ...]) -> Self:
+        """The same with other memory of its GPUs."""
+        return self._replace(setup=self.setup._replace(hardware=self.hardware._replace(rooms=rooms)))
 
     @property
     def is_shared(self) -> bool:
@@ -109,10 +121,9 @@ class LlamaAnswers:
             return self._laid_out(self._pieces(asked.quant).blueprint, asked)
 
     def _laid_out(self, blueprint: Blueprint, asked: Asked) -> Laid:
-        subject, settings = self.subject, self.settings(asked)
-        question = llama_cpp.Question(blueprint, subject.rooms, subject.host, settings)
-        devices, host = llama_cpp.shown_needs(question)
-        return Laid(settings, devices, host, question.workspace_bytes, question.memory().estimated)
+        setup = self.subject.setup._replace(blueprint=blueprint, settings=self.settings(asked))
+        devices, host = shown_needs(setup)
+        return Laid(setup.settings, devices, host, setup.workspace_bytes, setup.memory().estimated)
 
     def settings(self, asked: Asked) -> Settings:
         """As llama.cpp would take them."""
@@ -128,7 +139,7 @@ class LlamaAnswers:
             outputs=asked.slots if base.outputs == base.slots else base.outputs,
             key_type=base.key_type if same_cache else kind,
             value_type=base.value_type if same_cache else kind,
-            gpu_layers=-1 if not subject.rooms or asked.gpu_layers >= subject.everything else asked.gpu_layers,
+            gpu_layers=-1 if not subject.hardware.rooms or asked.gpu_layers >= subject.everything else asked.gpu_layers,
         )
 
     def _pieces(self, quant: str) -> Pieces:
@@ -145,34 +156,30 @@ class LlamaAnswers:
         subject = self.subject
         first = subject.base.experts_on_cpu or (subject.priced.whole_first if subject.priced else 0)
         whole = max(0, subject.everything - asked.gpu_layers)
-        return Layers(asked.gpu_layers, subject.everything, max(0, first - whole) if subject.rooms else 0)
+        return Layers(asked.gpu_layers, subject.everything, max(0, first - whole) if subject.hardware.rooms else 0)
 
     def _speeds(self, pieces: Pieces, settings: Settings) -> Speeds | None:
         priced = self.subject.priced
-        return priced.speeds(pieces, settings, self._shares).like(self.subject.expected) if priced else None
+        return priced.speeds(pieces, self.subject.hardware, settings).like(self.subject.expected) if priced else None
 
     def price_now(self) -> Speeds | None:
         """What runs, by its price alone."""
         subject = self.subject
         pieces = self._pieces(subject.now.quant)
-        return subject.priced.speeds(pieces, subject.base, self._shares) if subject.priced else None
-
-    @cached_property
-    def _shares(self) -> tuple[float, ...]:
-        return tuple(float(max(0, room.usable_bytes - room.context_bytes)) for room in self.subject.rooms)
+        return subject.priced.speeds(pieces, subject.hardware, subject.base) if subject.priced else None
 
     def bars(self, laid: Laid) -> tuple[MemoryBar, ...]:
         """A bar for each device and for the host; one for both where they share a memory."""
-        rooms, strangers = self.subject.rooms, self.subject.strangers or ((),) * len(self.subject.rooms)
-        shared = self.subject.host is None and any(room.unified for room in rooms)
+        hardware = self.subject.hardware
+        strangers, shared = self.subject.strangers or ((),) * len(hardware.rooms), hardware.is_unified
         bars, host = [], parts_of(laid.host)
-        for n, (room, shown, others) in enumerate(zip(rooms, laid.devices, strangers, strict=True)):
+        for n, (room, shown, others) in enumerate(zip(hardware.rooms, laid.devices, strangers, strict=True)):
             own, beside = parts_of(shown), 0
             if shared and not n:
                 own, beside = Parts(*map(sum, zip(own, host, strict=True))), sum(host)
             later = laid.workspace_bytes if shown.total_bytes else 0
             bars.append(bar_of(room, AskedOf(own, room.context_bytes, later, beside), others))
-        return (*bars, *(() if shared else (host_bar(self.subject.host, host),)))
+        return (*bars, *(() if shared else (host_bar(hardware.host_room, host),)))
 
     def _notes(self, asked: Asked, laid: Laid) -> tuple[str, ...]:
         subject, settings = self.subject, laid.settings
@@ -210,6 +217,19 @@ def host_bar(room: Room | None, parts: Parts) -> MemoryBar:
     return bar_of(room, AskedOf(parts), is_host=True)
 
 
-def context_now(base: Settings) -> int:
-    """The context of each conversation, or the one that all share."""
-    return base.context if base.unified else max(1, base.context // base.slots)
+def asked_now(found: Found, setup: Setup) -> Asked:
+    """Where the sliders stand for a setup."""
+    base, everything = setup.settings, found.blueprint.count("block_count") + 1
+    layers = everything if base.gpu_layers < 0 else min(base.gpu_layers, everything)
+    return Asked(
+        context=base.context if base.unified else max(1, base.context // base.slots),
+        gpu_layers=layers if setup.hardware.rooms else 0,
+        kv_type=base.cache_types,
+        quant=found.quant if found.quant not in ("", "?") else "as it is",
+        slots=base.slots,
+    )
+
+
+def knobs_of(setup: Setup) -> tuple[str, ...]:
+    """The sliders of a setup: without a GPU there are no layers to move."""
+    return ("context", *(("gpu_layers",) if setup.hardware.rooms else ()), "kv_type", "quant", "slots")

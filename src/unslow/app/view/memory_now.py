@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.app.plan.seen_rooms import given_back
 from unslow.app.view.memory_llama import LlamaAnswers, host_bar
 from unslow.app.view.memory_price import PriceFactors, Speeds
 from unslow.app.view.memory_words import overfull, summary, verdict_with
@@ -14,13 +13,14 @@ from unslow.facts.machine import Gpu
 from unslow.facts.runtime import Buffer
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, Unknown
-from unslow.think.fit.llama_cpp import SAME_MEMORY
 from unslow.think.fit.report import MemoryShown
-from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts, shown_memory, verdict_of
+from unslow.think.hardware import Room
 from unslow.think.predict import predict, predict_prefill
 from unslow.think.prediction import Prediction
 from unslow.think.report import Range
+from unslow.think.seen_hardware import given_back
+from unslow.think.setup import SAME_MEMORY
 from unslow.think.view.memory_bars import Asked as AskedOf
 from unslow.think.view.memory_bars import bar_of
 from unslow.think.view.report import MemoryBar, WhatIf
@@ -57,8 +57,8 @@ def _running(
     case: Case, laid: WhatIf, answers: LlamaAnswers, devices: Sequence[MemoryShown], host: MemoryShown
 ) -> WhatIf:
     """The same as something that runs, whatever memory it should have: with the verdict and the speed of that."""
-    decode = _expected(predict(case)) or laid.decode_tokens_per_s
-    prefill = _expected(predict_prefill(case)) or laid.prefill_tokens_per_s
+    decode = expected_range(predict(case)) or laid.decode_tokens_per_s
+    prefill = expected_range(predict_prefill(case)) or laid.prefill_tokens_per_s
     layers = answers.layers(answers.subject.now)
     verdict = verdict_with(verdict_of(devices, host, layers_fit=False), layers, devices)
     if verdict == "does_not_fit":
@@ -76,8 +76,8 @@ def expected_of(case: Case, price: Speeds | None) -> PriceFactors:
     """What the report expects of what runs, of answers and of prompts, as multiples of their prices."""
     if price is None:
         return PriceFactors()
-    decode = _factors(_expected(predict(case)), price.decode.mid)
-    return PriceFactors(price.group, decode, _factors(_expected(predict_prefill(case)), price.prefill.mid))
+    decode = _factors(expected_range(predict(case)), price.decode.mid)
+    return PriceFactors(price.group, decode, _factors(expected_range(predict_prefill(case)), price.prefill.mid))
 
 
 def _factors(expected: Range | None, price: float) -> Range | None:
@@ -86,7 +86,8 @@ def _factors(expected: Range | None, price: float) -> Range | None:
     return Range(low=expected.low / price, mid=expected.mid / price, high=expected.high / price)
 
 
-def _expected(found: Prediction | Unknown) -> Range | None:
+def expected_range(found: Prediction | Unknown) -> Range | None:
+    """Tokens per second; None where nothing can be predicted."""
     if isinstance(found, Unknown):
         return None
     low, mid, high = found.tokens_per_s
@@ -126,20 +127,20 @@ def _as_reported(
     case: Case, gpus: Sequence[Gpu], answers: LlamaAnswers, parts: list[Parts]
 ) -> tuple[tuple[MemoryBar, ...], list[MemoryShown], MemoryShown]:
     """The bars, and what is asked of each device and of the host."""
-    subject = answers.subject
+    subject, hardware = answers.subject, answers.subject.hardware
     *own, of_host = parts
-    shared = subject.host is None and any(room.unified for room in subject.rooms)
+    shared = hardware.is_unified
     bars, devices = [], []
-    for n, (room, part, held) in enumerate(zip(subject.rooms, own, given_back(case, gpus), strict=True)):
+    for n, (room, part, held) in enumerate(zip(hardware.rooms, own, given_back(case, gpus), strict=True)):
         beside = max(0, int(held) - sum(part)) if sum(part) and room.context_bytes else 0
         both = Parts(*map(sum, zip(part, of_host, strict=True))) if shared and not n else part
         had, kept = _as_it_runs(room, part, beside)
         asked = AskedOf(both, kept, 0, sum(of_host) if shared and not n else 0)
         bars.append(bar_of(had, asked, subject.strangers[n]))
         devices.append(shown_memory(room.name, part, had, kept, margin=int((had, kept) != (room, beside))))
-    left = _same_memory(subject.rooms[0], own[0]) if shared else subject.host
+    left = _same_memory(hardware.rooms[0], own[0]) if shared else hardware.host_room
     host = shown_memory(left.name if left else "host", of_host, left)
-    return (*bars, *(() if shared else (host_bar(subject.host, of_host),))), devices, host
+    return (*bars, *(() if shared else (host_bar(hardware.host_room, of_host),))), devices, host
 
 
 def _as_it_runs(room: Room, part: Parts, beside: int) -> tuple[Room, int]:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import NamedTuple
 
-from unslow.app.plan.seen_rooms import given_back
 from unslow.app.view.memory_llama import LlamaAnswers, Subject
 from unslow.facts.machine import Gpu
 from unslow.facts.snapshot import Case
@@ -12,6 +11,7 @@ from unslow.facts.values import Known, MissingFactError
 from unslow.think.adapt.placement import read_placement_or_none
 from unslow.think.adapt.shape import read_shape
 from unslow.think.adapt.vram import margin_bytes, own_bytes_on, own_is_counted, own_lent_bytes, runtime_sees_gpu
+from unslow.think.seen_hardware import given_back
 
 _UNTOLD = "nothing tells how many layers are on the GPU"
 
@@ -69,9 +69,9 @@ def _that_fit(case: Case, gpus: Sequence[Gpu], answers: LlamaAnswers) -> Placed:
     """As many as have room in what others leave; what has no name is taken for its own."""
     subject, margin = answers.subject, margin_bytes(case) / len(gpus)
     own = unnamed_bytes(case, gpus, subject)
-    pairs = zip(subject.rooms, own, strict=True)
+    pairs = zip(subject.hardware.rooms, own, strict=True)
     rooms = tuple(room._replace(others_bytes=room.others_bytes - size) for room, size in pairs)
-    free = LlamaAnswers(subject._replace(rooms=rooms))
+    free = LlamaAnswers(subject.with_rooms(rooms))
     layers = _most(subject.everything, lambda n: _fits(free, n, margin))
     return Placed(layers, f"{_UNTOLD}; {layers} would fit")
 
@@ -89,18 +89,18 @@ def with_its_own(case: Case, gpus: Sequence[Gpu], answers: LlamaAnswers) -> Subj
         room._replace(others_bytes=room.others_bytes - min(size, shown.total_bytes + room.context_bytes))
         if shown.total_bytes
         else room
-        for room, shown, size in zip(subject.rooms, devices, unnamed, strict=True)
+        for room, shown, size in zip(subject.hardware.rooms, devices, unnamed, strict=True)
     )
-    return subject._replace(rooms=rooms)
+    return subject.with_rooms(rooms)
 
 
 def unnamed_bytes(case: Case, gpus: Sequence[Gpu], subject: Subject) -> list[int]:
     """What is in use of each GPU and has no name, where something runs there that has none either; else nothing."""
     runs = case.runtime.state.value_or("loaded") != "failed" and runtime_sees_gpu(case) is not False
-    if not runs or any(given_back(case, gpus)) or any(room.unified for room in subject.rooms):
-        return [0] * len(subject.rooms)
+    if not runs or any(given_back(case, gpus)) or any(room.unified for room in subject.hardware.rooms):
+        return [0] * len(subject.hardware.rooms)
     named = [sum(stranger.bytes or 0 for stranger in others) for others in subject.strangers]
-    return [max(0, room.others_bytes - size) for room, size in zip(subject.rooms, named, strict=True)]
+    return [max(0, room.others_bytes - size) for room, size in zip(subject.hardware.rooms, named, strict=True)]
 
 
 def _layers_of(answers: LlamaAnswers, held: float) -> int:
@@ -142,7 +142,7 @@ def _taken(answers: LlamaAnswers, layers: int) -> float:
     """What so many layers take of all GPUs, with what the runtime holds there before any buffer."""
     subject = answers.subject
     laid = answers.laid_out(subject.now._replace(gpu_layers=layers))
-    pairs = zip(laid.devices, subject.rooms, strict=True)
+    pairs = zip(laid.devices, subject.hardware.rooms, strict=True)
     return float(sum(shown.total_bytes + room.context_bytes for shown, room in pairs if shown.total_bytes))
 
 

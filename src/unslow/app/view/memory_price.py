@@ -1,17 +1,16 @@
 """How fast a model should be with its layers placed so: the prices of `unslow plan`, with their intervals."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.catalog.learned_speed import spread_of
+from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.hyper import hyper_of
 from unslow.think.memory.llama_cpp.places import Places
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.goal import Work
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
-from unslow.think.plan.llama_cpp.price import Price, Pricing
+from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.report import Range
 from unslow.think.speed import stacked  # noqa: F401 (loads numpy, which the first slider would wait for)
 from unslow.think.speed.group import CPU, DENSE, MOE, PARTIAL, PREFILL, SEVERAL
@@ -44,27 +43,25 @@ class PriceFactors(NamedTuple):
 
 
 class Priced(NamedTuple):
-    """The machine, and the work that is done there by one conversation."""
+    """The work that is done by one conversation, and by how many threads."""
 
-    hardware: Hardware
     threads: int
     work: Work = Work()
     whole_first: int = 0
     """Of how many layers, from the first, the movable matrices lie with the host, wherever the layer does."""
 
-    def speeds(self, pieces: Pieces, settings: Settings, shares: Sequence[float]) -> Speeds:
+    def speeds(self, pieces: Pieces, hardware: Hardware, settings: Settings) -> Speeds:
         """With these settings; GPUs have what their free memory is a share of."""
+        shares = tuple(map(float, hardware.free_bytes))
         homes = Places(hyper_of(pieces.blueprint), settings, settings.split or shares).layers
         gpus = len(shares)
         split = tuple(homes.count(gpu) for gpu in range(gpus))
         whole = sum(home == gpus for home in homes[: len(pieces.layers)]) if gpus else len(pieces.layers)
         placing = Placing(whole, max(0, min(self.whole_first, len(pieces.layers)) - whole))
-        pricing = Pricing(pieces, self.hardware, _within(self.work, settings.slot_context))
+        pricing = Pricing(pieces, hardware, _within(self.work, settings.slot_context))
         price = pricing.price(settings, placing, split, self.threads)
-        return self._ranges(price, _group(placing, split, sparse=pieces.is_sparse))
-
-    def _ranges(self, price: Price, group: str) -> Speeds:
-        backend = "cpu" if group == CPU else self.hardware.setting.backend
+        group = _group(placing, split, sparse=pieces.is_sparse)
+        backend = "cpu" if group == CPU else hardware.setting.backend
         decode, prefill = spread_of(group, backend), spread_of(PREFILL, backend)
         return Speeds(
             _range(price.decode_tokens_per_s, decode.low, decode.high),

@@ -4,24 +4,21 @@ from typing import NamedTuple
 
 from unslow.app.fit.models import Found
 from unslow.app.plan.llama_cpp_plan import ABILITIES
-from unslow.app.plan.machines import threads_by_itself
+from unslow.app.plan.running import settings_given
 from unslow.app.plan.seen_model import seen_model
-from unslow.app.plan.seen_rooms import given_back, gpus_at_work, rooms_of
-from unslow.app.view.memory_choices import Asked
 from unslow.app.view.memory_lines import line_of
-from unslow.app.view.memory_llama import LlamaAnswers, Subject, context_now
+from unslow.app.view.memory_llama import LlamaAnswers, Subject, asked_now, knobs_of
 from unslow.app.view.memory_placed import placed_unseen, with_its_own
 from unslow.app.view.memory_price import Priced
 from unslow.facts.errors import UserError
 from unslow.facts.machine import Gpu, GpuProcess
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Known, MissingFactError, Unknown
-from unslow.look.llama_server.arguments import parse_settings
 from unslow.look.system import System
 from unslow.think.adapt.exact import fuses_of, rotates_of
 from unslow.think.adapt.vram import strangers
 from unslow.think.adapt.work import depth_of
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Hardware, threads_by_itself
 from unslow.think.memory.llama_cpp.hyper import hyper_of
 from unslow.think.memory.llama_cpp.refusals import refusal
 from unslow.think.memory.llama_cpp.settings import Settings
@@ -30,7 +27,8 @@ from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing, patterns
 from unslow.think.plan.llama_cpp.question import Current
 from unslow.think.plan.llama_cpp.running import Seen, current_of
-from unslow.think.plan.llama_cpp.seen_hardware import hardware_of
+from unslow.think.seen_hardware import gpus_at_work, seen_hardware, seen_memory
+from unslow.think.setup import Setup
 from unslow.think.view.memory_bars import Stranger
 
 _WHERE = "run unslow on the machine itself"
@@ -51,41 +49,35 @@ def seen_subject(system: System | None, case: Case) -> SeenSubject | Unknown:
     found = seen_model(system, case)
     if isinstance(found, Unknown):
         return found
-    gpus = () if _told(case).get("device", "") == "none" else gpus_at_work(case)
-    rooms, host = _shared(case, gpus, *rooms_of(case, gpus))
-    if gpus and not rooms:
+    gpus = () if settings_given(case).get("device", "") == "none" else gpus_at_work(case)
+    memory = seen_memory(case, gpus)
+    if gpus and not memory.rooms:
         return Unknown("how much memory its GPUs have is not known", _WHERE)
-    if not rooms and host is None:
+    if not memory.rooms and memory.host_room is None:
         return Unknown("how much memory the machine has is not known", _WHERE)
     try:
-        return SeenSubject(_subject(case, found, gpus, rooms, host), gpus, _source(found))
+        return SeenSubject(_subject(case, found, gpus, memory), gpus, _source(found))
     except UserError as error:  # numbers that no model has
         return Unknown(error.message, error.hint)
 
 
-def _subject(case: Case, found: Found, gpus: tuple[Gpu, ...], rooms: tuple[Room, ...], host: Room | None) -> Subject:
-    pieces = Pieces(found.blueprint)
-    seen = Seen(case, pieces, threads_by_itself(case.machine) or 1, on_gpus=bool(rooms))
-    current = current_of(seen)
-    told = _told(case)
-    base = _base(case, pieces, current, len(rooms))._replace(split=_split(told, len(rooms)))
-    everything = found.blueprint.count("block_count") + 1
-    now = Asked(
-        context=context_now(base),
-        gpu_layers=(everything if base.gpu_layers < 0 else base.gpu_layers) if rooms else 0,
-        kv_type=base.cache_types,
-        quant=found.quant if found.quant not in ("", "?") else "as it is",
-        slots=base.slots,
-    )
-    knobs = ("context", *(("gpu_layers",) if rooms else ()), "kv_type", "quant", "slots")
+def _subject(case: Case, found: Found, gpus: tuple[Gpu, ...], memory: Hardware) -> Subject:
+    pieces, count = Pieces(found.blueprint), len(memory.rooms)
+    current = current_of(Seen(case, pieces, threads_by_itself(case.machine) or 1, on_gpus=bool(count)))
+    told, hardware = settings_given(case), _with_speed(case, gpus, memory, current)
+    base = _base(case, pieces, current, count)._replace(split=_split(told, count))
+    setup = Setup(found.blueprint, hardware or memory, base)
     subject = Subject(
-        found, rooms, host, base, now, knobs,
+        found,
+        setup,
+        asked_now(found, setup),
+        knobs_of(setup),
         strangers=tuple(strangers_on(case, gpu) for gpu in gpus),
-        priced=_priced(case, gpus, rooms, host, current),
+        priced=_priced(case, current) if hardware else None,
         unified="kv_unified" in told and base.unified,
         rotates=rotates_of(case),
         notes=found.notes,
-    )  # fmt: skip
+    )
     return _with_lines(case, _placed(case, gpus, subject))
 
 
@@ -100,20 +92,6 @@ def _placed(case: Case, gpus: tuple[Gpu, ...], subject: Subject) -> Subject:
 
 def _with_lines(case: Case, subject: Subject) -> Subject:
     return subject._replace(command=lambda asked, settings: line_of(case, subject.now, asked, settings))
-
-
-def _shared(
-    case: Case, gpus: tuple[Gpu, ...], rooms: tuple[Room, ...], host: Room | None
-) -> tuple[tuple[Room, ...], Room | None]:
-    """The memory of a Mac as the one that it is: drivers tell what a GPU may have of it as if it were apart."""
-    apple = len(gpus) == 1 and gpus[0].name.value_or("").startswith("Apple")
-    if not apple or host is None or any(room.unified for room in rooms):
-        return rooms, host
-    own = 0 if isinstance(case.runtime.resident_bytes, Known) else int(given_back(case, gpus)[0])
-    limit, others = rooms[0].capacity_bytes, max(0, host.others_bytes - own)
-    beyond = max(0, host.capacity_bytes - limit - others)  # what others hold need not be of the GPU's part
-    room = Room(rooms[0].name, host.capacity_bytes, others, beyond, unified=True, context_bytes=0)
-    return (room,), None
 
 
 def _base(case: Case, pieces: Pieces, current: Current, gpus: int) -> Settings:
@@ -134,15 +112,6 @@ def _base(case: Case, pieces: Pieces, current: Current, gpus: int) -> Settings:
     )
 
 
-def _told(case: Case) -> dict[str, str]:
-    """What somebody wrote on its command line or in its environment."""
-    runtime = case.runtime
-    if not runtime.name.value_or("").endswith("llama.cpp"):
-        return {}
-    settings = parse_settings(runtime.command.value_or([]), runtime.environment.value_or({}))
-    return {name: setting.value for name, setting in settings.items()}
-
-
 def _split(told: dict[str, str], gpus: int) -> tuple[float, ...]:
     """The shares of several GPUs, where somebody wrote one for each."""
     try:
@@ -153,19 +122,21 @@ def _split(told: dict[str, str], gpus: int) -> tuple[float, ...]:
     return shares if sound else ()
 
 
-def _priced(
-    case: Case, gpus: tuple[Gpu, ...], rooms: tuple[Room, ...], host: Room | None, current: Current
-) -> Priced | None:
+def _with_speed(case: Case, gpus: tuple[Gpu, ...], memory: Hardware, current: Current) -> Hardware | None:
+    """The hardware with its speed; None where nobody knows that."""
     cpu = case.machine.cpu
     if not gpus and not cpu.physical_cores.value_or(cpu.logical_cpus.value_or(0)):
         return None
     try:
-        hardware = hardware_of(case, gpus, rooms, host)._replace(pinned=current.pinned)
+        return seen_hardware(case, gpus, memory)._replace(pinned=current.pinned)
     except MissingFactError:
         return None
+
+
+def _priced(case: Case, current: Current) -> Priced:
     usual = Work()
     work = usual._replace(kept=max(0, int(depth_of(case) - usual.depth)))
-    return Priced(hardware, current.threads, work, current.whole + current.apart if current.apart else 0)
+    return Priced(current.threads, work, current.whole + current.apart if current.apart else 0)
 
 
 def cache_types(case: Case, found: Found, base: Settings) -> list[str]:

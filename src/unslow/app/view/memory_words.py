@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from unslow.show._units import rate, size
-from unslow.think.fit.llama_cpp import SAME_MEMORY
 from unslow.think.fit.report import MemoryShown
 from unslow.think.report import Range
+from unslow.think.setup import SAME_MEMORY
 from unslow.think.view.report import Fits
 
 

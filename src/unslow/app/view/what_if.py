@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from unslow.app.fit.request import Request
 from unslow.app.view.memory_choices import (
     Asked,
     KnobName,
@@ -18,6 +17,7 @@ from unslow.app.view.memory_llama import LlamaAnswers, Subject
 from unslow.app.view.memory_named import named_subject
 from unslow.app.view.memory_now import Now, expected_of, now_of
 from unslow.app.view.memory_seen import SeenSubject, cache_types, seen_subject, startable
+from unslow.commands.fit import FitRequest
 from unslow.facts.snapshot import Case
 from unslow.facts.values import Unknown
 from unslow.look.system import System
@@ -76,7 +76,7 @@ def memory_of(system: System | None, case: Case) -> Memory | Unknown:
     return seen if isinstance(seen, Unknown) else _of_seen(case, seen)
 
 
-def memory_for(system: System, request: Request) -> Memory | Unknown:
+def memory_for(system: System, request: FitRequest) -> Memory | Unknown:
     """Of a model on a device, as `unslow fit` is asked for it; UserError where there is no such thing."""
     if request.runtime in ("vllm", "transformers"):
         from unslow.app.view.memory_hf import hf_memory_for  # noqa: PLC0415 (most never need it)

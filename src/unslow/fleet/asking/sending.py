@@ -9,10 +9,11 @@ from urllib.parse import urlencode, urlsplit
 from unslow.facts.errors import UserError
 from unslow.fleet.asking.access import Access
 from unslow.fleet.asking.clock import span
-from unslow.fleet.asking.line import CutShortError, Line, Reply, TooLargeError
+from unslow.fleet.asking.line import CutShortError, Line, Reply
 from unslow.fleet.asking.refusals import SLOWER, Refusal, refusal_of
 from unslow.look.system import LookError
 from unslow.look.system.door import ExchangeError
+from unslow.look.system.http import TooLargeError
 
 PAUSES_S = (0.2, 0.5, 1.0, 2.0, 4.0)
 """The last one again and again: a server that comes back is asked soon, and one that struggles is left alone."""
@@ -89,8 +90,9 @@ class Sending:
             return Refusal("partial", why, SLOWER)
         try:
             reply = self._exchanged(endpoint, form, min(now_s + self._access.timeout_s, end_s))
-        except TooLargeError as error:
-            return Refusal("limit", str(error), "--match reads a part of the fleet at a time")
+        except TooLargeError:
+            why = f"its answer has more than {self._access.most_bytes / 1e6:,.0f} MB"
+            return Refusal("limit", why, "--match reads a part of the fleet at a time")
         except LookError as error:
             return self._failed(error)
         return reply if reply.status == 200 else refusal_of(reply, self._access)  # noqa: PLR2004 (OK)

@@ -1,15 +1,8 @@
 """The speed of a busy server, without sending it anything to do: two looks at what it counts, a moment apart."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
-from unslow.facts.values import Fact, Unknown, measured, not_found, not_supported
-from unslow.look.openai_api.server import Server
-from unslow.look.prometheus_text import parse_metrics
-from unslow.look.system import LookError
-
-WINDOW_S = 2.0
-T = TypeVar("T")
+from unslow.facts.values import Fact, measured, not_found
 
 
 class Decoding(NamedTuple):
@@ -24,28 +17,6 @@ class Counted(NamedTuple):
 
     tokens: float
     running: float
-
-
-def observe(server: Server, runtime: str) -> Fact[float]:
-    """Tokens per second of the one request that is being answered; unknown with none, or with several at once."""
-    if runtime.endswith("llama.cpp"):
-        return _observed(server, _look_at_slots, parse_speed, "/slots")
-    if runtime == "vLLM":
-        return _observed(server, _look_at_metrics, parse_counted_speed, "/metrics")
-    return not_supported(f"{runtime or 'this server'} does not show what it is doing")
-
-
-def _observed(
-    server: Server, look: Callable[[Server], T], speed: Callable[[T, T, float, str], Fact[float]], path: str
-) -> Fact[float]:
-    system = server.system
-    try:
-        before, start = look(server), system.clock()
-        system.sleep(WINDOW_S)
-        after, end = look(server), system.clock()
-    except LookError as error:
-        return not_found(f"its work could not be watched: {error.why}")
-    return speed(before, after, end - start, server.url + path)
 
 
 def parse_speed(before: dict[int, Decoding], after: dict[int, Decoding], seconds: float, source: str) -> Fact[float]:
@@ -76,14 +47,6 @@ def _speed(tokens: float, seconds: float, source: str) -> Fact[float]:
     return measured(tokens / seconds, f"two looks at {source}, {seconds:.1f} s apart")
 
 
-def _look_at_slots(server: Server) -> dict[int, Decoding]:
-    return parse_slots(server.json("/slots"))
-
-
-def _look_at_metrics(server: Server) -> Counted:
-    return parse_counters(server.text("/metrics"))
-
-
 def parse_slots(slots: Any) -> dict[int, Decoding]:
     """The slots that are generating now."""
     busy = (
@@ -99,12 +62,3 @@ def decoded_tokens(slot: dict[str, Any]) -> int:
     first = next_token[0] if isinstance(next_token, list) and next_token else next_token
     count = first.get("n_decoded") if isinstance(first, dict) else None
     return count if isinstance(count, int) else 0
-
-
-def parse_counters(text: str) -> Counted:
-    """The counters of vLLM, summed over its engines; LookError where there are none."""
-    metrics = parse_metrics(text, "/metrics", "vllm:")
-    tokens, running = (metrics.total(f"vllm:{name}") for name in ("generation_tokens_total", "num_requests_running"))
-    if isinstance(tokens, Unknown) or isinstance(running, Unknown):
-        raise LookError("/metrics does not count tokens and requests")
-    return Counted(tokens.value, running.value)

@@ -57,6 +57,7 @@ FLAGS: dict[str, Flag] = {
     "flash_attention": Flag(("-fa", "--flash-attn"), ("LLAMA_ARG_FLASH_ATTN",)),
     "slots": Flag(("-np", "--parallel"), ("LLAMA_ARG_N_PARALLEL",)),
     "kv_unified": _switch(("-kvu", "--kv-unified"), "LLAMA_ARG_KV_UNIFIED", ("-no-kvu", "--no-kv-unified")),
+    "sleep_idle": Flag(("--sleep-idle-seconds",)),
     "swa_full": _switch(("--swa-full",), "LLAMA_ARG_SWA_FULL"),
     "prompt_cache": _switch(("--cache-prompt",), "LLAMA_ARG_CACHE_PROMPT", ("--no-cache-prompt",)),
     "cache_reuse": Flag(("--cache-reuse",), ("LLAMA_ARG_CACHE_REUSE",)),

@@ -1,7 +1,6 @@
-"""One module for each runtime: how it is found, how its settings are read, how it spells each knob.
+"""One module for each runtime: how it is found, how its settings are read, how its commands are written.
 
-A runtime is a module (or a package) that offers what `Looker` lists, and `spell_all(changes, runtime, at_hand)` where
-it can spell a whole set of changes as one (`facts.spelled`). Modules are found by presence and never import
+A runtime is a module (or a package) that offers what `Looker` lists. Modules are found by presence and never import
 one another: what two share is a fact, the catalogue, `look.llama_server`, `look.openai_api` or the door. A module that
 can't be loaded, or lacks something, costs itself and no other.
 """
@@ -12,15 +11,17 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple, Protocol, cast
 
+from unslow.facts.commands import Commands
 from unslow.facts.knob import Change
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
+from unslow.look.at_hand import NOTHING, AtHand
 from unslow.look.processes import Process
 from unslow.look.system import System
 
 
 class Looker(Protocol):
-    """What a runtime module offers. Everything but `spell` may raise LookError."""
+    """What a runtime module offers. Everything but `commands_for` may raise LookError."""
 
     NAME: str
     """What `Runtime.name` holds for it, such as "vLLM"."""
@@ -41,12 +42,12 @@ class Looker(Protocol):
         """The same by a URL alone; None where something else answers there. Reads only: no model is loaded."""
         ...
 
-    def spell(self, change: Change, runtime: Runtime) -> list[str]:
-        """The change in this runtime's own words: commands, flags, environment; empty where it has none."""
+    def commands_for(self, changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+        """The changes as the lines that a user copies: the one writer of this runtime's commands, for every verb."""
         ...
 
 
-OFFERED = ("NAME", "PORTS", "RANK", "find", "read", "read_url", "spell")
+OFFERED = ("NAME", "PORTS", "RANK", "find", "read", "read_url", "commands_for")
 
 
 class Loaded(NamedTuple):

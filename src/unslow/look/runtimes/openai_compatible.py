@@ -7,11 +7,13 @@ knows more of the server runs unslow beside it, or gives its log to `unslow tria
 from collections.abc import Sequence
 from typing import Any
 
+from unslow.facts.commands import Commands
 from unslow.facts.knob import Change
 from unslow.facts.model import Model
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Absence, Fact, Unknown, estimated, not_supported, reported
+from unslow.look.at_hand import NOTHING, AtHand
 from unslow.look.openai_api.models import Listed, parse_models
 from unslow.look.openai_api.server import LOCKED, REFUSED, WANTED, Server, json_of
 from unslow.look.processes import Process
@@ -89,6 +91,10 @@ def _model(models: list[Listed], source: str) -> Model:
     return Model(name=reported(models[0].name, source), path=models[0].root)
 
 
-def spell(change: Change, runtime: Runtime) -> list[str]:  # noqa: ARG001 (the contract of a runtime)
+def commands_for(
+    changes: Sequence[Change],
+    runtime: Runtime,  # noqa: ARG001 (the contract of a runtime)
+    at_hand: AtHand = NOTHING,  # noqa: ARG001
+) -> Commands:
     """Nothing: what the settings of an unknown program are called is not known."""
-    return []
+    return Commands(left_out=tuple((change, f"{NAME} has no setting for it") for change in changes))

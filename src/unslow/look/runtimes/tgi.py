@@ -1,4 +1,4 @@
-"""Hugging Face's text-generation-inference: how it is found, how its settings are read, how it spells each knob.
+"""Hugging Face's text-generation-inference: how it is found, how its settings are read, how its commands are written.
 
 Written by its documentation and by recorded text: it needs a GPU, and none of it was run here. Its makers only keep
 it in repair since 2026-01; they name vLLM, SGLang and llama.cpp as what to use instead.
@@ -7,15 +7,18 @@ it in repair since 2026-01; they name vLLM, SGLang and llama.cpp as what to use 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unslow.facts import placed
+from unslow.facts import knob, placed
 from unslow.facts.bounded import bounded
+from unslow.facts.commands import Commands
 from unslow.facts.knob import Change, Knob
 from unslow.facts.merge import overlaid
 from unslow.facts.run import Run
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, not_supported, reported
+from unslow.look.at_hand import NOTHING, AtHand
 from unslow.look.command_line import Setting
+from unslow.look.command_writer import PLACE, Answer, Turn, Wanted, Words, write_commands
 from unslow.look.json_fields import at
 from unslow.look.logs.tgi import DIALECT
 from unslow.look.openai_api.server import Server
@@ -29,7 +32,7 @@ from unslow.look.serving.model_folder import model_of_name
 from unslow.look.serving.processes import find_servers
 from unslow.look.serving.tgi_flags import FLAGS, told
 from unslow.look.serving.tgi_flags import PROGRAM as NAME
-from unslow.look.serving.turns import Turn, gpus_of_split, kv_type, nothing, number, spell_turn
+from unslow.look.serving.turns import NO_GPUS, advice, cache_type, number, only_away, program_of, share, visible_device
 
 PORTS = (3000,)
 RANK = 2
@@ -100,36 +103,63 @@ def _run(metrics: Metrics) -> Run:
     return Run(queue_s=metrics.ratio("tgi_request_queue_duration_sum", "tgi_request_queue_duration_count"))
 
 
-_TURNS: dict[Knob, Turn] = {
-    Knob.CONTEXT_LENGTH: Turn(("context",), number("--max-total-tokens")),
-    Knob.KV_CACHE_TYPE: Turn(("kv_type",), lambda value: [w.replace("fp8", "fp8_e4m3fn") for w in kv_type(value)]),
-    Knob.PARALLEL: Turn(("sequences",), number("--max-concurrent-requests")),
-    Knob.BATCH: Turn(("batched_tokens",), number("--max-batch-prefill-tokens")),
-    Knob.SPLIT_MODE: Turn(("shards",), lambda value: ["--num-shard", gpus_of_split(value)]),
-    Knob.GRAPHS: Turn(("graphs",), nothing),
-    Knob.SPECULATIVE: Turn(("draft_tokens",), nothing),
-    Knob.FIT_MARGIN: Turn(("memory_fraction",), number("--cuda-memory-fraction")),
-}
+def _split(value: knob.Setting, _wanted: Wanted) -> Answer:
+    """Only every layer on all GPUs: one for none, else what the reader has."""
+    if value is None:
+        return Words(("shards",))
+    count = "1" if value == "none" else str(value) if isinstance(value, int) and value > 0 else PLACE
+    return Words(("shards",), ("--num-shard", count), missing=NO_GPUS if count == PLACE else "")
 
 
 def _by_hand(sentence: str) -> str:
     return placed.labelled(placed.Place.HAND, sentence)
 
 
-_OTHERS: dict[Knob, list[str]] = {
-    Knob.CAPACITY: ["--max-batch-total-tokens N", "--kv-cache-dtype fp8_e4m3fn", "--max-concurrent-requests N"],
-    Knob.DEVICE: ["CUDA_VISIBLE_DEVICES=NUMBER"],
-    Knob.QUANT: [_by_hand("give `--model-id` a checkpoint of this model as AWQ, GPTQ or FP8")],
-    Knob.QUANT_KERNEL: [_by_hand("serve the same checkpoint with vLLM: its makers only keep TGI in repair")],
-    Knob.VERSION: [_by_hand("serve the model with vLLM, SGLang or llama.cpp: its makers only keep TGI in repair")],
+_CACHE_TYPES = {
+    **dict.fromkeys(("f16", "bf16", "auto"), "auto"),
+    **dict.fromkeys(("q8_0", "q4_0", "fp8", "fp8_e4m3fn"), "fp8_e4m3fn"),
+    "fp8_e5m2": "fp8_e5m2",
+}
+_TURNS: Mapping[Knob, Turn] = {
+    Knob.CONTEXT_LENGTH: number("context", "--max-total-tokens"),
+    Knob.KV_CACHE_TYPE: cache_type("--kv-cache-dtype", _CACHE_TYPES, NAME),
+    Knob.PARALLEL: number("sequences", "--max-concurrent-requests"),
+    Knob.BATCH: number("batched_tokens", "--max-batch-prefill-tokens"),
+    Knob.SPLIT_MODE: _split,
+    Knob.GRAPHS: only_away("graphs"),
+    Knob.SPECULATIVE: only_away("draft_tokens"),
+    Knob.FIT_MARGIN: share("--cuda-memory-fraction", "memory_fraction"),
+    Knob.CAPACITY: advice("--max-batch-total-tokens N", "--kv-cache-dtype fp8_e4m3fn", "--max-concurrent-requests N"),
+    Knob.DEVICE: visible_device,
+    Knob.QUANT: advice(_by_hand("give `--model-id` a checkpoint of this model as AWQ, GPTQ or FP8")),
+    Knob.QUANT_KERNEL: advice(_by_hand("serve the same checkpoint with vLLM: its makers only keep TGI in repair")),
+    Knob.VERSION: advice(
+        _by_hand("serve the model with vLLM, SGLang or llama.cpp: its makers only keep TGI in repair")
+    ),
 }
 
 
-def spell(change: Change, runtime: Runtime) -> list[str]:
-    """What to type, from the shortest to the whole command where that is known; [] where there is nothing to type."""
-    if change.knob in _TURNS:
-        return spell_turn(FLAGS, _TURNS[change.knob], change, runtime)
-    return _OTHERS.get(change.knob, [])
+def _bare(at_hand: AtHand) -> list[str]:
+    return ["text-generation-launcher", *(["--model-id", at_hand.checkpoint] if at_hand.checkpoint else [])]
+
+
+def _has_model(command: Sequence[str]) -> bool:
+    return "model" in FLAGS.settings(command, {})
+
+
+_PROGRAM = program_of(
+    NAME,
+    FLAGS,
+    _TURNS,
+    bare=_bare,
+    has_model=_has_model,
+    no_model="put `--model-id MODEL` into the line: which model it is, is not known",
+)
+
+
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+    """One command line with all changes, and the way to start it by whoever starts it now."""
+    return write_commands(_PROGRAM, changes, runtime, at_hand)
 
 
 ENGINE = Engine(NAME, FLAGS, told, DIALECT, _LOG, _url_of, _asked, marked_variables=False)

@@ -1,83 +1,130 @@
-"""Knobs as changes of a command line: which settings go, which words come."""
+"""What the knobs of vLLM, SGLang and TGI have in common: all are told everything by flags of argparse."""
 
-import shlex
-from collections.abc import Callable
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Mapping, Sequence
 
-from unslow.facts.knob import Change, Setting
+from unslow.facts.knob import Knob, Setting
 from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
+from unslow.look.at_hand import AtHand
+from unslow.look.command_line import taken_out
+from unslow.look.command_writer import NO_NUMBER, PLACE, Advice, Answer, Program, Turn, Wanted, Words
 from unslow.look.serving.arguments import Flags
 from unslow.look.serving.config_file import config_path
-from unslow.look.serving.restart import given_flags, restarted
-
-PLACE = "N"
-"""Stands for a number that is for the reader to choose."""
+from unslow.look.supervised import restarted
 
 MORE_MEMORY, MOST_MEMORY = 0.03, 0.97
 """A step of the share of GPU memory that a server takes, and the most that leaves room for what is not counted."""
 SHORTEST_CONTEXT = 4096
-UNTHINKING = [labelled(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')]
-
-_KV_TYPES = {"q8_0": "fp8", "q4_0": "fp8", "f16": "auto", "bf16": "auto"}
+NO_GPUS = "over how many GPUs is not known"
 
 
-class Turn(NamedTuple):
-    """How one knob is turned: settings that are taken out, and words that are put in for a value."""
+def program_of(
+    name: str,
+    flags: Flags,
+    turns: Mapping[Knob, Turn],
+    *,
+    bare: Callable[[AtHand], list[str]],
+    has_model: Callable[[Sequence[str]], bool],
+    no_model: str,
+) -> Program:
+    """The writer of an engine's command lines."""
 
-    settings: tuple[str, ...]
-    words: Callable[[Setting], list[str]]
+    def removal(names: Sequence[str], command: Sequence[str]) -> str:
+        """What to leave out, where nobody knows whether it was put in: the flag, or its line of a file."""
+        flag, file = flags.flags[names[0]].spellings[0], config_path(command)
+        if file:
+            return f"in {file}: remove {flag.lstrip('-')}"
+        return "" if command else f"start it without {flag}"
 
+    def variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+        return [v for setting in names for v in flags.flags[setting].variables if v in environment]
 
-def spell_turn(flags: Flags, turn: Turn, change: Change, runtime: Runtime) -> list[str]:
-    """What to type: the flag, and the whole command where it is known; empty where there is nothing to change."""
-    command, environment = runtime.command.value_or([]), runtime.environment.value_or({})
-    words, given = turn.words(change.value), given_flags(flags, command, turn.settings)
-    variables = [v for name in turn.settings for v in flags.flags[name].variables if v in environment]
-    if not words and not given and not variables:
-        file = config_path(command)
-        return _removed(flags, turn, file) if file or not command else []
-    fragment = shlex.join(words) if words else f"remove {' '.join((*([given] if given else []), *variables))}"
-    again = restarted(flags, command, environment, turn.settings, words)
-    return [fragment, again] if again and PLACE not in words else [fragment]
-
-
-def _removed(flags: Flags, turn: Turn, file: str = "") -> list[str]:
-    """What to leave out, where nobody knows whether it was put in: the flag that people use, or its line of a file."""
-    flag = flags.flags[turn.settings[0]].spellings[0]
-    return [f"in {file}: remove {flag.lstrip('-')}" if file else f"start it without {flag}"]
+    return Program(name, turns, flags.spelled, flags.without_secrets, bare, no_model, has_model, removal, variables)
 
 
-def number(flag: str) -> Callable[[Setting], list[str]]:
-    """A flag that takes a number; the reader chooses where none is known."""
-    return lambda value: [flag, PLACE if value is None or isinstance(value, bool) else str(value)]
+def without_flags(flags: Flags, command: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The command line with these settings taken out."""
+    return taken_out(command, ((flag.start, flag.end) for flag in flags.spelled(command) if flag.name in names))
 
 
-def gpus_of_split(value: Setting) -> str:
-    """How many GPUs a way to split a model takes: one for none, else what the reader has."""
-    if value == "none":
-        return "1"
-    return str(value) if isinstance(value, int) and not isinstance(value, bool) else PLACE
+def number(name: str, flag: str) -> Turn:
+    """A flag that takes a whole number; the reader chooses where none is known."""
+
+    def turn(value: Setting, _wanted: Wanted) -> Answer:
+        if value is None:
+            return Words((name,), (flag, PLACE), missing=NO_NUMBER)
+        whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        return Words((name,), (flag, str(value))) if whole else f"{value!r} is no value of {flag}"
+
+    return turn
 
 
-def stages(flag: str, runtime: Runtime) -> Turn:
-    """Whole layers on each of the GPUs that share every layer now."""
-    count = runtime.tensor_parallel.value_or(1) * runtime.pipeline_parallel.value_or(1)
-    words = [flag, str(count) if count > 1 else PLACE]
-    return Turn(("tensor_parallel", "pipeline_parallel"), lambda _value: words)
+def share(flag: str, *names: str) -> Turn:
+    """A flag that takes a share from 0 to 1."""
+
+    def turn(value: Setting, _wanted: Wanted) -> Answer:
+        if value is None:
+            return Words(names, (flag, PLACE), missing=NO_NUMBER)
+        is_share = isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= 1
+        return Words(names, (flag, f"{value:g}")) if is_share else f"{value!r} is no share"
+
+    return turn
 
 
-def halved_context(flag: str, runtime: Runtime) -> list[str]:
-    """Half the longest request that is accepted now, where that is known and long."""
-    tokens = runtime.context_length.value_or(0) // 2
-    return [f"{flag} {tokens}"] if tokens >= SHORTEST_CONTEXT else []
+def cache_type(flag: str, words: Mapping[str, str], engine: str) -> Turn:
+    """The type of the KV cache, by the engine's word for each that it has."""
+
+    def turn(value: Setting, _wanted: Wanted) -> Answer:
+        if value is None:
+            return Words(("kv_type",))
+        known = str(value) in words
+        return Words(("kv_type",), (flag, words[str(value)])) if known else f"{engine} has no cache of {value}"
+
+    return turn
 
 
-def nothing(_value: Setting) -> list[str]:
-    """Only to be taken out."""
-    return []
+def only_away(*names: str) -> Turn:
+    """Settings that can be taken out, and no value can be put in for."""
+
+    def turn(value: Setting, _wanted: Wanted) -> Answer:
+        return Words(names) if value in (None, -1, "none", True) else ""
+
+    return turn
 
 
-def kv_type(value: Setting) -> list[str]:
-    """The nearest type that these engines have."""
-    return ["--kv-cache-dtype", _KV_TYPES.get(str(value), str(value or "fp8"))]
+def switched_off_by(name: str, flag: str) -> Turn:
+    """What is on unless a flag switches it off."""
+    return lambda value, _wanted: Words((name,), (flag,) if value is False else ())
+
+
+def gpus_in_use(runtime: Runtime) -> int:
+    """Over how many GPUs the model is spread now."""
+    return runtime.tensor_parallel.value_or(1) * runtime.pipeline_parallel.value_or(1)
+
+
+def visible_device(value: Setting, _wanted: Wanted) -> Answer:
+    """CUDA1 is GPU 1, and 1,2 are two of them; a product's name has other figures."""
+    named = re.fullmatch(r"[A-Za-z]*(\d{1,3}(?:,\d{1,3}){0,63})", str(value))
+    missing = "" if named else f"{value!r} names no device"
+    return Words(environment={"CUDA_VISIBLE_DEVICES": named[1] if named else "NUMBER"}, missing=missing)
+
+
+def advice(*lines: str) -> Turn:
+    """What is done by hand, whatever the value."""
+    return lambda _value, _wanted: Advice(lines)
+
+
+def unthinking(_value: Setting, _wanted: Wanted) -> Answer:
+    """Of a model that reasons: the client switches it off."""
+    return Advice([labelled(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')])
+
+
+def restart(flags: Flags) -> Turn:
+    """Once memory is free, a restart takes it."""
+
+    def turn(_value: Setting, wanted: Wanted) -> Answer:
+        command = flags.without_secrets(wanted.runtime.command.value_or([]))
+        return Advice(restarted(command, wanted.at_hand.unit) if command else [])
+
+    return turn

@@ -1,9 +1,8 @@
-"""HTTP with a deadline for the whole exchange and a limit of size; no redirects, no proxies.
+"""The one HTTP client: a deadline for the whole exchange and a limit of size; no redirects, no proxies.
 
-The standard library's client: a fifth of the import time of the ones on the shelf, and all that loopback needs.
+The standard library's: a fifth of the import time of the ones on the shelf, and all that is needed here.
 """
 
-import contextlib
 import http.client
 import ipaddress
 import json
@@ -11,7 +10,10 @@ import socket
 import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing, suppress
+from math import inf
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -19,7 +21,8 @@ from unslow.facts.values import Absence
 from unslow.look.system.door import HTTP_LIMIT_BYTES, SILENCE_S, Answer, ExchangeError, Line, LookError
 
 STREAM_LIMIT_BYTES, LINE_LIMIT_BYTES = 64 * 1024**2, 1024**2
-_CHUNK_BYTES = 65536
+_PIECE_BYTES, _BODY_PIECE_BYTES = 65_536, 262_144
+_GZIP = 16 + zlib.MAX_WBITS
 Opened = Callable[[socket.socket], None]
 """Is told of the socket of an exchange, on which another thread may end the waiting with `shut`."""
 
@@ -41,61 +44,6 @@ def check_host(url: str, named_hosts: frozenset[str]) -> None:
         raise LookError(f"the user did not name the host {host}, so nothing was sent to it", Absence.NOT_LOOKED)
 
 
-def request(
-    method: str, url: str, body: Any, headers: Mapping[str, str], timeout_s: float, opened: Opened = lambda _: None
-) -> Answer:
-    """One exchange; as the answer comes whole, silence before it is nothing to hurry about."""
-    deadline = time.monotonic() + timeout_s
-    connection, response = _exchange(method, url, _payload(body), headers, deadline, timeout_s, opened)
-    try:
-        data = bytearray()
-        for chunk in _chunks(connection, response, url, deadline, timeout_s):
-            data += chunk
-            if len(data) > HTTP_LIMIT_BYTES:
-                raise LookError(f"{url} answered more than {HTTP_LIMIT_BYTES >> 20} MiB")
-        return Answer(response.status, bytes(data), response.getheader("Content-Type") or "")
-    finally:
-        response.close()  # which has the socket where the server closes it after the answer
-        connection.close()
-
-
-def stream(
-    url: str,
-    body: Any,
-    headers: Mapping[str, str],
-    timeout_s: float,
-    silence_s: float = SILENCE_S,
-    opened: Opened = lambda _: None,
-) -> Iterator[Line]:
-    """POST, and the answer line by line; the clock starts when there is nothing left to do but send."""
-    payload = _payload(body)
-    start = time.monotonic()
-    deadline = start + timeout_s
-    connection, response = _exchange("POST", url, payload, headers, deadline, silence_s, opened)
-    try:
-        if response.status != http.client.OK:
-            text = next(_chunks(connection, response, url, deadline, silence_s), b"")[:200].decode("utf-8", "replace")
-            raise ExchangeError("error", f"{url} answered {response.status}: {text.strip()}")
-        rest, size = b"", 0
-        for chunk in _chunks(connection, response, url, deadline, silence_s):
-            arrived = time.monotonic() - start
-            *lines, rest = (rest + chunk).split(b"\n")
-            size += len(chunk)
-            if size > STREAM_LIMIT_BYTES or len(rest) > LINE_LIMIT_BYTES:
-                raise LookError(f"{url} streamed more than an answer can be: {size >> 10} KiB")
-            for line in lines:
-                yield Line(arrived, line.decode("utf-8", "replace").rstrip("\r"))
-        if rest:
-            yield Line(time.monotonic() - start, rest.decode("utf-8", "replace"))
-    finally:
-        response.close()
-        connection.close()
-
-
-def _payload(body: Any) -> bytes | None:
-    return None if body is None else json.dumps(body).encode()
-
-
 def split_url(url: str) -> tuple[str, str, int | None, str]:
     """Scheme, host, port and path with query; LookError where it is no http:// or https:// URL."""
     try:
@@ -108,81 +56,253 @@ def split_url(url: str) -> tuple[str, str, int | None, str]:
     return parts.scheme, parts.hostname, port, parts.path + (f"?{parts.query}" if parts.query else "")
 
 
-def _exchange(
-    method: str,
+def request(
+    method: str, url: str, body: Any, headers: Mapping[str, str], timeout_s: float, opened: Opened = lambda _: None
+) -> Answer:
+    """One exchange; as the answer comes whole, silence before it is nothing to hurry about."""
+    with closing(Connection(url, opened=opened)) as connection:
+        response = connection.send_json(method, _payload(body), headers, time.monotonic() + timeout_s)
+        try:
+            data = response.body(HTTP_LIMIT_BYTES)
+        except TooLargeError as error:
+            raise LookError(f"{url} answered more than {HTTP_LIMIT_BYTES >> 20} MiB") from error
+        return Answer(response.status, data, response.header("Content-Type"))
+
+
+def stream(
     url: str,
-    payload: bytes | None,
+    body: Any,
     headers: Mapping[str, str],
-    deadline: float,
-    silence_s: float,
-    opened: Opened,
-) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
-    scheme, host, port, path = split_url(url)
-    kind = http.client.HTTPSConnection if scheme == "https" else http.client.HTTPConnection
-    try:
-        connection = kind(host, port, timeout=min(silence_s, time_left(deadline, url)))
-    except (http.client.HTTPException, ValueError) as error:
-        raise LookError(f"{url!r} is not a URL that can be asked: {error}") from error
-    late = threading.Timer(time_left(deadline, url), _shut, (connection,))  # a timeout of its own for each byte is none
-    late.daemon = True
-    late.start()
-    try:
-        connection.connect()
-        opened(connection.sock)
-        connection.request(method, path or "/", payload, {"Content-Type": "application/json", **headers})
-        response = connection.getresponse()
-        if time.monotonic() >= deadline:  # headers that were cut off read as if they had ended
-            response.close()
-            raise TimeoutError
-    except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
-        connection.close()
-        time_left(deadline, url)
-        raise look_error(url, error) from error
-    except (KeyboardInterrupt, LookError):
-        connection.close()
-        raise
-    finally:
-        late.cancel()
-    if 300 <= response.status < 400:  # noqa: PLR2004 (the 3xx class)
-        response.close()
-        connection.close()
-        raise LookError(f"{url} redirects to {response.getheader('Location')!r}, which is not followed")
-    return connection, response
+    timeout_s: float,
+    silence_s: float = SILENCE_S,
+    opened: Opened = lambda _: None,
+) -> Iterator[Line]:
+    """POST, and the answer line by line; the clock starts when there is nothing left to do but send."""
+    payload = _payload(body)
+    with closing(Connection(url, opened=opened)) as connection:
+        start = time.monotonic()
+        response = connection.send_json("POST", payload, headers, start + timeout_s, silence_s)
+        if response.status != http.client.OK:
+            text = response.read()[:200].decode("utf-8", "replace")
+            raise ExchangeError("error", f"{url} answered {response.status}: {text.strip()}")
+        rest, size = b"", 0
+        for piece in response.pieces():
+            arrived = time.monotonic() - start
+            *lines, rest = (rest + piece).split(b"\n")
+            size += len(piece)
+            if size > STREAM_LIMIT_BYTES or len(rest) > LINE_LIMIT_BYTES:
+                raise LookError(f"{url} streamed more than an answer can be: {size >> 10} KiB")
+            for line in lines:
+                yield Line(arrived, line.decode("utf-8", "replace").rstrip("\r"))
+        if rest:
+            yield Line(time.monotonic() - start, rest.decode("utf-8", "replace"))
 
 
-def _shut(connection: http.client.HTTPConnection) -> None:
-    if connection.sock is not None:
-        shut(connection.sock)
+def _payload(body: Any) -> bytes | None:
+    return None if body is None else json.dumps(body).encode()
+
+
+class TooLargeError(LookError):
+    """The answer has more bytes than are taken."""
+
+
+class Connection:
+    """The way to one server, kept from one exchange to the next; LookError for whatever goes wrong on it.
+
+    `named` is what errors call the server. `addresses` says where to connect to, for a host whose
+    addresses were looked up and checked.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        named: str = "",
+        tls: ssl.SSLContext | None = None,
+        addresses: Callable[[], Iterable[object]] | None = None,
+        opened: Opened = lambda _: None,
+    ) -> None:
+        scheme, self._host, port, self._path = split_url(url)
+        self._tls = (tls or ssl.create_default_context()) if scheme == "https" else None
+        if self._tls is not None:
+            self._tls.set_alpn_protocols(["http/1.1"])  # the only one that is spoken here
+        self._port = port or (http.client.HTTPS_PORT if self._tls else http.client.HTTP_PORT)
+        self._named, self._addresses, self._opened = named or url, addresses or (lambda: [self._host]), opened
+        self._kept: http.client.HTTPConnection | None = None
+        self._socket: socket.socket | None = None
+        self._response: http.client.HTTPResponse | None = None
+        self._late: threading.Timer | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the server was reached, and has not hung up that we know of."""
+        return self._kept is not None
+
+    def send_json(
+        self, method: str, body: bytes | None, headers: Mapping[str, str], deadline: float, silence_s: float = inf
+    ) -> "Response":
+        """Send to the URL itself; a redirect is an error."""
+        response = self.send(
+            method, self._path, body, {"Content-Type": "application/json", **headers}, deadline, silence_s
+        )
+        if 300 <= response.status < 400:  # noqa: PLR2004 (the 3xx class)
+            raise LookError(f"{self._named} redirects to {response.header('Location')!r}, which is not followed")
+        return response
+
+    def send(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None,
+        headers: Mapping[str, str],
+        deadline: float,
+        silence_s: float = inf,
+    ) -> "Response":
+        """The answer from its head on, to be read before the deadline, and without a longer silence in it."""
+        # A timeout of its own for each byte is none.
+        self._late = threading.Timer(time_left(deadline, self._named), self.shut)
+        self._late.daemon = True
+        self._late.start()
+        try:
+            connection = self._connected(deadline, silence_s)
+            connection.request(method, path or "/", body, dict(headers))
+            self._response = response = connection.getresponse()
+            time_left(deadline, self._named)  # headers that were cut off read as if they had ended
+        except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
+            self.close()
+            time_left(deadline, self._named)
+            raise look_error(self._named, error) from error
+        except BaseException:
+            self.close()
+            raise
+        return Response(self, response, self._named, deadline)
+
+    def _connected(self, deadline: float, silence_s: float) -> http.client.HTTPConnection:
+        if self._kept is None:
+            try:
+                connection = http.client.HTTPConnection(self._host, self._port)
+            except (http.client.HTTPException, ValueError) as error:
+                raise LookError(f"{self._named!r} is not a URL that can be asked: {error}") from error
+            connection.sock = self._reached(deadline, silence_s)
+            if self._tls is not None:
+                connection.default_port = http.client.HTTPS_PORT  # which is then left out of the header Host
+            self._opened(connection.sock)
+            self._kept = connection
+        if self._socket is not None:
+            self._socket.settimeout(min(silence_s, time_left(deadline, self._named)))
+        return self._kept
+
+    def _reached(self, deadline: float, silence_s: float) -> socket.socket:
+        failure = OSError("has no address")
+        for address in self._addresses():
+            try:
+                patience_s = min(silence_s, time_left(deadline, self._named))
+                self._socket = found = socket.create_connection((str(address), self._port), patience_s)
+            except OSError as error:
+                failure = error
+                continue
+            found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._tls is None:
+                return found
+            self._socket = line = self._tls.wrap_socket(
+                found, server_hostname=self._host, do_handshake_on_connect=False
+            )
+            line.do_handshake()  # only now, so that one without an end can be ended
+            return line
+        raise failure
+
+    def shut(self) -> None:
+        """Wake whoever waits for an answer."""
+        if self._socket is not None:
+            shut(self._socket)
+
+    def rest(self, *, server_closes: bool) -> None:
+        """An answer was read to its end."""
+        if server_closes:
+            self.close()
+        if self._late is not None:
+            self._late.cancel()
+        if self._response is not None:
+            self._response.close()
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._late is not None:
+            self._late.cancel()
+        # A response has the socket where the server closes it after the answer.
+        for one in (self._response, self._kept, self._socket):
+            if one is not None:
+                one.close()
+        self._response = self._kept = self._socket = None
+
+
+class Response:
+    """An answer: status and headers, and a body that comes as it is asked for."""
+
+    def __init__(self, connection: Connection, response: http.client.HTTPResponse, named: str, deadline: float) -> None:
+        self.status, self.headers, self.length = response.status, response.headers, response.length
+        self._connection, self._response, self._named, self._deadline = connection, response, named, deadline
+
+    def header(self, name: str) -> str:
+        """A header, or an empty text."""
+        return self.headers.get(name) or ""
+
+    def read(self, most: int = _PIECE_BYTES) -> bytes:
+        """The next bytes of the body, nothing at its end."""
+        try:
+            data = self._response.read1(most)
+        except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
+            time_left(self._deadline, self._named)
+            broke_off = isinstance(error, ssl.SSLError)  # TLS that spoke before
+            raise look_error(self._named, ConnectionResetError() if broke_off else error) from error
+        time_left(self._deadline, self._named)  # what was cut off then reads as if it had ended
+        return data
+
+    def pieces(self, most: int = _PIECE_BYTES) -> Iterator[bytes]:
+        """All of the body as it comes."""
+        while data := self.read(most):
+            yield data
+        if self._response.length:
+            raise self._broken_off()
+
+    def body(self, most: int, *, unpack: bool = False) -> bytes:
+        """All of it, after which the connection can be used again; `unpack` for those who asked for gzip."""
+        try:
+            data = self._whole(most, self.header("Content-Encoding").strip().lower() if unpack else "")
+        except BaseException:
+            self.close()
+            raise
+        self._connection.rest(server_closes=self._response.will_close)
+        return data
+
+    def _whole(self, most: int, packing: str) -> bytes:
+        if packing not in ("", "identity", "gzip", "x-gzip"):
+            raise LookError(f"{self._named} packs its answers as {packing[:20]!r}, which was not asked for")
+        unpacker = zlib.decompressobj(_GZIP) if "gzip" in packing else None
+        data = bytearray()
+        try:
+            for piece in self.pieces(_BODY_PIECE_BYTES):
+                data += unpacker.decompress(piece, most + 1 - len(data)) if unpacker else piece
+                if len(data) > most:
+                    raise TooLargeError(f"{self._named} answered more than {most} bytes")
+        except zlib.error as error:
+            raise self._broken_off() from error
+        if unpacker and not unpacker.eof and data:
+            raise self._broken_off()
+        return bytes(data)
+
+    def close(self) -> None:
+        """Hang up, whatever is still to come."""
+        self._connection.close()
+
+    def _broken_off(self) -> ExchangeError:
+        return ExchangeError("broke_off", f"{self._named} broke off in the middle of its answer")
 
 
 def shut(waited_on: socket.socket) -> None:
     """Wake whoever waits for the answer; closing would not."""
-    with contextlib.suppress(OSError):
-        waited_on.shutdown(socket.SHUT_RDWR)
-
-
-def _chunks(
-    connection: http.client.HTTPConnection,
-    response: http.client.HTTPResponse,
-    url: str,
-    deadline: float,
-    silence_s: float,
-) -> Iterator[bytes]:
-    patience = connection.sock.gettimeout() if connection.sock is not None else None
-    try:
-        while True:
-            left = time_left(deadline, url)
-            if connection.sock is not None and patience != min(silence_s, left):  # seldom: each time is a system call
-                patience = min(silence_s, left)
-                connection.sock.settimeout(patience)
-            chunk = response.read1(_CHUNK_BYTES)
-            if not chunk:
-                break
-            yield chunk
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise look_error(url, error) from error
-    if response.length:
-        raise ExchangeError("broke_off", f"{url} broke off in the middle of its answer")
+    with suppress(OSError):
+        socket.socket.shutdown(waited_on, socket.SHUT_RDWR)  # not that of TLS, which is being read from
 
 
 def time_left(deadline: float, url: str) -> float:

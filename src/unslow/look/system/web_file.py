@@ -1,23 +1,31 @@
 """A file on a web server, read forward in ranges that grow; only what is needed of it is fetched.
 
-For URLs that the user gave. A server that knows no ranges sends the whole file: its start is read, and then hung up on.
+For URLs that the user gave: redirects are followed, but never from outside into a private network. A server that knows
+no ranges sends the whole file: its start is read, and then hung up on.
 """
 
+import ipaddress
 import re
+import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from urllib.parse import urljoin
 
 from unslow.facts.values import Absence
 from unslow.look.system.door import LookError
-from unslow.look.system.web_address import Route
-from unslow.look.system.web_request import Download, get
+from unslow.look.system.http import Connection, Response, split_url
 
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+MOST_REDIRECTS = 5
 MOST_FETCHED_BYTES = 64 * 1024**2
 FIRST_RANGE_BYTES, LARGEST_RANGE_BYTES = 1024**2, 8 * 1024**2
 
 _CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-(\d{1,18})/(\d{1,18}|\*)")
+_PIECE_BYTES = 65_536
 _WHOLE, _RANGE = 200, 206
+_REDIRECTS = (301, 302, 303, 307, 308)
+_SILENCE_S = 15.0
 _REFUSALS = {
     200: "sends the whole file where a part of it was asked for",
     401: "answers 401: it asks for a login, and this program never sends one",
@@ -45,7 +53,7 @@ class WebFile:
         """Known once the server has answered, if it says so."""
         self._route, self._deadline = Route(url), time.monotonic() + timeout_s
         self._range_bytes, self._bytes_left = FIRST_RANGE_BYTES, MOST_FETCHED_BYTES
-        self._answer: Download | None = None
+        self._answer: Response | None = None
         self._place = self._end = 0
 
     def close(self) -> None:
@@ -71,7 +79,7 @@ class WebFile:
         if self._answer is None or self._place >= self._end:
             self.close()
             self._answer = self._ask()
-        data = self._answer.next(min(most, self._end - self._place))
+        data = self._answer.read(min(most, self._end - self._place, _PIECE_BYTES))
         if not data and self.size is not None:
             raise LookError("broke off in the middle of its answer")
         self._place += len(data)
@@ -80,12 +88,12 @@ class WebFile:
             raise LookError(f"has a header of more than {MOST_FETCHED_BYTES >> 20} MiB")
         return data
 
-    def _ask(self) -> Download:
+    def _ask(self) -> Response:
         """The next range, or the whole file from a server that knows no ranges."""
         last = self._place + self._range_bytes - 1
         self._range_bytes = min(2 * self._range_bytes, LARGEST_RANGE_BYTES)
         headers = {"Range": f"bytes={self._place}-{last}", "Accept-Encoding": "identity"}
-        answer = get(self._route, headers, self._deadline)
+        answer = self._route.get(headers, self._deadline)
         self._answer = answer  # from here on it is closed with the file
         if answer.header("Content-Encoding") not in ("", "identity"):
             raise LookError("sends the file in a packed form, which was not asked for")
@@ -110,3 +118,67 @@ class WebFile:
                 raise LookError(f"says that the file has {size} bytes, which can't be")
             self.size = size
         return int(found[2]) + 1
+
+
+class Route:
+    """The way from the URL that was given to the one that answers."""
+
+    def __init__(self, given: str) -> None:
+        self.given = self.url = given
+        self._redirects_left = MOST_REDIRECTS
+        self._from_inside: bool | None = None
+
+    def get(self, headers: Mapping[str, str], deadline: float) -> Response:
+        """The answer of wherever the route leads; redirects are followed."""
+        while True:
+            connection = Connection(self.url, named=self.given, addresses=self.addresses)
+            answer = connection.send("GET", split_url(self.url)[3], None, headers, deadline, _SILENCE_S)
+            if answer.status not in _REDIRECTS:
+                return answer
+            answer.close()
+            self.follow(answer.header("Location"))
+
+    def addresses(self) -> list[Address]:
+        """Where to connect to, looked up once and checked; LookError where the way must not lead there."""
+        found = addresses(self.url)
+        if self._from_inside is None:
+            self._from_inside = is_inside(found)
+        if is_inside(found) and not self._from_inside:
+            raise LookError(f"leads to {split_url(self.url)[1]}, in a private network, which is not followed")
+        return found
+
+    def follow(self, location: str | None) -> None:
+        """Go where an answer sends to."""
+        self._redirects_left -= 1
+        if self._redirects_left < 0:
+            raise LookError(f"redirects more than {MOST_REDIRECTS} times")
+        self.url = redirected(self.url, location)
+
+
+def addresses(url: str) -> list[Address]:
+    """What the host of a URL resolves to."""
+    _, host, port, _ = split_url(url)
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise LookError(f"the host {host!r} is not known: {error}") from error
+    return [ipaddress.ip_address(str(where[0]).partition("%")[0]) for *_, where in found]
+
+
+def is_inside(found: Iterable[Address]) -> bool:
+    """Whether any of them is not an address of the public internet: loopback, a home or a company's network."""
+    return any(a.is_multicast or not a.is_global for a in found)
+
+
+def redirected(url: str, location: str | None) -> str:
+    """The URL that an answer sends to; LookError where that is no web address, or no longer an encrypted one."""
+    if not location:
+        raise LookError("redirects to nowhere")
+    try:
+        target = urljoin(url, location)
+    except ValueError as error:
+        raise LookError(f"redirects to {location[:64]!r}: {error}") from error
+    scheme, host, _, _ = split_url(target)
+    if (split_url(url)[0], scheme) == ("https", "http"):
+        raise LookError(f"redirects from https:// to http://{host}, which is not followed")
+    return target

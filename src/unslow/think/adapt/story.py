@@ -2,7 +2,7 @@
 
 from unslow.facts.account import Metric, Topic
 from unslow.facts.snapshot import Case
-from unslow.facts.values import Known, Origin, Unknown
+from unslow.facts.values import Known, Unknown
 from unslow.think.adapt.account import remarks_on
 from unslow.think.adapt.experiments import is_report, names_phase
 from unslow.think.adapt.runtime_family import runs_ggml
@@ -52,9 +52,3 @@ def settings_unread(case: Case) -> bool:
     runtime = case.runtime
     unread = isinstance(runtime.command, Unknown) and isinstance(runtime.gpu_layers_set, Unknown)
     return unread and not is_report(case) and runtime.name.value_or("") == "llama.cpp"
-
-
-def has_told_gpu(case: Case) -> bool:
-    """Whether a person, rather than a driver, names the GPUs."""
-    gpus = case.machine.gpus
-    return isinstance(gpus, Known) and gpus.origin is Origin.TOLD and bool(gpus.value)

@@ -5,7 +5,7 @@ import statistics
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from unslow.think.bench.least_squares import Fit, least_squares
+from unslow.think.least_squares import Fit, least_squares
 
 LEAST_NOISE = 0.01
 """Of a reading: repeats that agree better than this do so by chance."""

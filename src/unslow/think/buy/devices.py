@@ -6,7 +6,7 @@ from math import inf
 from unslow.facts.units import GB
 from unslow.think.buy.prices import KEEPS_MONTHS, SHIPPED, Purse
 from unslow.think.buy.report import AskedShown, RigShown
-from unslow.think.speed.ask import USUAL_HOST
+from unslow.think.speed.chips import USUAL_HOST
 
 _ORDERS: dict[str, Callable[[RigShown], tuple[float | str, ...]]] = {
     "speed": lambda rig: (-(rig.speed.decode_tokens_per_s.mid if rig.speed else 0.0),),

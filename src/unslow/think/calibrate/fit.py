@@ -4,7 +4,7 @@ import statistics
 from collections.abc import Sequence
 
 from unslow.facts.calibration import Demand, Point, Rates, TypeRate
-from unslow.think.calibrate.least_squares import nonnegative
+from unslow.think.least_squares import nonnegative_least_squares
 
 LEAST_SHARE = 0.2
 """A type's rate is learned where it makes up this much of the weights of a model."""
@@ -84,7 +84,9 @@ def _prefill_row(point: Point, types: Sequence[str]) -> list[float]:
 
 def _solved(rows: Sequence[Sequence[float]], seconds: Sequence[float]) -> list[float]:
     """Least squares of the relative error."""
-    return nonnegative([[v / s for v in row] for row, s in zip(rows, seconds, strict=True)], [1.0] * len(seconds))
+    return nonnegative_least_squares(
+        [[v / s for v in row] for row, s in zip(rows, seconds, strict=True)], [1.0] * len(seconds)
+    )
 
 
 def _type_rate(kind: str, seconds: float, prefill_s: float) -> TypeRate:

@@ -27,11 +27,11 @@ from unslow.think.adapt.work import EVERYTHING, Cure
 from unslow.think.blueprints.made_up import made_up
 from unslow.think.causes._cause import Remedy
 from unslow.think.claims.quants_in_text import quants_said
-from unslow.think.fit.llama_cpp import Question
-from unslow.think.fit.rooms import CUDA_CONTEXT_BYTES, Room, driver_reserve
+from unslow.think.hardware import CUDA_CONTEXT_BYTES, Hardware, Room, driver_reserve
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.kv_cache import element_bytes
 from unslow.think.physics.search import largest
+from unslow.think.setup import Setup
 from unslow.think.speed.named_models import mix_of, named_model
 
 SHORTEST_USEFUL = 4096
@@ -194,10 +194,10 @@ def _by_names(case: Case, context: int, used: int) -> Fitting | None:
     if model and model.projector and case.runtime.name.value_or("") == "Ollama":
         rooms[0] = rooms[0]._replace(others_bytes=rooms[0].others_bytes + _PROJECTOR_BYTES)
         words += f", and {_PROJECTOR_BYTES / GIB:.0f} GiB for its projector"
-    question = Question(plan, rooms, None, settings_of(case)._replace(context=context)).settled()
+    setup = Setup(plan, Hardware(tuple(rooms)), settings_of(case)._replace(context=context)).settled()
     parameters = case.model.parameters.value_or(model.parameters if model else 0)
     return Fitting(
-        lambda tokens, cache: -question.left(_settings(question.settings, tokens, cache)),
+        lambda tokens, cache: -setup.left(_settings(setup.settings, tokens, cache)),
         context, used, float(sum(t.bytes for t in plan.tensors)), float(parameters), words,
     )  # fmt: skip
 

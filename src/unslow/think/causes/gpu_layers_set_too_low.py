@@ -133,7 +133,7 @@ def _by_no_number(case: Case) -> Found | Suspected | None:
     return Found(
         because="it was started without a number of GPU layers, and this runtime then puts none there",
         evidence=evidence,
-        remedies=(Remedy(Knob.GPU_LAYERS.to(ALL_LAYERS, "all layers, or as many as fit")),),
+        remedies=(Remedy(Knob.GPU_LAYERS.to(-1, "all layers, or as many as fit")),),
     )
 
 
@@ -160,7 +160,7 @@ def _told(case: Case, why: str, fact: str) -> Found:
     return Found(
         because=f"{why}: the rest is computed by the CPU",
         evidence=(cite(case, f"runtime.{fact}", "all layers, or as many as fit"),),
-        remedies=(Remedy(Knob.GPU_LAYERS.to(ALL_LAYERS, "all layers, or as many as fit")),),
+        remedies=(Remedy(Knob.GPU_LAYERS.to(-1, "all layers, or as many as fit")),),
     )
 
 

@@ -82,7 +82,7 @@ def _by_own_sum(case: Case) -> Found | None:
             cite(case, "runtime.gpu_layers"),
         ),
         cure=EVERYTHING,
-        remedies=(Remedy(Knob.GPU_LAYERS.to(None, "all layers, by hand"), EVERYTHING, "it may run out"),),
+        remedies=(Remedy(Knob.GPU_LAYERS.to(-1, "all layers, by hand"), EVERYTHING, "it may run out"),),
     )
 
 
@@ -133,7 +133,7 @@ def _by_plan(case: Case) -> Found | None:
             cite(case, "runtime.size_vram_bytes", f"{used / GIB:.1f} GiB in use"),
             cite(case, f"machine.gpus.{case.machine.gpus.value_or(()).index(gpus[0])}.vram_used_bytes"),
         ),
-        remedies=(Remedy(Knob.GPU_LAYERS.to(None, "all layers, by hand"), None, "it may run out"),),
+        remedies=(Remedy(Knob.GPU_LAYERS.to(-1, "all layers, by hand"), None, "it may run out"),),
     )
 
 

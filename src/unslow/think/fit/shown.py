@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from unslow.facts.units import GIB
 from unslow.think.fit.report import MemoryShown, Verdict
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Room
 
 _MUCH = 4 * GIB
 """A host has so much; a model that asks more of one whose memory nobody knows can't be judged."""

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from unslow.catalog.weight_parts import Part
 from unslow.facts.hf_shape import HfShape
 from unslow.think.fit.report import MemoryShown
-from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts, shown_memory, verdict_of
 from unslow.think.fit.vllm import Answer
+from unslow.think.hardware import Room
 from unslow.think.memory.held import Held
 from unslow.think.memory.transformers.plan import TransformersMemory, longest_context, transformers_memory
 from unslow.think.memory.transformers.settings import Settings

@@ -7,8 +7,8 @@ from unslow.catalog.weight_parts import Part
 from unslow.facts.hf_shape import HfShape
 from unslow.facts.units import GIB
 from unslow.think.fit.report import MemoryShown, Verdict
-from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts, shown_memory
+from unslow.think.hardware import Room
 from unslow.think.memory.held import Held
 from unslow.think.memory.vllm.plan import VllmMemory, vllm_memory
 from unslow.think.memory.vllm.settings import Settings

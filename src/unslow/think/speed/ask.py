@@ -2,14 +2,12 @@
 
 from unslow.think.physics.chip import Chip, Setting
 from unslow.think.physics.interconnect import LAYER
-from unslow.think.speed.chips import core_flops_per_s, cpu_chip, gpu_chip, has_peers, host_chip
+from unslow.think.speed.chips import USUAL_HOST, cpu_chip, gpu_chip, has_peers
 from unslow.think.speed.load import LayerLoad, ModelLoad
 from unslow.think.speed.question import Host, Question
 from unslow.think.speed.rows import Asked
 from unslow.think.speed.totals import Totals, layer_totals, totals
 
-USUAL_HOST = host_chip(70e9, 8.0, core_flops_per_s(5e9))
-"""A desktop with two channels of DDR5, of which nothing is known."""
 USUAL_FAMILY = "ddr5"
 
 

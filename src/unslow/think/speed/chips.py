@@ -53,10 +53,15 @@ def gpu_chip(device: Device) -> Chip:
 
 def cpu_chip(device: Device, threads: float = 0.0) -> Chip:
     """A CPU with its memory."""
-    count = (
+    core = core_flops_per_s(device.clock_hz, narrow=device.narrow_cores)
+    return host_chip(device.memory_bytes_per_s, core_count(device, threads), core)
+
+
+def core_count(device: Device, threads: float = 0.0) -> float:
+    """The cores of a CPU that compute: as asked for, as the catalogue has them, or as its memory can feed."""
+    return (
         threads or float(device.units) or max(_FEWEST_CORES, round(device.memory_bytes_per_s / _BYTES_PER_S_OF_A_CORE))
     )
-    return host_chip(device.memory_bytes_per_s, count, core_flops_per_s(device.clock_hz, narrow=device.narrow_cores))
 
 
 def core_flops_per_s(clock_hz: float, *, narrow: bool = False) -> float:
@@ -83,6 +88,10 @@ def host_chip(bytes_per_s: float, threads: float, core_flops: float = CORE_FLOPS
     """A CPU of which the memory's speed and the threads are known."""
     flops = threads * core_flops
     return Chip(bytes_per_s=bytes_per_s, flops_per_s=flops, matrix_flops_per_s=flops, threads=threads)
+
+
+USUAL_HOST = host_chip(70e9, 8.0, core_flops_per_s(5e9))
+"""A desktop with two channels of DDR5, of which nothing is known."""
 
 
 def has_peers(device: Device) -> bool:

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from unslow.think.fit.rooms import Room
 from unslow.think.fit.shown import Parts
+from unslow.think.hardware import Room
 from unslow.think.view.report import MemoryBar, MemoryPart
 
 UNNAMED = "other programs, not named"

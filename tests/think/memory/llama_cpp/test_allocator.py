@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from unslow.think.memory.llama_cpp.allocator import Buffer, buffer_sizes
+from unslow.think.memory.llama_cpp.allocator import Buffer, watched_sizes
 from unslow.think.memory.llama_cpp.backends import cpu_backend, cuda_backend
 from unslow.think.memory.llama_cpp.graph import Graph
 from unslow.think.memory.llama_cpp.node import Node, four
@@ -18,7 +18,7 @@ def weight(*shape: int, kind: str = "F32", home: int = 0) -> Node:
 def sizes(graph: Graph) -> int:
     for node in (*graph.leaves, *graph.nodes):
         node.backend = 0
-    return buffer_sizes(graph.nodes, graph.leaves, [cpu_backend()])[0]
+    return watched_sizes(graph.nodes, graph.leaves, [cpu_backend()], ()).sizes[0]
 
 
 def test_the_smallest_gap_that_fits_is_taken_and_neighbours_join() -> None:

@@ -5,13 +5,12 @@ from unslow.catalog.models import model_at
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.units import GIB
 from unslow.think.blueprints.made_up import made_up
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Hardware, Processors, Room
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.chip import Setting
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
 from unslow.think.plan.llama_cpp.found import Counted
-from unslow.think.plan.llama_cpp.hardware import Hardware, Processors
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.llama_cpp.search import Search

@@ -3,9 +3,8 @@
 import pytest
 from tests.think.plan.llama_cpp import planning
 
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Hardware, Room
 from unslow.think.plan.goal import Goal, Work
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.host_alone import plan_with_or_without_gpus
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.question import Question

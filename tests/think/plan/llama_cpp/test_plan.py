@@ -6,9 +6,9 @@ import pytest
 from tests.think.plan.llama_cpp import planning
 
 from unslow.think.adapt.remembered import one_judgement
+from unslow.think.hardware import Hardware
 from unslow.think.plan.goal import Goal, Work
 from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.options import name_of
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing

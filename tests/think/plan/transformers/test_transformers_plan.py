@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from unslow.app.fit.named_rooms import named_room
+from unslow.app.named_devices import named_room
 from unslow.catalog.device_names import find_written
 from unslow.catalog.weight_parts import parts_of_shape, plainly
 from unslow.facts.hf_shape import HfShape
 from unslow.facts.units import GIB
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Hardware, Room
 from unslow.think.memory.transformers.plan import transformers_memory
 from unslow.think.plan.frontier import ranked
 from unslow.think.plan.planned import Planned
@@ -40,7 +40,9 @@ def question(device: str = "RTX 4090", shape: HfShape = LLAMA_8B, cards: int = 1
     assert found is not None
     parts = tuple(parts_of_shape(shape, plainly(2)))
     rooms = (named_room(device),) * cards
-    asked = Question(shape, parts, "BF16", "f16", rooms, None, found, GoalShown(**{**usual, **of_goal}))
+    asked = Question(
+        shape, parts, "BF16", "f16", Hardware(rooms, devices=(found,) * cards), GoalShown(**{**usual, **of_goal})
+    )
     return asked._replace(**changes)
 
 
@@ -106,7 +108,8 @@ def test_more_memory_never_gives_less() -> None:
     speeds, contexts = [], []
     for device in ("RTX 4060 Ti 16GB", "RTX 4090", "RTX 5090"):
         room = named_room(device)
-        asked = question("RTX 4090")._replace(rooms=(room,))
+        asked = question("RTX 4090")
+        asked = asked._replace(hardware=asked.hardware._replace(rooms=(room,)))
         points = search(asked).points
         speeds.append(max((p.worth.speed for p in points), default=0.0))
         contexts.append(max((p.context for p in points), default=0))
@@ -130,7 +133,7 @@ def test_plain_caches_lie_as_the_whole_sum_says() -> None:
         choice = EAGER._replace(cache=cache)
         laid = laid_out(asked, choice, 3000)
         whole = transformers_memory(
-            asked.shape, asked.parts, asked.settings(choice, 3000), [asked.rooms[0].usable_bytes]
+            asked.shape, asked.parts, asked.settings(choice, 3000), [asked.hardware.rooms[0].usable_bytes]
         )
         assert laid.devices == whole.devices
 
@@ -151,8 +154,8 @@ def test_smaller_caches_hold_longer_conversations_and_cost_time() -> None:
 
 def test_weights_that_spill_are_priced_and_not_compiled() -> None:
     asked = question("RTX 4090", cards=1, context=600, prompt_tokens=64, answer_tokens=32)
-    half = asked.rooms[0]._replace(others_bytes=8 * GIB)
-    asked = asked._replace(rooms=(half,), host=Room("host", 64 * GIB))
+    half = asked.hardware.rooms[0]._replace(others_bytes=8 * GIB)
+    asked = asked._replace(hardware=asked.hardware._replace(rooms=(half,), host_room=Room("host", 64 * GIB)))
     spread = EAGER._replace(device_map="auto")
     laid = laid_out(asked, spread, 600)
     assert laid.spilled_bytes > GIB

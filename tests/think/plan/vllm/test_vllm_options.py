@@ -167,8 +167,8 @@ def test_rounding_at_load_needs_room_for_the_plain_weights_first() -> None:
 
 def test_the_freest_cards_are_taken() -> None:
     asked = question("RTX 3090", 2, context=4096)
-    rooms = (asked.rooms[0]._replace(others_bytes=20 * GIB, name="held"), asked.rooms[1])
-    asked = asked._replace(rooms=rooms)
+    rooms = (asked.hardware.rooms[0]._replace(others_bytes=20 * GIB, name="held"), asked.hardware.rooms[1])
+    asked = asked._replace(hardware=asked.hardware._replace(rooms=rooms))
     assert [room.name for room in freest(asked, 1)] == ["RTX 3090"]
     option = recommended(asked)
     assert knobs(option)["device"] == "1"

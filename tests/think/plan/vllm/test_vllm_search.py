@@ -73,7 +73,7 @@ def test_what_is_shown_is_the_whole_sum_and_within_the_card() -> None:
     unlinked = question("RTX 4090", 2)
     pool = Search(unlinked).pool
     for choice in choices(unlinked, pool):
-        room = unlinked.rooms[0].usable_bytes
+        room = unlinked.hardware.rooms[0].usable_bytes
         assert all(held.total.mid <= room for held in pool.held(choice))
 
 

@@ -2,10 +2,11 @@
 
 from typing import Any
 
-from unslow.app.fit.named_rooms import named_room
+from unslow.app.named_devices import named_room
 from unslow.catalog.device_names import find_written
 from unslow.catalog.weight_parts import parts_of_shape, plainly
 from unslow.facts.hf_shape import HfShape
+from unslow.think.hardware import Hardware
 from unslow.think.plan.report import GoalShown
 from unslow.think.plan.vllm.question import Checkpoint, Question
 
@@ -29,5 +30,7 @@ def question(device: str = "RTX 4090", cards: int = 1, others: int = 0, **change
     found = find_written(device)
     assert found is not None
     rooms = (named_room(device)._replace(others_bytes=others),) * cards
-    asked = Question(LLAMA_8B, (PLAIN,), rooms, found, goal(**of_goal), parameters=8_030_000_000)
+    of_cards = {name: changes.pop(name) for name in ("linked", "link_bytes_per_s") if name in changes}
+    hardware = Hardware(rooms, devices=(found,) * cards)._replace(**of_cards)
+    asked = Question(LLAMA_8B, (PLAIN,), hardware, goal(**of_goal), parameters=8_030_000_000)
     return asked._replace(**changes)

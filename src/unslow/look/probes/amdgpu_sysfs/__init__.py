@@ -20,7 +20,6 @@ from unslow.look.system import LookError, System, unknown
 TURN = 1  # see the probes' own page
 AMD = "0x1002"
 KFD = "/dev/kfd"
-_HOW = "load the amdgpu driver; a container needs --device=/dev/kfd --device=/dev/dri"
 
 
 def read(system: System) -> Machine:

@@ -7,12 +7,11 @@ the fit of layers to memory, `--moecpu` and names such as q8_0 for `--quantkv` c
 """
 
 from unslow.look.runtimes.koboldcpp.answers import NAME
-from unslow.look.runtimes.koboldcpp.knobs import spell
+from unslow.look.runtimes.koboldcpp.commands import commands_for
 from unslow.look.runtimes.koboldcpp.processes import find
 from unslow.look.runtimes.koboldcpp.read import read, read_url
-from unslow.look.runtimes.koboldcpp.spell_all import spell_all
 
-__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell", "spell_all"]
+__all__ = ["NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_url"]
 
 PORTS = (5001,)
 RANK = 0

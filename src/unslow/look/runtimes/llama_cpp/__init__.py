@@ -13,9 +13,8 @@ from unslow.look.llama_server.process import find as find_servers
 from unslow.look.llama_server.process import found_server, takes_command
 from unslow.look.llama_server.server import read_server
 from unslow.look.processes import Process
+from unslow.look.runtimes.llama_cpp.commands import commands_for
 from unslow.look.runtimes.llama_cpp.elsewhere import read_embedded, read_url, with_log
-from unslow.look.runtimes.llama_cpp.knobs import spell
-from unslow.look.runtimes.llama_cpp.spell_all import spell_all
 
 NAME = "llama.cpp"
 PORTS = (8080,)
@@ -36,14 +35,13 @@ __all__ = [
     "NAME",
     "PORTS",
     "RANK",
+    "commands_for",
     "find",
     "read",
     "read_embedded",
     "read_options",
     "read_own_options",
     "read_url",
-    "spell",
-    "spell_all",
     "takes_command",
     "with_log",
 ]

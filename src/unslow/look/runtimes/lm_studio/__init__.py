@@ -6,12 +6,11 @@ REST v0 came with 0.3.6; REST v1, `llmster` and parallel requests with 0.4.0; si
 are no longer in the Developer Logs, and until about 0.4.17 its llama-server wrote no log at all.
 """
 
-from unslow.look.runtimes.lm_studio.knobs import spell
+from unslow.look.runtimes.lm_studio.commands import commands_for
 from unslow.look.runtimes.lm_studio.processes import find
 from unslow.look.runtimes.lm_studio.read import NAME, read, read_url
-from unslow.look.runtimes.lm_studio.spell_all import spell_all
 
-__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell", "spell_all"]
+__all__ = ["NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_url"]
 
 PORTS = (1234,)
 RANK = 0

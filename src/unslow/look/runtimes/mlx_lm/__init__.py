@@ -5,10 +5,10 @@ command line; it loads whichever model a request names. Its log tells how far a 
 by `mlx_lm.generate` alone. Since January 2026 `--decode-concurrency` says how many requests it answers at once.
 """
 
-from unslow.look.runtimes.mlx_lm.arguments import spell
+from unslow.look.runtimes.mlx_lm.commands import commands_for
 from unslow.look.runtimes.mlx_lm.read import NAME, find, read, read_url
 
-__all__ = ["NAME", "PORTS", "RANK", "find", "read", "read_url", "spell"]
+__all__ = ["NAME", "PORTS", "RANK", "commands_for", "find", "read", "read_url"]
 
 PORTS = (8080,)
 RANK = 8  # by what it does not say

@@ -1,27 +1,18 @@
-"""The command line of `mlx_lm.server`: what it was told, and how it spells each knob."""
+"""The command line of `mlx_lm.server`: what it was told."""
 
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from unslow.facts.knob import Change, Knob
-from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.facts.values import Fact, Known, estimated, failed, not_found, reported
 from unslow.look.command_line import COMMAND, Setting
 
-_SWITCHES = ("--trust-remote-code", "--use-default-chat-template", "--pipeline")
+SWITCHES = ("--trust-remote-code", "--use-default-chat-template", "--pipeline")
 _SIZE = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([KMGT]?)B?", re.IGNORECASE)
 _SCALES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 _MOST_BYTES = 2**60
 _MOST_DIGITS = 9
-_KNOBS = {
-    Knob.PARALLEL: "--decode-concurrency",
-    Knob.BATCH: "--prefill-step-size",
-    Knob.SPECULATIVE: "--draft-model",
-    Knob.PROMPT_CACHE: "--prompt-cache-size",
-}
 
 
 def arguments_of(command: Sequence[str]) -> Sequence[str]:
@@ -46,7 +37,7 @@ def parse_arguments(words: Sequence[str]) -> dict[str, Setting]:
         if not flag.startswith("--"):
             continue
         following = words[at + 1] if at + 1 < len(words) else ""
-        value = "true" if flag in _SWITCHES else attached if equals else following
+        value = "true" if flag in SWITCHES else attached if equals else following
         found[flag] = Setting(value, f"{COMMAND}: {flag} {value}".rstrip())
     return found
 
@@ -86,33 +77,3 @@ def _size(given: Mapping[str, Setting], flag: str) -> Fact[int]:
     found = _SIZE.fullmatch(given[flag].value.strip())
     size = round(float(found[1]) * _SCALES[found[2].upper()]) if found else _MOST_BYTES
     return reported(size, given[flag].source) if size < _MOST_BYTES else failed(f"{given[flag].source}: not a size")
-
-
-def spell(change: Change, runtime: Runtime) -> list[str]:
-    """The flag, and the whole command line where that is known; [] where MLX-LM has nothing for it."""
-    if change.knob is Knob.QUANT:
-        return [
-            labelled(Place.HAND, f"give `--model` a repository that holds this model in {change.value or 'fewer bits'}")
-        ]
-    if change.knob is Knob.WIRED_LIMIT and change.value:
-        return [f"sudo sysctl iogpu.wired_limit_mb={change.value}"]
-    if change.knob is Knob.VERSION:
-        return ["pip install --upgrade mlx-lm"]
-    flag = _KNOBS.get(change.knob)
-    if flag is None:
-        return []
-    value = {True: "10", False: "0"}.get(change.value, change.value) if isinstance(change.value, bool) else change.value
-    fragment = f"remove {flag}" if value is None else f"{flag} {value}"
-    command = runtime.command.value_or([])
-    return [fragment, shlex.join(_changed(command, flag, value))] if command else [fragment]
-
-
-def _changed(command: Sequence[str], flag: str, value: Any) -> list[str]:
-    """The command line without the flag, or with its new value."""
-    words: list[str] = []
-    skip = False
-    for word in command:
-        if not skip and word.partition("=")[0] != flag:
-            words.append(word)
-        skip = not skip and word == flag
-    return words if value is None else [*words, flag, str(value)]

@@ -28,7 +28,7 @@ _SIBLINGS = {"90": "9.0.0", "103": "10.3.0", "110": "11.0.0", "115": "11.5.1"}
 _VISIBLE = {"cuda": _HIDES[0], "rocm": _HIDES[2], "vulkan": _HIDES[3]}
 
 
-def spell_backend(value: Setting, runtime: Runtime) -> list[str]:
+def backend_lines(value: Setting, runtime: Runtime) -> list[str]:
     """Commands for the reason that the log names, else for the GPU's backend, else for all there are."""
     environment = runtime.environment.value_or({})
     hidden = [name for name in _HIDES if environment.get(name, "x").strip() in ("", "-1")]
@@ -91,13 +91,9 @@ _BY_REASON: tuple[tuple[str, Callable[[Runtime], list[str]]], ...] = (
 )
 
 
-def spell_device(value: Setting, runtime: Runtime) -> list[str]:
-    """A device by its name such as CUDA1, or by its number; None takes away what hides one."""
-    if value is None:
-        hidden = [name for name in _HIDES if name in runtime.environment.value_or({})]
-        return variable(hidden[0], None, runtime) if hidden else []
-    chosen = visible_device(value, runtime)
-    return variable(*chosen, runtime) if chosen else []
+def hiding_variable(runtime: Runtime) -> str:
+    """The variable of its environment that hides a device; empty where none does."""
+    return next((name for name in _HIDES if name in runtime.environment.value_or({})), "")
 
 
 def visible_device(value: Setting, runtime: Runtime) -> tuple[str, str] | None:

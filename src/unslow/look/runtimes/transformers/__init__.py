@@ -6,10 +6,8 @@ from typing import Any
 
 import msgspec
 
-from unslow.facts.knob import Change, Knob
 from unslow.facts.merge import overlaid
 from unslow.facts.model import Model
-from unslow.facts.placed import Place, labelled
 from unslow.facts.runtime import Runtime
 from unslow.facts.snapshot import Subject
 from unslow.facts.values import Fact, not_supported, reported
@@ -19,7 +17,7 @@ from unslow.look.models.safetensors import model_facts, read_checkpoint
 from unslow.look.openai_api.models import read_models
 from unslow.look.openai_api.server import Server
 from unslow.look.processes import Process, words_of
-from unslow.look.runtimes.transformers.code import spell_all
+from unslow.look.runtimes.transformers.commands import commands_for
 from unslow.look.runtimes.transformers.described import describe
 from unslow.look.runtimes.transformers.facts import NAME, subject_of
 from unslow.look.runtimes.transformers.timing import Call, Timer
@@ -31,13 +29,12 @@ __all__ = [
     "RANK",
     "Call",
     "Timer",
+    "commands_for",
     "describe",
     "find",
     "read",
     "read_model",
     "read_url",
-    "spell",
-    "spell_all",
 ]
 
 PORTS = (8000,)
@@ -157,37 +154,3 @@ def _only_model(server: Server) -> Fact[str]:
     except LookError:
         return _UNTOLD
     return reported(models[0].name, f"{server.url}/v1/models") if len(models) == 1 else _UNTOLD
-
-
-def _from_pretrained(argument: str) -> str:
-    return labelled(Place.PYTHON, f"AutoModelForCausalLM.from_pretrained(..., {argument})")
-
-
-_SPELLED = {
-    Knob.GRAPHS: [
-        labelled(Place.PYTHON, 'model.generate(..., cache_implementation="static")'),
-        "transformers serve --compile",
-    ],
-    Knob.FLASH_ATTENTION: [_from_pretrained('attn_implementation="flash_attention_2"')],
-    Knob.GPU_LAYERS: [_from_pretrained('device_map="cuda"')],
-    Knob.GPU_BACKEND: [
-        labelled(Place.HAND, "install torch for CUDA or ROCm: a build without either says +cpu in `torch.__version__`")
-    ],
-    Knob.QUANT: [_from_pretrained("quantization_config=BitsAndBytesConfig(load_in_4bit=True)")],
-    Knob.PROMPT_CACHE: [labelled(Place.PYTHON, "model.generate(..., use_cache=True)")],
-    Knob.KV_CACHE_TYPE: [labelled(Place.PYTHON, 'model.generate(..., cache_implementation="quantized")')],
-    Knob.DEVICE: [_from_pretrained('device_map="cuda:0"')],
-    Knob.THINKING: [labelled(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")],
-}
-
-
-def spell(change: Change, runtime: Runtime) -> list[str]:
-    """The change as a line of Python, or a flag of `transformers serve`."""
-    if change.knob is Knob.THREADS and isinstance(change.value, int):
-        return [
-            labelled(Place.PYTHON, f"torch.set_num_threads({change.value})"),
-            f"OMP_NUM_THREADS={change.value} python ...",
-        ]
-    if change.knob is Knob.QUANT and runtime.quantization.value_or("") == "bitsandbytes":
-        return [labelled(Place.HAND, "load a checkpoint of this model as AWQ or GPTQ")]
-    return list(_SPELLED.get(change.knob, ()))

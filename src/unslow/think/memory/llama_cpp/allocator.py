@@ -70,11 +70,6 @@ class Buffer:
             del gaps[n + 1]
 
 
-def buffer_sizes(nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend]) -> list[int]:
-    """The bytes of each backend's compute buffer for a graph whose nodes have their backends."""
-    return _Allocation(backends).sizes(nodes, leaves)
-
-
 class Watched(NamedTuple):
     """The sizes, and what the gaps were after each node that was watched, with its own place."""
 
@@ -85,7 +80,7 @@ class Watched(NamedTuple):
 def watched_sizes(
     nodes: Sequence[Node], leaves: Sequence[Node], backends: Sequence[Backend], watched: Sequence[Node]
 ) -> Watched:
-    """The same, with a look at the gaps after some nodes."""
+    """The compute buffer of each backend, for a graph whose nodes have theirs, and the gaps after some nodes."""
     allocation = _Allocation(backends, watched)
     sizes = allocation.sizes(nodes, leaves)
     return Watched(sizes, [allocation.states.get(node) for node in watched])

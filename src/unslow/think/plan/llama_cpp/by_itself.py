@@ -1,13 +1,13 @@
 """What llama.cpp does by itself (`--fit`): whole layers, or the experts of whole layers, and a GiB left free."""
 
 from unslow.facts.units import GIB
-from unslow.think.fit.llama_cpp import Question
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.llama_cpp.abilities import Abilities
 from unslow.think.plan.llama_cpp.found import Found
 from unslow.think.plan.llama_cpp.placing import Placing, placed
 from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.llama_cpp.search import Search
+from unslow.think.setup import Setup
 
 FIT_MARGIN_BYTES = GIB
 
@@ -43,9 +43,9 @@ def valued(search: Search, base: Settings, placing: Placing, split: tuple[int, .
     if len(split) == 1 or not any(split):
         settings = settings._replace(split=())
     hardware = search.hardware
-    question = Question(pieces.blueprint, hardware.rooms, hardware.host_room, settings, 0)
-    memory = question.memory()
-    room = question.host_room(memory.needs[:-1])
+    setup = Setup(pieces.blueprint, hardware, settings, 0)
+    memory = setup.memory()
+    room = setup.host_room(memory.needs[:-1])
     if room and memory.needs[-1].total > room.usable_bytes:
         return None
     mapped = Pricing(pieces, hardware._replace(pinned=False), search.pricing.work)

@@ -8,10 +8,10 @@ import msgspec
 
 from unslow.facts.blueprint import Blueprint
 from unslow.facts.knob import Knob
+from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.need import memory_of
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.speculative import accepted_tokens, break_even
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.options import Shown, speed_of
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.point import Point
@@ -72,8 +72,7 @@ def _beside(question: Question, draft: Draft) -> Hardware:
         return hardware
     asked = Settings(context=question.goal.context * question.goal.work.users, slots=question.goal.work.users)
     bytes_ = memory_of(draft.pieces.blueprint, asked._replace(outputs=asked.slots), (1.0,)).needs[0].total
-    first, *others = hardware.rooms
-    return hardware._replace(rooms=(first._replace(others_bytes=first.others_bytes + bytes_), *others))
+    return hardware.holding(bytes_)
 
 
 def _price(question: Question, draft: Draft, point: Point) -> tuple[Price, float | None]:

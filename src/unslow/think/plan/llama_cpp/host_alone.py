@@ -3,8 +3,6 @@
 import msgspec
 
 from unslow.facts.knob import Knob
-from unslow.think.fit.rooms import Room
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.plan import plan_llama_cpp
 from unslow.think.plan.llama_cpp.question import Question
 from unslow.think.plan.planned import Planned
@@ -25,17 +23,10 @@ def plan_with_or_without_gpus(
     with_gpus = None if full else plan_llama_cpp(question, now, by_itself, hindered)
     if with_gpus and (with_gpus[0].options or not hardware.rooms):
         return with_gpus
-    bare = hardware._replace(rooms=(), chips=(), setting=hardware.host_setting, host_room=_host_room(hardware))
-    without, _ = plan_llama_cpp(question._replace(hardware=bare, current=None), now, by_itself)
+    without, _ = plan_llama_cpp(question._replace(hardware=hardware.without_gpus(), current=None), now, by_itself)
     if with_gpus and not without.options:  # which says what there is of both
         return with_gpus
     return without._replace(options=tuple(_without_gpus(option, now) for option in without.options)), None
-
-
-def _host_room(hardware: Hardware) -> Room | None:
-    """The host's memory; where a GPU shares it, all that others leave."""
-    shared = next((room for room in hardware.rooms if room.unified), None)
-    return hardware.host_room or (shared and Room("host", shared.capacity_bytes, others_bytes=shared.others_bytes))
 
 
 def _without_gpus(option: OptionShown, now: tuple[ChangeShown, ...]) -> OptionShown:

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
-from unslow.think.fit.llama_cpp import Question
+from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.need import Memory
 from unslow.think.memory.llama_cpp.settings import Settings
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.pieces import Pieces
+from unslow.think.setup import Setup
 
 _MEASURED_UP_TO = 2048
 """What the first prompt takes beside all buffers is known up to this micro-batch, and in the margin (search.py)."""
@@ -25,14 +25,13 @@ class Layouts(NamedTuple):
 
     def of(self, settings: Settings) -> tuple[Memory, tuple[int, ...]]:
         """The memory, and what each GPU and at the end the host lacks."""
-        hardware = self.hardware
-        question = Question(self.pieces.blueprint, hardware.rooms, hardware.host_room, settings, self.margin_bytes)
-        memory = self._memory(question)
+        setup = Setup(self.pieces.blueprint, self.hardware, settings, self.margin_bytes)
+        memory = self._memory(setup)
         *devices, host = memory.needs
         margin = self.margin_bytes + self._beyond_measured(settings)
-        pairs = zip(devices, hardware.free_bytes, strict=True)
+        pairs = zip(devices, self.hardware.free_bytes, strict=True)
         lacking = [need.total - (free - margin) if need.total else 0 for need, free in pairs]
-        room = question.host_room(devices)
+        room = setup.host_room(devices)
         lacking.append(host.total - room.usable_bytes if room else 0)
         return memory, tuple(lacking)
 
@@ -41,11 +40,11 @@ class Layouts(NamedTuple):
         more = max(0, settings.used_micro_batch - _MEASURED_UP_TO)
         return int(more * self.pieces.widest * _ROUNDED_BYTES)
 
-    def _memory(self, question: Question) -> Memory:
+    def _memory(self, setup: Setup) -> Memory:
         """As the build lays it out; where that is not known, the larger of both: only experts make a difference."""
         known = self.fuses
         ways = (known,) if known is not None else (True, False) if self.pieces.is_sparse else (True,)
-        first, *others = (question.memory(question.settings._replace(fuses=fuses)) for fuses in ways)
+        first, *others = (setup.memory(setup.settings._replace(fuses=fuses)) for fuses in ways)
         for other in others:
             pairs = zip(first.needs, other.needs, strict=True)
             first = first._replace(needs=[mine if mine.total >= its.total else its for mine, its in pairs])

@@ -5,7 +5,7 @@ from functools import cached_property
 from math import inf, nextafter
 
 from unslow.facts.errors import UserError
-from unslow.think.fit.llama_cpp import Question as FitQuestion
+from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.hyper import hyper_of
 from unslow.think.memory.llama_cpp.need import Need
 from unslow.think.memory.llama_cpp.places import Places
@@ -14,7 +14,6 @@ from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.by_itself import fitted
 from unslow.think.plan.llama_cpp.found import Counted, Found
 from unslow.think.plan.llama_cpp.guards import Guard, floor_of, guards_of
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.point import DEFAULT_MICRO_BATCH, Point
 from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.llama_cpp.question import Question
@@ -23,6 +22,7 @@ from unslow.think.plan.llama_cpp.search import ABOUT, EXACTLY, Search
 from unslow.think.plan.llama_cpp.variants import Variant
 from unslow.think.plan.llama_cpp.whole import has_room_for
 from unslow.think.plan.quality import Cost, cost_of
+from unslow.think.setup import Setup
 
 NEARLY = 1.03
 """Within so much, plans are alike: the simpler one is taken."""
@@ -148,16 +148,16 @@ class Points:
         if asked.margin_bytes > MARGIN_BYTES:  # which the user wants to stay free
             return None
         base = self.base(asked.goal.context)
-        fit = FitQuestion(given.blueprint, hardware.rooms, hardware.host_room, base, asked.margin_bytes)
-        runs = find_runnable(fit, packed_cache(fit, given.quant, given.parameters), asked.abilities)
+        setup = Setup(given.blueprint, hardware, base, asked.margin_bytes)
+        runs = find_runnable(setup, packed_cache(setup, given.quant, given.parameters), asked.abilities)
         if runs is None or runs.without_gpus:  # which is asked for where this is None
             return None
         settings, everything = runs.settings, len(given.pieces.layers) + 1
         settings = settings._replace(gpu_layers=everything) if settings.gpu_layers < 0 else settings
-        held = Counter(Places(hyper_of(given.blueprint), settings, settings.split or fit.shares).layers)
+        held = Counter(Places(hyper_of(given.blueprint), settings, settings.split or setup.shares).layers)
         split = tuple(held[gpu] for gpu in range(len(hardware.rooms)))
         price = self.search(given).pricing.price(settings, runs.placing, split, asked.threads)
-        found = Found(settings, runs.placing, split, asked.threads, price, fit.memory(settings))
+        found = Found(settings, runs.placing, split, asked.threads, price, setup.memory(settings))
         return self.point(given, found, asked.goal.context)
 
     def point(self, variant: Variant, found: Found, context: int) -> Point:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from unslow.catalog.learned_speed import learned_speed
+from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.physics.crowding import crowding_s
 from unslow.think.physics.host_cache import CROSSINGS_PER_LAYER, copied_cache_s, prompt_copies_s
@@ -13,7 +14,6 @@ from unslow.think.physics.interconnect import LAYER, offload_terms
 from unslow.think.physics.kv_cache import F16_BYTES, element_bytes
 from unslow.think.physics.terms import total
 from unslow.think.plan.goal import Work
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.speed.outcome import prompt_token_seconds, step_seconds
@@ -128,7 +128,7 @@ class Pricing:
         setting = hardware.setting._replace(
             types=self._types, fused=settings.flash_attention is not False, packed_cache=sizes < F16_BYTES
         )
-        chip, gpus = hardware.crew(splits)
+        chip, gpus = hardware.taking_turns(splits)
         return Question(
             held, chip, setting, hardware.year, element_bytes=sizes, gpus=gpus, peers=hardware.peers,
             split=self.split_mode,

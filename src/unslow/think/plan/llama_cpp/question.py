@@ -2,10 +2,10 @@
 
 from typing import NamedTuple
 
+from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.goal import Goal
 from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.variants import Variant
 

@@ -8,8 +8,8 @@ from math import inf
 from typing import NamedTuple
 
 from unslow.facts.units import MIB
-from unslow.think.fit.llama_cpp import Question, fitting_settings, may_hold_all
-from unslow.think.fit.rooms import Room
+from unslow.think.fit.llama_cpp import fitting_settings
+from unslow.think.hardware import Hardware, Processors
 from unslow.think.memory.llama_cpp.hyper import Hyper
 from unslow.think.memory.llama_cpp.refusals import refusal
 from unslow.think.memory.llama_cpp.settings import Settings
@@ -17,13 +17,13 @@ from unslow.think.physics.chip import Chip, Setting
 from unslow.think.plan.goal import Work
 from unslow.think.plan.llama_cpp.abilities import Abilities
 from unslow.think.plan.llama_cpp.found import Counted
-from unslow.think.plan.llama_cpp.hardware import Hardware, Processors
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Placing
 from unslow.think.plan.llama_cpp.price import Pricing
 from unslow.think.plan.llama_cpp.search import Search
 from unslow.think.plan.quality import cost_of, is_equal_quality
-from unslow.think.speed.ask import USUAL_HOST
+from unslow.think.setup import Setup
+from unslow.think.speed.chips import USUAL_HOST
 
 MARGIN_BYTES = 256 * MIB
 """What a plan leaves free on each GPU: all buffers are laid out exactly, and the first prompt takes 84 to 202 MiB
@@ -51,9 +51,9 @@ class Runnable(NamedTuple):
         return [*words, "no GPU, which has not even room for its buffers"] if self.without_gpus else words
 
 
-def packed_cache(question: Question, quant: str, parameters: int) -> Settings | None:
+def packed_cache(setup: Setup, quant: str, parameters: int) -> Settings | None:
     """The same settings with a q8_0 cache, where llama.cpp takes that and answers are as good."""
-    asked, plan = question.settings, question.blueprint
+    asked, plan = setup.settings, setup.blueprint
     settings = asked._replace(key_type=_PACKED, value_type=_PACKED, flash_attention=True)
     if (asked.key_type, asked.value_type) != ("F16", "F16") or refusal(Hyper(plan), settings):
         return None
@@ -62,39 +62,39 @@ def packed_cache(question: Question, quant: str, parameters: int) -> Settings | 
 
 
 def find_runnable(
-    question: Question, packed: Settings | None, able: Abilities, *, may_shrink_batch: bool = True
+    setup: Setup, packed: Settings | None, able: Abilities, *, may_shrink_batch: bool = True
 ) -> Runnable | None:
     """As asked; else with a q8_0 cache and a smaller micro-batch; else with single matrices, or all, on the host."""
-    caches = [question.settings, *([packed] if packed else [])]
-    if not any(may_hold_all(question._replace(settings=settings)) for settings in caches):
+    caches = [setup.settings, *([packed] if packed else [])]
+    if not any(setup._replace(settings=settings).may_fit for settings in caches):
         return None
-    sizes = [size for size in able.micro_batches if size < question.settings.micro_batch] if may_shrink_batch else []
+    sizes = [size for size in able.micro_batches if size < setup.settings.micro_batch] if may_shrink_batch else []
     smaller = [caches[-1]._replace(micro_batch=size) for size in reversed(sizes)]
     for settings in (*caches, *smaller):
-        found = fitting_settings(question._replace(settings=settings), experts_may_move=able.apart)
+        found = fitting_settings(setup._replace(settings=settings), experts_may_move=able.apart)
         if found:
-            return Runnable(found, _placing_of(question, found))
-    if not question.rooms:
+            return Runnable(found, _placing_of(setup, found))
+    if not setup.hardware.rooms:
         return None
-    searched = _searched(question, caches, sizes, able)
-    return searched or _without_gpus(question, (*caches, *smaller))
+    searched = _searched(setup, caches, sizes, able)
+    return searched or _without_gpus(setup, (*caches, *smaller))
 
 
-def _placing_of(question: Question, settings: Settings) -> Placing:
-    layers = question.blueprint.count("block_count")
+def _placing_of(setup: Setup, settings: Settings) -> Placing:
+    layers = setup.blueprint.count("block_count")
     whole = 0 if settings.gpu_layers < 0 else max(0, layers + 1 - settings.gpu_layers)
     return Placing(min(whole, layers), max(0, settings.experts_on_cpu - whole))
 
 
-def _searched(question: Question, caches: Sequence[Settings], sizes: Sequence[int], able: Abilities) -> Runnable | None:
+def _searched(setup: Setup, caches: Sequence[Settings], sizes: Sequence[int], able: Abilities) -> Runnable | None:
     """The first placing that fits, of the matrices of single layers too, and with the cache on the host."""
-    hardware = _hardware(question.rooms, question.host)
-    pieces = Pieces(question.blueprint)
+    hardware = _of_any_speed(setup.hardware)
+    pieces = Pieces(setup.blueprint)
     for settings in caches:
-        if not may_hold_all(question._replace(settings=settings)):
+        if not setup._replace(settings=settings).may_fit:
             continue
         pricing = Pricing(pieces, hardware, Work())
-        search = Search(pricing, min(question.margin_bytes, MARGIN_BYTES), 1, Counted(), able)
+        search = Search(pricing, min(setup.margin_bytes, MARGIN_BYTES), 1, Counted(), able)
         search.same = inf
         found = search.best(settings, (*sizes, settings.micro_batch), (True, False))
         if found:
@@ -102,16 +102,17 @@ def _searched(question: Question, caches: Sequence[Settings], sizes: Sequence[in
     return None
 
 
-def _without_gpus(question: Question, ways: Sequence[Settings]) -> Runnable | None:
-    shared = next((room for room in question.rooms if room.unified), None)
-    host = question.host or (shared and Room("host", shared.capacity_bytes, others_bytes=shared.others_bytes))
-    alone = question._replace(rooms=(), host=host)
-    found = next((settings for settings in ways if host and alone.left_or_lacking(settings) >= 0), None)
+def _without_gpus(setup: Setup, ways: Sequence[Settings]) -> Runnable | None:
+    alone = setup._replace(hardware=setup.hardware.without_gpus())
+    known = alone.hardware.host_room is not None
+    found = next((settings for settings in ways if known and alone.left_or_lacking(settings) >= 0), None)
     if found is None:
         return None
-    return Runnable(found._replace(gpu_layers=0), Placing(question.blueprint.count("block_count")), without_gpus=True)
+    return Runnable(found._replace(gpu_layers=0), Placing(setup.blueprint.count("block_count")), without_gpus=True)
 
 
-def _hardware(rooms: Sequence[Room], host: Room | None) -> Hardware:
+def _of_any_speed(hardware: Hardware) -> Hardware:
+    """The same memories: `fit`, which knows no speeds, and a plan, which does, must find the same way."""
     usual = Processors(int(float(USUAL_HOST.threads)), float(USUAL_HOST.bytes_per_s))
-    return Hardware(tuple(rooms), (_ANY_CHIP,) * len(rooms), Setting("cuda"), usual, Setting("cpu"), host_room=host)
+    chips = (_ANY_CHIP,) * len(hardware.rooms)
+    return Hardware(hardware.rooms, hardware.host_room, chips=chips, setting=Setting("cuda"), processors=usual)

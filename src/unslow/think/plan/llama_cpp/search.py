@@ -13,6 +13,7 @@ from itertools import count
 from math import inf
 
 from unslow.facts.units import GIB, MIB
+from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.need import Memory, needs_without_compute
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.llama_cpp.abilities import EVERYTHING, Abilities
@@ -20,7 +21,6 @@ from unslow.think.plan.llama_cpp.buffers import Buffers, Guesses, Least
 from unslow.think.plan.llama_cpp.fitting import Fitting, Placed
 from unslow.think.plan.llama_cpp.found import Counted, Found
 from unslow.think.plan.llama_cpp.guards import Guard
-from unslow.think.plan.llama_cpp.hardware import Hardware
 from unslow.think.plan.llama_cpp.layouts import Layouts
 from unslow.think.plan.llama_cpp.pieces import Pieces
 from unslow.think.plan.llama_cpp.placing import Kind, Ledger, Placing, placed

@@ -3,16 +3,13 @@
 from math import inf
 
 from unslow.facts.blueprint import Blueprint
-from unslow.think.fit.llama_cpp import Question
+from unslow.think.hardware import Hardware
 from unslow.think.memory.llama_cpp.settings import Settings
 from unslow.think.plan.goal import Goal
-from unslow.think.plan.llama_cpp.hardware import Hardware
+from unslow.think.setup import LOADED, Setup
 
 _CACHE = "Q8_0"
 """The smallest that costs no quality."""
-
-_LOADED = 0.97
-"""Of a file, what is loaded at least: layers that guess further tokens may be left out."""
 
 
 def has_room_for(blueprint: Blueprint, hardware: Hardware) -> bool:
@@ -21,7 +18,7 @@ def has_room_for(blueprint: Blueprint, hardware: Hardware) -> bool:
     shared = max((room.capacity_bytes for room in rooms if room.unified), default=inf)
     of_host = host.usable_bytes if host else shared
     weights = sum(tensor.bytes for tensor in blueprint.tensors)
-    return _LOADED * weights <= sum(hardware.free_bytes) + of_host
+    return LOADED * weights <= sum(hardware.free_bytes) + of_host
 
 
 def fits_whole(blueprint: Blueprint, hardware: Hardware, goal: Goal, margin_bytes: int) -> bool:
@@ -33,4 +30,4 @@ def fits_whole(blueprint: Blueprint, hardware: Hardware, goal: Goal, margin_byte
     settings = Settings(
         context=goal.context * users, slots=users, outputs=users, key_type=_CACHE, value_type=_CACHE
     )  # fmt: skip
-    return Question(blueprint, hardware.rooms, hardware.host_room, settings, margin_bytes).left() >= 0
+    return Setup(blueprint, hardware, settings, margin_bytes).left() >= 0

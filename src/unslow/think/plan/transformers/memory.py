@@ -40,8 +40,8 @@ class Laid(NamedTuple):
 
 def laid_out(question: Question, choice: Choice, tokens: int) -> Laid:
     """The memory for conversations of so many tokens."""
-    free = [max(0, room.usable_bytes - question.margin_bytes) for room in question.rooms]
-    host_free = question.host.usable_bytes if question.host else _LARGE_HOST
+    free = [max(0, room.usable_bytes - question.margin_bytes) for room in question.hardware.rooms]
+    host_free = question.hardware.host_room.usable_bytes if question.hardware.host_room else _LARGE_HOST
     used = free[:1] if choice.device_map == "cuda:0" else free
     settings = question.settings(choice, tokens)
     found = transformers_memory(question.shape, question.parts_as(choice.dtype), settings, used, host_free)
@@ -73,10 +73,10 @@ def longest(question: Question, choice: Choice) -> int:
 def shown_devices(question: Question, choice: Choice, tokens: int) -> tuple[tuple[MemoryShown, ...], MemoryShown]:
     """The cards and the host as the report shows them."""
     laid = laid_out(question, choice, tokens)
-    rooms = question.rooms[: len(laid.devices)]
+    rooms = question.hardware.rooms[: len(laid.devices)]
     devices: Sequence[MemoryShown] = [
         shown_memory(room.name, Parts(h.weights_bytes, h.kv_bytes, h.compute_bytes), room, h.other_bytes)
         for room, h in zip(rooms, laid.devices, strict=True)
     ]
     host = Parts(laid.host.weights_bytes, laid.host.kv_bytes, laid.host.compute_bytes)
-    return tuple(devices), shown_memory("host", host, question.host)
+    return tuple(devices), shown_memory("host", host, question.hardware.host_room)

@@ -82,7 +82,7 @@ def _why_nothing(question: Question, points: tuple[Point, ...]) -> tuple[str, st
     tried = question.now._replace(cache="dynamic")
     laid = laid_out(question, tried, min(goal.context, question.trained))
     needs = max((held.total.high for held in laid.devices), default=0) / GIB
-    free = max((room.usable_bytes for room in question.rooms), default=0) / GIB
+    free = max((room.usable_bytes for room in question.hardware.rooms), default=0) / GIB
     reason = f"a card needs {needs:.1f} GiB for {goal.context:,} tokens of {goal.users} at a time, and has {free:.1f}"
     return (
         reason,

@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-from unslow.catalog.device import Device
 from unslow.catalog.weight_parts import Part
 from unslow.facts.hf_shape import HfShape
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Hardware
 from unslow.think.memory.transformers.settings import Settings
 from unslow.think.plan.report import GoalShown
 
@@ -41,9 +40,8 @@ class Question(NamedTuple):
     quant: str
     types: str
     """The class of the weights' types: f16, q8, q4."""
-    rooms: tuple[Room, ...]
-    host: Room | None
-    device: Device
+    hardware: Hardware
+    """Cards of one kind, and the host."""
     goal: GoalShown
     stored: str = "bfloat16"
     """The type of numbers that are not packed."""

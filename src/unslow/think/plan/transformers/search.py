@@ -35,7 +35,7 @@ class Searched(NamedTuple):
 
 def half_type(question: Question) -> str:
     """The type of 16 bits that the device computes in."""
-    return "float16" if question.device.family in NO_BFLOAT16 else "bfloat16"
+    return "float16" if question.hardware.device.family in NO_BFLOAT16 else "bfloat16"
 
 
 def choices(question: Question) -> list[Choice]:
@@ -52,14 +52,14 @@ def choices(question: Question) -> list[Choice]:
 def can_flash(question: Question) -> bool:
     """Whether the kernels of flash-attn are there and take this chip."""
     known = bool(question.has_flash) or question.now.attention.startswith("flash")
-    return known and question.device.vendor == "NVIDIA" and question.device.family not in NO_FLASH
+    return known and question.hardware.device.vendor == "NVIDIA" and question.hardware.device.family not in NO_FLASH
 
 
 def is_taken(question: Question, choice: Choice) -> bool:
     """Whether Transformers takes this combination."""
     if choice.attention.startswith("flash") and (choice.dtype == "float32" or choice.cache == "static"):
         return False
-    if choice.dtype == "bfloat16" and question.device.family in NO_BFLOAT16:
+    if choice.dtype == "bfloat16" and question.hardware.device.family in NO_BFLOAT16:
         return False
     latent = bool(question.shape.kv_rank or question.shape.state)
     return not (latent and choice.cache == "quantized")  # such layers have caches of their own

@@ -95,8 +95,9 @@ def rejected(question: Question, chosen: Point, points: Sequence[Point]) -> Iter
     if not can_flash(question):
         because = "it was not found installed; sdpa has a fused kernel too, and prompts of equal length need no more"
         yield RejectedShown(what='attn_implementation="flash_attention_2"', because=because)
-    if question.device.family in NO_BFLOAT16:
-        yield RejectedShown(what="dtype=torch.bfloat16", because=f"the {question.device.name} has none: float16 it is")
+    device = question.hardware.device
+    if device.family in NO_BFLOAT16:
+        yield RejectedShown(what="dtype=torch.bfloat16", because=f"the {device.name} has none: float16 it is")
     known = {point.choice: point for point in points}
     for what, choice in _tries(chosen.choice):
         point = known.get(choice)

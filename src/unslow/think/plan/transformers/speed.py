@@ -75,7 +75,7 @@ class Pace:
         return self._interval(tokens / seconds, PREFILL, q, terms)
 
     def _ask(self, choice: Choice, laid: Laid, depth: float) -> SpeedQuestion:
-        question, device = self.question, self.question.device
+        question, device = self.question, self.question.hardware.device
         setting = Setting(
             backend={"AMD": "rocm", "Apple": "metal"}.get(device.vendor, "cuda"), family=device.family,
             device=device.name, types=question.types, runtime="transformers", fused=choice.attention != "eager",
@@ -123,7 +123,7 @@ class Pace:
         ceiling = 1 / shortest if shortest else math.inf
         spread = spread_of(group, q.setting.backend)
         found = Interval(rate * spread.low / PYTHON_SPREAD, rate, rate * spread.high * PYTHON_SPREAD)
-        return widened(found, trust_in(self.question.device, q.setting).wider, max(ceiling, rate))
+        return widened(found, trust_in(self.question.hardware.device, q.setting).wider, max(ceiling, rate))
 
     def _group(self, laid: Laid, depth: float) -> str:
         if laid.cards > 1:

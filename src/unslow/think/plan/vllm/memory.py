@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Room
 from unslow.think.memory.held import Held, exactly
 from unslow.think.memory.vllm import cache, profile
 from unslow.think.memory.vllm.settings import Settings, stage_layers
@@ -137,8 +137,8 @@ class Pool:
 
 def freest(question: Question, count: int) -> list[Room]:
     """The cards that have the most to give, in the order of their numbers."""
-    order = sorted(range(len(question.rooms)), key=lambda n: (-question.rooms[n].usable_bytes, n))
-    return [question.rooms[n] for n in sorted(order[:count])]
+    order = sorted(range(len(question.hardware.rooms)), key=lambda n: (-question.hardware.rooms[n].usable_bytes, n))
+    return [question.hardware.rooms[n] for n in sorted(order[:count])]
 
 
 def _blocks(budget: int, stage: Stage) -> int:

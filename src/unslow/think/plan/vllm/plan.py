@@ -83,8 +83,8 @@ def _notes(search: Search, chosen: Point) -> tuple[str, ...]:
     found = [f"the cache holds {holds:,} conversations of {question.conversation:,} tokens at least"]
     if question.goal.context > question.trained:
         found.append(f"the model was made for {question.trained:,} tokens: no longer context is planned")
-    if len(question.rooms) > chosen.choice.cards:
-        found.append(f"{len(question.rooms) - chosen.choice.cards} of the cards stay free for a second copy")
+    if len(question.hardware.rooms) > chosen.choice.cards:
+        found.append(f"{len(question.hardware.rooms) - chosen.choice.cards} of the cards stay free for a second copy")
     return tuple(found)
 
 
@@ -93,7 +93,7 @@ def _why_nothing(search: Search, points: tuple[Point, ...]) -> tuple[str, str]:
     question, goal = search.question, search.question.goal
     if not points:
         weights = sum(part.bytes for part in question.checkpoints[0].parts) / GIB
-        free = sum(room.usable_bytes for room in question.rooms) / GIB
+        free = sum(room.usable_bytes for room in question.hardware.rooms) / GIB
         reason = (
             f"vLLM does not start with {goal.context:,} tokens: the weights take {weights:.1f} GiB, "
             f"the cards have {free:.1f} GiB free"

@@ -2,10 +2,9 @@
 
 from typing import NamedTuple
 
-from unslow.catalog.device import Device
 from unslow.catalog.weight_parts import Part
 from unslow.facts.hf_shape import HfShape
-from unslow.think.fit.rooms import Room
+from unslow.think.hardware import Hardware
 from unslow.think.memory.vllm.settings import Settings
 from unslow.think.plan.report import GoalShown
 from unslow.think.speed.chips import has_links
@@ -65,16 +64,10 @@ class Question(NamedTuple):
     shape: HfShape
     checkpoints: tuple[Checkpoint, ...]
     """The one that was asked for first."""
-    rooms: tuple[Room, ...]
-    """What each card has, and what others hold of it; in the order of their numbers."""
-    device: Device
-    """What the cards are: all alike."""
+    hardware: Hardware
+    """Cards of one kind, in the order of their numbers."""
     goal: GoalShown
     version: tuple[int, int] = RECENT
-    linked: bool = False
-    """Whether the cards have links of their own (NVLink)."""
-    link_bytes_per_s: float = 0.0
-    """Of the slot of the card that has the fewest lanes; 0 where nobody knows."""
     parameters: int = 0
     architecture: str = ""
     margin_bytes: int = 0
@@ -102,12 +95,12 @@ class Question(NamedTuple):
     @property
     def card_bytes(self) -> int:
         """What the smallest card has, as the driver tells programs."""
-        return min(room.capacity_bytes - room.reserve_bytes for room in self.rooms)
+        return min(room.capacity_bytes - room.reserve_bytes for room in self.hardware.rooms)
 
     @property
     def small_batches(self) -> bool:
         """Whether vLLM takes the defaults of a small card whatever the size (A100)."""
-        return "A100" in self.device.name
+        return "A100" in self.hardware.device.name
 
     def settings(self, choice: Choice) -> Settings:
         """The choice as the memory of vLLM takes it."""
@@ -123,7 +116,7 @@ class Question(NamedTuple):
             enforce_eager=choice.eager,
             small_batches=self.small_batches,
             prefix_caching=self.prefix_caching,
-            linked=self.linked or has_links(self.device),
+            linked=self.hardware.linked or has_links(self.hardware.device),
             version=self.version,
         )
 

@@ -33,7 +33,7 @@ def _tries(search: Search, choice: Choice) -> Iterator[tuple[str, Choice]]:
     larger = next((size for size in batches(question) if size > choice.batched), None)
     if larger:
         yield f"--max-num-batched-tokens {larger}", choice._replace(batched=larger)
-    for cards in range(1, len(question.rooms) + 1):
+    for cards in range(1, len(question.hardware.rooms) + 1):
         if cards != choice.cards and can_split(question, choice.checkpoint, cards):
             yield f"--tensor-parallel-size {cards}", choice._replace(tensor=cards, pipeline=1)
     if choice.tensor > 1:

@@ -106,7 +106,7 @@ class Search:
             weight_bits=of.bits,
             cache_bits=CACHE_BITS.get(choice.kv, 8.0),
             aggregate=most * self.question.goal.answer_tokens / full.request_s.mid,
-            left=len(self.question.rooms) - choice.cards * choice.share,
+            left=len(self.question.hardware.rooms) - choice.cards * choice.share,
             ease=-float(changes),
         )
 

@@ -70,9 +70,9 @@ def settings_of(question: Question, choice: Choice) -> list[tuple[str, Setting]]
 def _cards(question: Question, choice: Choice) -> list[tuple[str, Setting]]:
     """Which cards, where they are not the first ones: those that have the most free."""
     chosen = freest(question, choice.cards)
-    if chosen == list(question.rooms[: choice.cards]):
+    if chosen == list(question.hardware.rooms[: choice.cards]):
         return []
-    numbers = [n for n, room in enumerate(question.rooms) if any(room is one for one in chosen)]
+    numbers = [n for n, room in enumerate(question.hardware.rooms) if any(room is one for one in chosen)]
     return [(Knob.DEVICE.value, ",".join(map(str, numbers[: choice.cards])))]
 
 

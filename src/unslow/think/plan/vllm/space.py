@@ -43,10 +43,10 @@ def choices(question: Question, pool: Pool) -> Iterator[Choice]:
 
 def splits(question: Question) -> list[tuple[int, int]]:
     """Tensor and pipeline parallel: one card, every layer on several, or whole layers on each of several."""
-    cards = [n for n in range(2, len(question.rooms) + 1) if n in POWERS or n == len(question.rooms)]
+    cards = [n for n in range(2, len(question.hardware.rooms) + 1) if n in POWERS or n == len(question.hardware.rooms)]
     found = [(1, 1), *((n, 1) for n in cards), *((1, n) for n in cards if n <= question.shape.layers)]
     now = question.current
-    if now and now.cards <= len(question.rooms) and (now.tensor, now.pipeline) not in found:
+    if now and now.cards <= len(question.hardware.rooms) and (now.tensor, now.pipeline) not in found:
         found.append((now.tensor, now.pipeline))
     return found
 
@@ -79,7 +79,7 @@ def cache_types(question: Question) -> tuple[str, ...]:
 
 def why_no_fp8(question: Question) -> str:
     """Why the cache can't be kept in FP8; empty where it can."""
-    device = question.device
+    device = question.hardware.device
     if device.family not in FP8_CACHE:
         return f"the {device.name} has no FP8: vLLM ends with an error at start"
     if question.version < FP8_CACHE_SINCE:
@@ -104,7 +104,7 @@ def batches(question: Question) -> tuple[int, ...]:
 def refused(question: Question, pool: Pool) -> list[RejectedShown]:
     """What was asked for in vain: cards that can't share the heads, a cache type that the GPU lacks."""
     found = []
-    every = len(question.rooms)
+    every = len(question.hardware.rooms)
     if every > 1 and not can_split(question, 0, every):
         because = f"{question.shape.heads} heads and the matrices of this format can't be cut in {every} equal parts"
         found.append(RejectedShown(what=f"--tensor-parallel-size {every}", because=because))

@@ -62,7 +62,7 @@ class Pace:
         self.step = lru_cache(maxsize=None)(self._step)
         self.prompt = lru_cache(maxsize=None)(self._prompt)
         self._totals = lru_cache(maxsize=None)(self._new_totals)
-        self._chip = gpu_chip(question.device)
+        self._chip = gpu_chip(question.hardware.device)
 
     def served(self, choice: Choice, at_once: int, users: int, *, keeps: bool) -> Served:
         """With so many users, of whom so many find a place at once."""
@@ -86,7 +86,7 @@ class Pace:
         q = self._ask(choice, depth)._replace(tokens=together)
         found = outcome.decode(q, self._group(choice, depth))
         rate = _spread(found.rate, self._setting(choice).backend) if together > 1 else found.rate
-        rate = widened(rate, trust_in(self.question.device, q.setting).wider, found.ceiling)
+        rate = widened(rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
         more = self._narrow(choice) + (together - 1) * self._sent_s(choice)
         share = found.seconds / (found.seconds + more)
         return Interval(*(end * share / together for end in rate))
@@ -101,14 +101,14 @@ class Pace:
 
     def _narrow(self, choice: Choice) -> float:
         """Seconds that a token takes longer where the slots have few lanes."""
-        link = self.question.link_bytes_per_s
+        link = self.question.hardware.link_bytes_per_s
         if choice.tensor == 1 or self.linked or not 0 < link < USUAL_LINK:
             return 0.0
         return _ring_bytes(self.question.shape, choice.tensor) * (1 / link - 1 / USUAL_LINK)
 
     def _sent_s(self, choice: Choice) -> float:
         """Seconds for what cards send each other for one token, beside others in the same step; none with one card."""
-        device, slot = self.question.device, self.question.link_bytes_per_s or USUAL_LINK
+        device, slot = self.question.hardware.device, self.question.hardware.link_bytes_per_s or USUAL_LINK
         if self.linked:
             each_way = (device.link_bytes_per_s or USUAL_BRIDGE) / 2 * LINK_USED
         else:
@@ -118,19 +118,19 @@ class Pace:
     @property
     def linked(self) -> bool:
         """Whether the cards have links of their own."""
-        return self.question.linked or has_links(self.question.device)
+        return self.question.hardware.linked or has_links(self.question.hardware.device)
 
     def _prompt(self, choice: Choice, tokens: int, start: int, batch: int) -> Interval:
         q = self._ask(choice, float(start))
         if q.setting.types == BYTES and q.setting.family in MULTIPLIES_FP8:
             q = q._replace(setting=q.setting._replace(types=HALF))  # nothing is unpacked: as fast as 16 bits at least
         found = outcome.prefill(q, float(tokens), float(batch))
-        wide = widened(found.rate, trust_in(self.question.device, q.setting).wider, found.ceiling)
+        wide = widened(found.rate, trust_in(self.question.hardware.device, q.setting).wider, found.ceiling)
         share = found.seconds / (found.seconds + self._exchange(choice, found.parts.get(LINK, 0.0)))
         return Interval(*(end * share for end in wide))
 
     def _ask(self, choice: Choice, depth: float) -> SpeedQuestion:
-        device, cards = self.question.device, choice.tensor if choice.tensor > 1 else choice.pipeline
+        device, cards = self.question.hardware.device, choice.tensor if choice.tensor > 1 else choice.pipeline
         split = TENSOR if choice.tensor > 1 else LAYER
         return SpeedQuestion(
             self._totals(choice.checkpoint), self._chip, self._setting(choice), THIS_YEAR, depth,
@@ -139,7 +139,7 @@ class Pace:
         )  # fmt: skip
 
     def _setting(self, choice: Choice) -> Setting:
-        device = self.question.device
+        device = self.question.hardware.device
         return Setting(
             backend="rocm" if device.vendor == "AMD" else "cuda",
             family=device.family,

@@ -1,0 +1,159 @@
+"""Changes as the lines that a user copies, for the runtime that runs or one that the user names: for every verb."""
+
+import re
+import sys
+from collections.abc import Sequence
+
+import msgspec
+
+from unslow.facts.commands import Commands
+from unslow.facts.errors import UserError
+from unslow.facts.knob import Change, Knob
+from unslow.facts.runtime import Runtime
+from unslow.facts.snapshot import Case
+from unslow.facts.values import NOT_LOOKED, Fact, Known, Origin, estimated, first_known, reported
+from unslow.look.at_hand import NO_UNIT, AtHand, Unit
+from unslow.look.machine_knobs import Host, spell_machine
+from unslow.look.paths import is_absolute
+from unslow.look.runtimes import Looker, looker_of, lookers
+from unslow.look.shells import for_system
+from unslow.look.system import LookError, System
+from unslow.look.units import read_unit
+from unslow.think.adapt.surroundings import container_of, makers_of, system_of, unit_of
+
+_HEAD_BYTES = 4
+_NAME = re.compile(r"[A-Za-z0-9][\w./:@+-]{0,120}")
+_SYSTEMS = {"win32": "Windows", "darwin": "macOS"}
+_HERE = reported(_SYSTEMS[sys.platform], "this machine") if sys.platform in _SYSTEMS else NOT_LOOKED
+
+
+def commands_for(
+    changes: Sequence[Change],
+    case: Case,
+    *,
+    system: System | None = None,
+    program: str = "",
+    name: str = "",
+    anew: bool = False,
+) -> Commands:
+    """All changes at once, of the runtime and the model of a case; `name` is the runtime's where nothing runs yet.
+
+    With a live system, the program at hand is asked which flags it has, and files are looked at before they are named.
+    `anew` says that the changes are all there is to say to the runtime; so they are where nothing runs.
+    """
+    anew = anew or not isinstance(case.runtime.name, Known)
+    case = _at_home(case, name)
+    host = Host(system_of(case), makers_of(case), container_of(case), unit_of(case))
+    of_machine = {change.knob: lines for change in changes if (lines := spell_machine(change, host))}
+    kept, gone = _there([change for change in changes if change.knob not in of_machine], system)
+    written = _of_runtime(kept, case, AtHand(case.model, program=program, anew=anew), system)
+    lines = [line for spelled in of_machine.values() for line in spelled]
+    return msgspec.structs.replace(
+        written,
+        short=tuple(for_system(written.short, host.system)),
+        lines=tuple(for_system([*lines, *written.lines], host.system)),
+        left_out=(*gone, *written.left_out),
+    )
+
+
+def _of_runtime(changes: Sequence[Change], case: Case, at_hand: AtHand, system: System | None) -> Commands:
+    """The changes by the runtime's own writer."""
+    if not changes:
+        return Commands()
+    looker = _looker(case.runtime)
+    at_hand = at_hand._replace(
+        unit=_unit(case.runtime, system),
+        options=_options(looker, case.runtime, system, at_hand.program),
+        listed=frozenset(str(f.value) for f in (case.model.name, case.model.path) if isinstance(f, Known)),
+    )
+    written = looker.commands_for(changes, case.runtime, at_hand)
+    if not written.lines and [change.knob for change in changes] == [Knob.NATIVE_BUILD]:
+        return looker.commands_for([Knob.VERSION.to(None)], case.runtime, at_hand)  # its packages fit every CPU
+    return written
+
+
+def _at_home(case: Case, name: str) -> Case:
+    """The case with what its lines are written for: the runtime's system, all layers, and the runtime's own names."""
+    runtime, model = _named(case.runtime, name), case.model
+    system, layers = first_known(runtime.system, case.machine.system.name), runtime.layers
+    if isinstance(model.layers, Known) and not isinstance(layers, Known):
+        layers = estimated(model.layers.value + 1, f"{model.layers.source}, and the output")
+    if not _is_printed(model.name):
+        model = msgspec.structs.replace(model, name=NOT_LOOKED)
+    runtime = msgspec.structs.replace(runtime, system=system, layers=layers)
+    return Case(machine=case.machine, runtime=runtime, model=model)
+
+
+def _is_printed(name: Fact[str]) -> bool:
+    """Whether a runtime calls the model so: a person's word for it, or the title in its file, may be nobody else's."""
+    return isinstance(name, Known) and name.origin is not Origin.TOLD and bool(_NAME.fullmatch(name.value))
+
+
+def _named(runtime: Runtime, name: str) -> Runtime:
+    """The runtime, or one of which only the name is known, as in `llama_cpp`."""
+    if isinstance(runtime.name, Known) or not name:
+        return runtime
+    wanted = _plain(name)
+    full = next((looker.NAME for looker in lookers() if _plain(looker.NAME) == wanted), "")
+    if not full:
+        known = ", ".join(sorted(_plain(looker.NAME) for looker in lookers()))
+        raise UserError(f"no runtime is named {name}", f"known are {known}")
+    system = first_known(runtime.system, _HERE)  # what does not run yet is started here
+    return msgspec.structs.replace(runtime, name=reported(full, "given"), system=system)
+
+
+def _plain(name: str) -> str:
+    """A runtime's name as people type it: llama.cpp, llama_cpp, LM Studio, lm-studio."""
+    return "_".join(name.lower().replace(".", " ").replace("-", " ").replace("_", " ").split())
+
+
+def _looker(runtime: Runtime) -> Looker:
+    looker = looker_of(runtime.name.value_or(""))
+    if looker is None:
+        raise UserError("which runtime the plan is for is not known", "name it, such as llama_cpp or ollama")
+    return looker
+
+
+def _unit(runtime: Runtime, system: System | None) -> Unit:
+    """The service that starts it, by its control group now, else by the limits that were seen of it."""
+    if isinstance(runtime.unit, Known):
+        return Unit.named(runtime.unit.value)
+    pid = runtime.pid.value_or(0)
+    if system is not None and pid:
+        return read_unit(system, pid)
+    name = unit_of(Case(runtime=runtime))
+    return Unit(name) if name and not name.startswith("user@") else NO_UNIT
+
+
+def _options(looker: Looker, runtime: Runtime, system: System | None, program: str) -> dict[str, str]:
+    """What the program itself says that it has: the very one that runs, or the one that the user names."""
+    read_own, read_named = getattr(looker, "read_own_options", None), getattr(looker, "read_options", None)
+    if system is None or read_own is None or read_named is None:
+        return {}
+    runs = isinstance(runtime.pid, Known)
+    return dict(read_own(system, runtime) if runs else read_named(system, program) if program else {})
+
+
+def _there(changes: Sequence[Change], system: System | None) -> tuple[list[Change], tuple[tuple[Change, str], ...]]:
+    """Changes that name no file that is gone, and those that do."""
+    gone = [
+        (change, f"{change.value} can't be read here")
+        for change in changes
+        if change.knob is Knob.MODEL_FILE and system is not None and not _can_be_read(str(change.value), system)
+    ]
+    missing = [change for change, _ in gone]
+    return [change for change in changes if change not in missing], tuple(gone)
+
+
+def _can_be_read(path: str, system: System) -> bool:
+    """Whether a path leads to a file or a folder; a name that is no path is for the runtime to know."""
+    if not is_absolute(path):
+        return True
+    try:
+        return bool(system.read_head(path, _HEAD_BYTES))
+    except LookError:
+        pass
+    try:
+        return bool(system.list_dir(path))
+    except LookError:
+        return False

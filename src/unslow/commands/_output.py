@@ -1,0 +1,152 @@
+"""Where a command writes: the report to standard output, what it is doing to standard error."""
+
+import argparse
+import importlib.util
+import os
+import pkgutil
+import re
+import shutil
+import sys
+from types import TracebackType
+from typing import Any, Self, TextIO
+
+from unslow.facts.errors import UserError
+
+_BAR_WIDTH = 16
+_COUNTDOWN = re.compile(r"^\d+ s left at most: ")
+_FALLBACK_WIDTH, _NARROWEST, _WIDEST = 100, 40, 120
+
+
+def add_format_arguments(parser: argparse.ArgumentParser, *, diagnosis: bool = False) -> None:
+    """The flags of every command that shows a report; a diagnosis has more formats than the others."""
+    names = _formats() if diagnosis else ["json"]
+    parser.add_argument(
+        "--json", dest="format", action="store_const", const="json", default="terminal", help="same as --format json"
+    )
+    parser.add_argument(
+        "--format", default="terminal", metavar="FORMAT", help=", ".join(["terminal (default)", *names])
+    )
+
+
+_NOT_LISTED = ("terminal", "dashboard", "rules")
+"""The default, and files of a fleet, which no report is shown as: `unslow.show.NO_REPORTS`."""
+
+
+def _formats() -> list[str]:
+    """Every format but the default, by the names of the files alone: `--help` imports none of them."""
+    spec = importlib.util.find_spec("unslow.show")
+    paths = spec.submodule_search_locations if spec else []
+    names = (info.name for info in pkgutil.iter_modules(paths))
+    return [name for name in names if not name.startswith("_") and name not in _NOT_LISTED]
+
+
+_ASCII = str.maketrans("█▓▒░■✓✗×→·µ", "#%+.*+xx>-u")
+
+
+def write(text: str) -> None:
+    """Write to standard output; UserError where nothing can be written there."""
+    if sys.stdout is None:
+        raise UserError("there is no standard output to write to", "redirect it to a file")
+    try:
+        _write(text + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # or the interpreter tries again at its end
+        raise UserError(f"standard output: {error.strerror}", "is the disk full?") from error
+
+
+def _write(text: str) -> None:
+    try:
+        sys.stdout.write(text)
+    except UnicodeEncodeError:  # a terminal or pipe without UTF-8
+        sys.stdout.write(text.translate(_ASCII).encode("ascii", "replace").decode())
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    return stream is not None and stream.isatty()
+
+
+def width() -> int:
+    """Columns of the terminal, or what COLUMNS says; a pipe without it gets a hundred."""
+    wanted = os.environ.get("COLUMNS", "")
+    if _is_terminal(sys.stdout) or (wanted.isdecimal() and int(wanted)):
+        return min(_WIDEST, max(_NARROWEST, shutil.get_terminal_size((_FALLBACK_WIDTH, 24)).columns))
+    return _FALLBACK_WIDTH
+
+
+def color() -> bool:
+    """Whether standard output shows colours; NO_COLOR is respected."""
+    return _is_terminal(sys.stdout) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
+def _safe(text: str) -> str:
+    from unslow.show._clean import safe
+
+    return safe(text)
+
+
+class ProgressBar:
+    """Says what is being done: a bar on a terminal, a line each elsewhere."""
+
+    def __init__(self, *, quiet: bool = False) -> None:
+        self._quiet = quiet or sys.stderr is None
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        if _is_terminal(sys.stderr) and not self._quiet:
+            from rich.console import Console
+            from rich.progress import BarColumn, TextColumn
+            from rich.progress import Progress as Bar
+            from rich.table import Column
+
+            # what is being done may take two lines of a narrow terminal; all of it is worth reading
+            words = TextColumn("{task.description}", table_column=Column(ratio=1, no_wrap=False), markup=False)
+            bar = BarColumn(bar_width=_BAR_WIDTH)
+            self._bar = Bar(bar, words, console=Console(stderr=True), transient=True, expand=True)
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def say(self, text: str) -> None:
+        """A line that stays."""
+        if self._quiet:
+            return
+        text = _safe(text)
+        if self._bar is not None:
+            self._bar.console.print(text, highlight=False)
+        else:
+            self._line(text)
+
+    def step(self, text: str, share: float) -> None:
+        """What is being done now, and how much of it is done."""
+        if self._quiet:
+            return
+        text = _safe(text)
+        if self._bar is None:
+            self._plain(text, share)
+            return
+        if self._task is None:
+            self._task = self._bar.add_task(text, total=1.0)
+        self._bar.update(self._task, description=text, completed=share)
+
+    def _plain(self, text: str, share: float) -> None:
+        what = _COUNTDOWN.sub("", text)
+        if what != self._task:  # one line for each thing done, not for each percent or second of it
+            self._task = what
+            self._line(f"{text} ..." if share < 1 else text)
+
+    def _line(self, text: str) -> None:
+        """A line on standard error; where nobody reads it any more, the work goes on without a word."""
+        try:
+            sys.stderr.write(text + "\n")
+            sys.stderr.flush()
+        except (AttributeError, OSError, ValueError):  # none, or a pipe that was closed
+            self._quiet = True

@@ -1,0 +1,74 @@
+"""Say what to buy for a model, a budget and a speed: a card, a pair, a Mac or another machine with one memory.
+
+With a goal the cheapest that very likely reaches it is chosen, in the finest quant that does it, down to --quant-least:
+the low end of the prediction counts. Without a goal, the fastest within the budget in that quant. A device without a
+known price can't be held against a budget: give it with --price.
+
+examples:
+  unslow choose --model qwen3-32b --budget 1500 --goal "20 tok/s"
+  unslow choose --model gpt-oss-120b --context 32k --budget 4000 --goal 15 --host-price 800
+  unslow choose --model llama-3.3-70b --budget 1000 --have "RTX 3090" --price "RTX 3090=700"
+  unslow choose --model qwen3-32b --goal 15 --among apple --price "M4 Max 64GB=3500"
+  unslow choose --model qwen3-8b --goal 30 --users 4 --quant-least Q6_K --json
+
+exit status: 0 chosen, 1 nothing reaches the goal, 2 could not run
+"""
+
+from typing import TYPE_CHECKING, Annotated
+
+from unslow.app.progress import Progress
+from unslow.commands._buying import AMOUNT, GOAL, Work
+from unslow.commands._function import function_of
+from unslow.commands._request import Option
+
+if TYPE_CHECKING:
+    from unslow.think.buy.choice_report import ChoiceReport
+
+
+class ChooseRequest(Work, frozen=True, kw_only=True):
+    """Which card, pair of cards or machine to buy for a model, with reasons, runners-up and what was refused."""
+
+    budget: Annotated[
+        float | None, Option("what may be paid (default: anything)", metavar="AMOUNT", kind=AMOUNT, least=0, most=1e9)
+    ] = None
+    goal: Annotated[
+        float | None,
+        Option('of each conversation, at the low end: "20 tok/s" (default: the fastest)', metavar="SPEED", kind=GOAL,
+               least=0, most=1e6),
+    ] = None  # fmt: skip
+    quant_least: Annotated[str, Option("the coarsest quant that will do (default: Q4_K_M)", metavar="NAME")] = "Q4_K_M"
+    have: Annotated[
+        str, Option("what is there already, or here: alone, and with one more beside it", metavar="DEVICE")
+    ] = ""
+    among: Annotated[
+        tuple[str, ...], Option("only these, or those of a maker: apple; may be repeated", metavar="DEVICE")
+    ] = ()
+    partly: Annotated[bool, Option("also what holds only a part of the model, the rest on the host")] = False
+    host_price: Annotated[
+        float,
+        Option("of a computer around new cards (default: there is one)", metavar="AMOUNT", kind=AMOUNT, least=0,
+               most=1e9, seldom=True),
+    ] = 0.0  # fmt: skip
+
+
+def answer(request: ChooseRequest, progress: Progress) -> "ChoiceReport":
+    """The choice."""
+    from unslow.app.buy.choose import choose as chosen
+    from unslow.look.system.live import LiveSystem
+
+    return chosen(LiveSystem(), request, progress)
+
+
+def run(request: ChooseRequest) -> int:
+    """Choose and show."""
+    from unslow.commands._output import ProgressBar, color, width, write
+    from unslow.show._choose import render_choose
+
+    render_choose.check_format(request.format)
+    with ProgressBar(quiet=request.quiet) as progress:
+        report = answer(request, progress)
+    write(render_choose(report, request.format, width=width(), color=color()))
+    return 0 if report.chosen else 1
+
+
+choose = function_of(ChooseRequest, answer)

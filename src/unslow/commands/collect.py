@@ -1,0 +1,71 @@
+"""Look only: write what was seen of this machine and its runtimes into one file.
+
+Nothing is sent to a runtime but read-only questions. User names, keys, serial numbers and prompts are masked.
+
+examples:
+  unslow collect -o seen.json
+  unslow collect -o seen.json --record seen/      also the raw answers, to be replayed anywhere
+  unslow collect seen/ -o again.json              the same snapshot, from the recording
+"""
+
+from pathlib import Path
+from typing import Annotated
+
+from unslow.app.progress import Progress, Silent
+from unslow.commands._function import function_of
+from unslow.commands._request import Option, Request
+from unslow.commands._values import PATH
+from unslow.facts.snapshot import Snapshot
+
+
+class CollectRequest(Request, frozen=True, kw_only=True):
+    """Everything that can be seen of this machine and its runtimes without sending a prompt; keys are not in it."""
+
+    target: Annotated[
+        str | None,
+        Option("a recording folder to read instead of this machine", metavar="target", kind=PATH, positional=True),
+    ] = None
+    output: Annotated[
+        str,
+        Option("where to write the snapshot; - for standard output", "-o", metavar="FILE", only="cli", required=True),
+    ] = ""
+    record: Annotated[str | None, Option("also keep the raw answers in this folder", metavar="DIR", only="cli")] = None
+    bandwidth: Annotated[bool, Option("measure the memory bandwidth (half a second)")] = True
+    quiet: Annotated[bool, Option("don't say what is being done", "-q", only="cli")] = False
+
+
+def answer(request: CollectRequest, progress: Progress) -> Snapshot:
+    """What can be seen."""
+    from unslow.app.collect import collect as look
+    from unslow.app.read_target import read_stored
+    from unslow.facts.masking import keyless
+    from unslow.look.system.live import LiveSystem
+
+    if request.target is not None:
+        return keyless(read_stored(request.target))
+    progress.step("looking at the machine and at what runs on it", 0.0)
+    return keyless(look(LiveSystem(), bandwidth=request.bandwidth))
+
+
+def run(request: CollectRequest) -> int:
+    """Collect and write."""
+    from unslow.app.collect import write_snapshot
+    from unslow.commands._output import ProgressBar
+
+    with ProgressBar(quiet=request.quiet) as progress:
+        write_snapshot(request.output, request.target, request.record, bandwidth=request.bandwidth, progress=progress)
+    return 0
+
+
+def save(snapshot: Snapshot, path: str | Path) -> None:
+    """Write what was seen, with user names, home folders, keys and serial numbers masked; `diagnose(path)` reads it.
+
+    snapshot: what `collect` gave
+    path: the file, which is written whole or not at all
+    """
+    from unslow.app.save import save as write
+
+    write(snapshot, str(path), Silent())
+
+
+collect = function_of(CollectRequest, answer)

@@ -1,0 +1,72 @@
+"""Compare devices: memory, bandwidth, what of a model fits, speed, price, watts.
+
+NAME is a device of the catalogue (RTX 3090, "2x RTX 3090", "M4 Max 64GB", Strix Halo) or `here` for this machine;
+without one, a handful that people ask about, and with --all every one. Without --model: what the catalogue knows.
+Speeds are those of `unslow predict`, with the ends between which four of five measurements lie.
+
+examples:
+  unslow devices "RTX 3090" "RTX 4090" "2x RTX 3090" --model qwen3-32b
+  unslow devices --all --model gpt-oss-120b --sort value --min-memory 24
+  unslow devices "RTX 3090" "M4 Max 64GB" --model llama-3.3-70b --context 16k --price "RTX 3090=650"
+  unslow devices here "RTX 5090" --model qwen3-8b --users 4 --json
+  unslow devices --vendor amd --sort memory
+
+exit status: 0 compared, 2 could not run, 3 no speed can be told of any
+"""
+
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from unslow.app.progress import Progress
+from unslow.commands._buying import MEMORY, Work
+from unslow.commands._function import function_of
+from unslow.commands._request import Option
+from unslow.facts.errors import UserError
+
+if TYPE_CHECKING:
+    from unslow.think.buy.report import DevicesReport
+
+_MOST_NAMES = 64
+
+
+class DevicesRequest(Work, frozen=True, kw_only=True):
+    """Devices side by side: memory, bandwidth, price, watts; with a model also whether it fits and how fast it is."""
+
+    names: Annotated[
+        tuple[str, ...], Option("a device, several of a kind (2x ...), or here", metavar="NAME", positional=True)
+    ] = ()
+    model: Annotated[str, Option("well-known name, file, URL or stored model", metavar="MODEL")] = ""
+    all: Annotated[bool, Option("every GPU and every machine with one memory")] = False
+    vendor: Annotated[str, Option("those of a maker: nvidia, amd, apple, intel", metavar="NAME")] = ""
+    min_memory: Annotated[int, Option("those with as much memory: 24GB", metavar="SIZE", kind=MEMORY)] = 0
+    sort: Annotated[
+        Literal["speed", "price", "value", "watts", "memory", "name"] | None,
+        Option("speed, price, value (price per tok/s), watts, memory or name", metavar="BY"),
+    ] = None
+
+    def check(self) -> None:
+        """UserError where there are too many."""
+        if len(self.names) > _MOST_NAMES:
+            raise UserError(f"{len(self.names)} devices are too many to compare", "--all shows all of the catalogue")
+
+
+def answer(request: DevicesRequest, progress: Progress) -> "DevicesReport":
+    """The comparison."""
+    from unslow.app.buy.devices import devices as compared
+    from unslow.look.system.live import LiveSystem
+
+    return compared(LiveSystem(), request, progress)
+
+
+def run(request: DevicesRequest) -> int:
+    """Compare and show."""
+    from unslow.commands._output import ProgressBar, color, width, write
+    from unslow.show._devices import render_devices
+
+    render_devices.check_format(request.format)
+    with ProgressBar(quiet=request.quiet) as progress:
+        report = answer(request, progress)
+    write(render_devices(report, request.format, width=width(), color=color()))
+    return 0 if report.asked is None or any(rig.speed for rig in report.devices) else 3
+
+
+devices = function_of(DevicesRequest, answer)

@@ -1,0 +1,244 @@
+"""Diagnose every instance that a Prometheus server knows, with the same causes as one machine.
+
+It asks the address that you give, and nothing else: vLLM, llama.cpp, SGLang, TGI and Ollama by their own metrics,
+joined with those of GPU exporters (NVIDIA's DCGM and others, AMD's), of the node exporter and of Kubernetes. The
+number of queries is the same for ten instances and for ten thousand; Thanos, Mimir and VictoriaMetrics answer them
+too. Where metrics tell too little, `unslow exporter` on a machine says what it sees there.
+
+actions:
+  diagnose    what each instance loses, to what, and which are slower than their peers (the default)
+  capacity    how many users the fleet can serve at a goal, and what the next GPU buys
+  queries     every query that is asked, to read or to try; asks nothing
+  rules       recording and alert rules for Prometheus, generated from the causes; asks nothing
+  dashboard   a dashboard for Grafana; asks nothing
+
+Secrets are read from files or from the environment (UNSLOW_PROMETHEUS_PASSWORD, UNSLOW_PROMETHEUS_TOKEN), since others
+can see command lines.
+
+examples:
+  unslow fleet --prometheus http://127.0.0.1:9090
+  unslow fleet --prometheus https://mimir.example/prometheus --header "X-Scope-OrgID: team-a" --token-file token
+  unslow fleet --window 1h --match 'cluster="a"' --top 20
+  unslow fleet --instance gpu-12:8000 --save gpu-12.json     one in full; `unslow diagnose gpu-12.json` again
+  unslow fleet --format markdown -o fleet.md
+  unslow fleet capacity --goal "30 tok/s" --first-token 2s
+  unslow fleet rules -o unslow.rules.yml      then --tests -o unslow.tests.yml; promtool test rules unslow.tests.yml
+  unslow fleet dashboard -o unslow.json       for Grafana: Dashboards, New, Import
+
+exit status: 0 nothing is slow, 1 something was found, 2 could not run, 3 nothing could be told
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from unslow.app.progress import Progress
+from unslow.commands._function import function_of
+from unslow.commands._looking import EXIT
+from unslow.commands._request import Option, Request
+from unslow.commands._values import PATH
+from unslow.facts.errors import UserError
+
+if TYPE_CHECKING:
+    from unslow.think.fleet.capacity_report import CapacityReport
+    from unslow.think.fleet.report import FleetReport
+
+Action = Literal["diagnose", "capacity", "queries", "rules", "dashboard"]
+
+
+class FleetRequest(Request, frozen=True, kw_only=True):
+    """Whom to ask, of which time and which series, and what to do with it."""
+
+    action: Annotated[Action, Option("what to do; see above", metavar="ACTION", positional=True, only="cli")] = (
+        "diagnose"
+    )
+    prometheus: Annotated[str | None, Option("its address (or UNSLOW_PROMETHEUS_URL)", metavar="URL")] = None
+    username: Annotated[str, Option("for basic authentication", metavar="NAME")] = ""
+    password_file: Annotated[
+        str, Option("the password for it (or UNSLOW_PROMETHEUS_PASSWORD)", metavar="FILE", kind=PATH)
+    ] = ""
+    token_file: Annotated[str, Option("a bearer token (or UNSLOW_PROMETHEUS_TOKEN)", metavar="FILE", kind=PATH)] = ""
+    header: Annotated[
+        tuple[str, ...], Option('sent with every query: "X-Scope-OrgID: team-a"; repeatable', metavar="LINE")
+    ] = ()
+    ca_file: Annotated[
+        str, Option("certificates of authorities to trust, instead of the system's", metavar="FILE", kind=PATH)
+    ] = ""
+    cert: Annotated[
+        str, Option("a certificate of our own, where the server asks for one", metavar="FILE", kind=PATH)
+    ] = ""
+    key: Annotated[str, Option("its key, where that is in a file of its own", metavar="FILE", kind=PATH)] = ""
+    insecure: Annotated[bool, Option("don't check the server's certificate")] = False
+    timeout: Annotated[str, Option("the most that one query may take (default: 30s)", metavar="SPAN")] = "30s"
+    window: Annotated[str, Option("the time that is judged, until now (default: 15m)", metavar="SPAN")] = "15m"
+    compare: Annotated[str, Option("how long ago it is compared with, or none (default: 1d)", metavar="SPAN")] = "1d"
+    match: Annotated[
+        str, Option("""only series with these labels: 'cluster="a",env=~"prod.*"'""", metavar="LABELS")
+    ] = ""
+    engines: Annotated[
+        str, Option("""the same of the engines' series alone: 'namespace="llm"'""", metavar="LABELS")
+    ] = ""
+    join: Annotated[
+        str, Option("labels that belong together, where the usual ones don't: host=machine", metavar="PAIRS")
+    ] = ""
+    instance: Annotated[
+        str | None, Option("the whole diagnosis of one instance, by its key", metavar="KEY", only="cli")
+    ] = None
+    save: Annotated[
+        str | None, Option("with --instance: also write its snapshot, masked", metavar="FILE", only="cli")
+    ] = None
+    top: Annotated[int, Option("instances that are shown (default: 10)", metavar="N", least=0, only="cli")] = 10
+    all: Annotated[bool, Option("show everything", only="cli")] = False
+    workers: Annotated[
+        int | None, Option("processes that judge (default: one for each processor)", metavar="N", least=1, most=256)
+    ] = None
+    goal: Annotated[str | None, Option('capacity: what each user must get (default: "20 tok/s")', metavar="SPEED")] = (
+        None
+    )
+    first_token: Annotated[
+        str | None, Option("capacity: the longest that a user may wait for a first token", metavar="SPAN")
+    ] = None
+    span: Annotated[str | None, Option("capacity: how far back to measure (default: 24h)", metavar="SPAN")] = None
+    tests: Annotated[
+        Literal["hour", "day"] | None,
+        Option("rules: their tests for `promtool test rules` instead; `day` for those that take one", metavar="day",
+               bare="hour", only="cli"),
+    ] = None  # fmt: skip
+    pages: Annotated[
+        str | None,
+        Option("rules, dashboard: where you serve this documentation, for links to its pages", metavar="URL",
+               only="cli"),
+    ] = None  # fmt: skip
+    format: Annotated[
+        str,
+        Option("terminal (default), json, markdown or openmetrics", metavar="FORMAT", only="cli",
+               short=("--json", "json")),
+    ] = "terminal"  # fmt: skip
+    output: Annotated[
+        str | None, Option("write it to a file, whole or not at all", "-o", metavar="FILE", only="cli")
+    ] = None
+    exit_zero: Annotated[bool, Option("exit 0 whatever was found, for jobs that only report", only="cli")] = False
+    quiet: Annotated[bool, Option("don't say what is being done", "-q", only="cli")] = False
+
+
+def _judged(request: FleetRequest, progress: Progress) -> "FleetReport":
+    """What each instance that a Prometheus knows loses, to what, and which are slower than their peers.
+
+    Only the address that is given is asked, and as often for ten instances as for ten thousand. Where an answer was
+    not whole, `complete` is False and `statements` say what is missing.
+    """
+    from unslow.app.fleet.report import fleet_report
+    from unslow.app.fleet.request import FleetRequest as Wanted
+
+    return fleet_report(Wanted.of(request), progress)
+
+
+def _users(request: FleetRequest, progress: Progress) -> "CapacityReport":
+    """How many users a fleet can serve at a goal, and what the next GPU buys.
+
+    What was measured and what is simulated beyond it are told apart by `basis`.
+    """
+    from unslow.app.fleet.capacity import capacity_report, goal_of, span_of
+    from unslow.app.fleet.request import FleetRequest as Wanted
+
+    goal, span_s = goal_of(request.goal, request.first_token), span_of(request.span)
+    return capacity_report(Wanted.of(request), goal, progress, span_s)
+
+
+def run(request: FleetRequest) -> int:
+    """Ask, judge and show."""
+    for name, action in _ONLY.items():
+        if getattr(request, name) and request.action != action:
+            flag = f"--{name.replace('_', '-')}"
+            raise UserError(f"{flag} is not for `unslow fleet {request.action}`", f"`unslow fleet {action}` takes it")
+    status = _ACTIONS[request.action](request)
+    return 0 if request.exit_zero else status
+
+
+def _diagnose(request: FleetRequest) -> int:
+    from unslow.app.fleet.status import status_of
+    from unslow.commands._output import ProgressBar, color, width
+    from unslow.show._fleet import render_fleet
+
+    if request.save and not request.instance:
+        raise UserError("--save writes the snapshot of one instance", "name it with --instance KEY")
+    if request.instance:
+        return _one(request, request.instance)
+    render_fleet.check_format(request.format)
+    with ProgressBar(quiet=request.quiet) as progress:
+        report = _judged(request, progress)
+    shown = color() and not request.output
+    text = render_fleet(report, request.format, width=width(), color=shown, everything=request.all, top=request.top)
+    _write(text, request)
+    return status_of(report)
+
+
+def _one(request: FleetRequest, instance: str) -> int:
+    from unslow.app.fleet.one import instance_report
+    from unslow.app.fleet.request import FleetRequest as Wanted
+    from unslow.commands._output import ProgressBar, color, width
+    from unslow.show import check_format, render
+
+    check_format(request.format)
+    with ProgressBar(quiet=request.quiet) as progress:
+        report = instance_report(Wanted.of(request), instance, request.save or "", progress)
+    shown = color() and not request.output
+    _write(render(report, request.format, width=width(), color=shown, everything=request.all), request)
+    return EXIT[report.subjects[0].verdict]
+
+
+def _capacity(request: FleetRequest) -> int:
+    from unslow.commands._output import ProgressBar, color, width
+    from unslow.show._capacity import render_capacity
+
+    render_capacity.check_format(request.format)
+    with ProgressBar(quiet=request.quiet) as progress:
+        report = _users(request, progress)
+    shown = color() and not request.output
+    _write(render_capacity(report, request.format, width=width(), color=shown), request)
+    return 0 if any(row.users_at_goal for row in report.rows) else 3
+
+
+def _queries(request: FleetRequest) -> int:
+    from unslow.app.fleet.queries import queries_text
+
+    _write(queries_text(request), request)
+    return 0
+
+
+def _rules(request: FleetRequest) -> int:
+    from unslow.show.rules import long_rule_tests_text, rule_tests_text, rules_text
+    from unslow.think.fleet.alert_rules import PAGES
+
+    if request.format != "terminal":
+        raise UserError("rules have one format, the YAML of Prometheus", "leave --json and --format out")
+    pages = request.pages or PAGES
+    tests = long_rule_tests_text if request.tests == "day" else rule_tests_text
+    _write(tests(pages=pages) if request.tests else rules_text(pages), request)
+    return 0
+
+
+def _dashboard(request: FleetRequest) -> int:
+    from unslow.show.dashboard import SERVED, dashboard_text
+
+    _write(dashboard_text(request.pages or SERVED), request)
+    return 0
+
+
+def _write(text: str, request: FleetRequest) -> None:
+    from unslow.app.save import write_whole
+    from unslow.commands._output import write
+
+    if not request.output or request.output == "-":
+        write(text.rstrip("\n"))
+    else:
+        write_whole((text.rstrip("\n") + "\n").encode(), request.output)
+
+
+_ACTIONS: dict[Action, Callable[[FleetRequest], int]] = {
+    "diagnose": _diagnose, "capacity": _capacity, "queries": _queries, "rules": _rules, "dashboard": _dashboard,
+}  # fmt: skip
+_OF_CAPACITY, _OF_DIAGNOSES = ("goal", "first_token", "span"), ("window", "compare", "workers")
+_ONLY = dict.fromkeys(_OF_CAPACITY, "capacity") | {"tests": "rules", "instance": "diagnose", "save": "diagnose"}
+"""Options that one action alone takes: another would leave them out in silence."""
+diagnose_fleet = function_of(FleetRequest, _judged, name="diagnose_fleet", first="prometheus", without=_OF_CAPACITY)
+fleet_capacity = function_of(FleetRequest, _users, name="fleet_capacity", first="prometheus", without=_OF_DIAGNOSES)

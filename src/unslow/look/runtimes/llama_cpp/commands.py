@@ -1,0 +1,432 @@
+"""The commands of llama-server: every knob as flags of the build at hand, and what is no flag as advice."""
+
+import re
+from collections.abc import Mapping, Sequence
+
+from unslow.facts.commands import Commands
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.placed import Place, labelled
+from unslow.facts.runtime import Runtime
+from unslow.facts.units import MIB
+from unslow.facts.values import Known
+from unslow.look.at_hand import NOTHING, AtHand
+from unslow.look.command_writer import (
+    DRAFT_PLACE,
+    NO_DRAFT,
+    Advice,
+    Answer,
+    Program,
+    Turn,
+    Wanted,
+    Words,
+    write_commands,
+)
+from unslow.look.llama_server.arguments import spelled_flags, without_secrets
+from unslow.look.llama_server.flags import FLAGS
+from unslow.look.llama_server.options import Options
+from unslow.look.supervised import restarted
+
+_MOST_LAYERS = "999"
+"""More than any model has, where a build has no word for all of them."""
+_LARGEST = 2**31 - 1  # llama.cpp reads numbers as `int`
+_USUAL_BATCH = 2048  # what every build takes where nobody says how large a batch is
+_QUANTISED = ("q8_0", "q5_1", "q5_0", "q4_1", "q4_0", "iq4_nl")
+_CACHE_TYPES = ("f32", "f16", "bf16", *_QUANTISED)
+_SPLITS = ("none", "layer", "row", "tensor")
+_SWITCHED_OFF = ("off", "0", "false", "disabled")
+_DRAFTED = "draft-simple"
+"""How llama-server calls guesses by a model of their own."""
+_OLD_LOAD_MODES = {
+    "mmap": (), "auto": (), "none": ("--no-mmap",), "mlock": ("--no-mmap", "--mlock"), "mmap+mlock": ("--mlock",),
+    "dio": ("-dio",),
+}  # fmt: skip
+_WRONG = "{value!r} is no value of it"
+_FEWER = "-ngl N, with fewer layers than now: builds before b7407 do not fit them by themselves"
+_NATIVE = (
+    "in llama.cpp's source, on this machine: cmake -B build -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release && "
+    "cmake --build build --target llama-server -j"
+)
+_HANDED_ON = {"CUDA": "--gpus all", "ROCm": "--device /dev/kfd --device /dev/dri"}
+_CLOSED = re.compile(r"(?i)permission|/dev/kfd|no ROCm-capable device")
+"""What ROCm says where it may not open the device."""
+
+
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+    """One command line with all changes, and the way to start it by whoever starts it now."""
+    return write_commands(_PROGRAM, changes, runtime, at_hand)
+
+
+def _options(wanted: Wanted) -> Options:
+    return Options(wanted.runtime, wanted.at_hand.options)
+
+
+def _given(wanted: Wanted) -> Mapping[str, str]:
+    return {flag.name: flag.value for flag in spelled_flags(wanted.runtime.command.value_or([]))}
+
+
+def _fits_by_itself(wanted: Wanted) -> bool:
+    """Whether a server without a number of layers takes as many as fit; one that does not run yet is a new build."""
+    options = _options(wanted)
+    return options.fits_by_itself or (wanted.at_hand.anew and options.has("--fit"))
+
+
+def _flag(wanted: Wanted, names: tuple[str, ...], flag: str, *value: str) -> Answer:
+    """A flag in the place of these settings, where the build has it."""
+    options = _options(wanted)
+    return Words(names, (flag, *value)) if options.has(flag) else options.without(flag)
+
+
+def _choice(wanted: Wanted, names: tuple[str, ...], flag: str, value: str) -> Answer:
+    """The same of a flag whose values came with different builds."""
+    options = _options(wanted)
+    return Words(names, (flag, value)) if options.takes(flag, value) else options.without(flag, value)
+
+
+def _whole(value: Setting) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _number(name: str, flag: str, least: int = 1) -> Turn:
+    """A flag with a number; None leaves it to llama.cpp."""
+
+    def turn(value: Setting, wanted: Wanted) -> Answer:
+        if value is None:
+            return Words((name,))
+        if not _whole(value) or not least <= int(value) <= _LARGEST:
+            return _WRONG.format(value=value)
+        return _flag(wanted, (name,), flag, str(value))
+
+    return turn
+
+
+def _text(name: str, flag: str) -> Turn:
+    """A flag with a word of its own; None leaves it to llama.cpp."""
+
+    def turn(value: Setting, wanted: Wanted) -> Answer:
+        if value is None:
+            return Words((name,))
+        return _flag(wanted, (name,), flag, str(value))
+
+    return turn
+
+
+def _off_by(name: str, flag: str) -> Turn:
+    """A switch that is on by itself."""
+
+    def turn(value: Setting, wanted: Wanted) -> Answer:
+        if value is not False:
+            return Words((name,))
+        return _flag(wanted, (name,), flag)
+
+    return turn
+
+
+def _on_by(name: str, flag: str) -> Turn:
+    """A switch that is off by itself."""
+
+    def turn(value: Setting, wanted: Wanted) -> Answer:
+        if not value:
+            return Words((name,))
+        return _flag(wanted, (name,), flag)
+
+    return turn
+
+
+def _model_file(value: Setting, _wanted: Wanted) -> Answer:
+    if not isinstance(value, str) or not value.lower().endswith(".gguf"):
+        return f"{value} is not the path of a GGUF file"
+    return Words(("model", "repository", "repository_file", "model_url"), ("-m", value))
+
+
+def _quant(value: Setting, wanted: Wanted) -> Answer:
+    """A quant is another file."""
+    if Knob.MODEL_FILE in wanted.changes:
+        return Words()
+    kind = value or "a smaller quant"
+    by_hand = labelled(Place.HAND, f"give `-m` the file of this model as {kind}")
+    return Advice([by_hand], f"no file of this model as {kind} was named")
+
+
+def _layers(value: Setting, wanted: Wanted) -> Answer:
+    """A number of layers, or all by -1; None leaves it to the fit, where the build has one: others would take none."""
+    if value is None and (wanted.changes.get(Knob.FIT) or _fits_by_itself(wanted)):
+        return Words(("gpu_layers",))
+    if value is None or value == -1:
+        named = _fits_by_itself(wanted) and _options(wanted).takes("-ngl", "all")  # a build of unknown age may not
+        return Words(("gpu_layers",), ("-ngl", "all" if named else _MOST_LAYERS))
+    return _number("gpu_layers", "-ngl", least=0)(value, wanted)
+
+
+def _fit(value: Setting, wanted: Wanted) -> Answer:
+    """It places weights only where nothing else does: what stands in its way goes, unless it is asked for too."""
+    if value is not False and not _fits_by_itself(wanted):
+        return Advice([labelled(Place.HAND, _FEWER)], _options(wanted).without("--fit"))
+    if not _options(wanted).has("--fit"):
+        return Words()
+    asked = {Knob.GPU_LAYERS: "gpu_layers", Knob.TENSOR_SPLIT: "tensor_split", Knob.TENSOR_OVERRIDE: "override"}
+    placed = [name for knob, name in asked.items() if knob not in wanted.changes]
+    experts = [] if Knob.EXPERTS_ON_CPU in wanted.changes else ["n_cpu_moe", "cpu_moe", "n_cpu_ffn"]
+    away = [] if value is False else [*placed, *experts]
+    if value and Knob.CONTEXT_LENGTH not in wanted.changes:
+        away.append("context")  # an explicit one is never made shorter
+    return Words(("fit", *away), ("--fit", "off") if value is False else ())  # it is on unless something stops it
+
+
+def _margin(value: Setting, wanted: Wanted) -> Answer:
+    """Bytes, which llama.cpp counts in MiB; no margin is of a few bytes, so that a small number is one of MiB."""
+    if _whole(value) and int(value or 0) >= MIB:
+        value = int(value or 0) // MIB
+    return _number("fit_margin", "-fitt", least=0)(value, wanted)
+
+
+def _overrides(value: Setting, wanted: Wanted) -> Answer:
+    if not value:
+        return Words(("override",))
+    if not isinstance(value, str) or not all(part.rpartition("=")[0] for part in value.split(",")):
+        return f"{value!r} is not of the form PATTERN=DEVICE"
+    return _text("override", "-ot")(value, wanted)
+
+
+def _experts(value: Setting, wanted: Wanted) -> Answer:
+    """The experts of the first layers; builds that lack the flag take the names of their tensors."""
+    names = ("n_cpu_moe", "cpu_moe", *(() if Knob.TENSOR_OVERRIDE in wanted.changes else ("override",)))
+    if not value:
+        return Words(names)
+    if not _whole(value) or not 0 < int(value) <= int(_MOST_LAYERS):
+        return _WRONG.format(value=value)
+    if _options(wanted).has("-ncmoe"):
+        return Words(names, ("-ncmoe", str(value)))
+    layers = "|".join(str(layer) for layer in range(int(value)))
+    pattern = rf"blk\.({layers})\.ffn_(up|down|gate)_exps=CPU"
+    return Words(names, ("-ot", pattern)) if _options(wanted).has("-ot") else _options(wanted).without("-ncmoe")
+
+
+def _slots(value: Setting, wanted: Wanted) -> Answer:
+    """Fewer slots with caches of their own would only share out the whole: a context that is set shrinks with them."""
+    said, runtime = _number("slots", "-np")(value, wanted), wanted.runtime
+    slots, total = runtime.slots.value_or(0), runtime.context_length.value_or(0)
+    apart = isinstance(runtime.kv_unified, Known) and not runtime.kv_unified.value
+    is_set = "context" in _given(wanted) and Knob.CONTEXT_LENGTH not in wanted.changes
+    if not isinstance(said, Words) or not (
+        _whole(value) and 0 < int(value or 0) < slots and apart and is_set and total
+    ):
+        return said
+    return Words(("slots", "context"), (*said.words, "-c", str(total // slots * int(value or 0))))
+
+
+def _cache_type(value: Setting, wanted: Wanted) -> Answer:
+    """Keys and values, unless values have a change of their own."""
+    values = Knob.VALUE_CACHE_TYPE not in wanted.changes
+    names = ("kv_type_k", "kv_type_v") if values else ("kv_type_k",)
+    if value is None:
+        return Words(names)
+    if value not in _CACHE_TYPES:
+        return _WRONG.format(value=value)
+    keys = ("-ctk", str(value))
+    return _with_attention(names, (*keys, "-ctv", str(value)), wanted) if values else Words(names, keys)
+
+
+def _value_type(value: Setting, wanted: Wanted) -> Answer:
+    if value is None:
+        return Words(("kv_type_v",))
+    if value not in _CACHE_TYPES:
+        return _WRONG.format(value=value)
+    return _with_attention(("kv_type_v",), ("-ctv", str(value)), wanted)
+
+
+def _with_attention(names: tuple[str, ...], words: tuple[str, ...], wanted: Wanted) -> Answer:
+    """Quantised values need flash attention: asked for where it is off, or where the build has it off by itself."""
+    if words[-1] not in _QUANTISED or wanted.changes.get(Knob.FLASH_ATTENTION):
+        return Words(names, words)
+    if Knob.FLASH_ATTENTION in wanted.changes and wanted.changes[Knob.FLASH_ATTENTION] is False:
+        return "a quantised cache of values needs flash attention, which is to be off"
+    given = _given(wanted).get("flash_attention", "")
+    automatic = _options(wanted).takes("-fa", "on")
+    if given not in _SWITCHED_OFF and (automatic or given):
+        return Words(names, words)
+    return Words((*names, "flash_attention"), (*words, "-fa", *(("on",) if automatic else ())))
+
+
+def _attention(value: Setting, wanted: Wanted) -> Answer:
+    """Since b6325 with a value; before, the flag alone, and nothing for off."""
+    if value is None:
+        return Words(("flash_attention",))
+    if _options(wanted).takes("-fa", "on"):
+        return Words(("flash_attention",), ("-fa", "on" if value else "off"))
+    return Words(("flash_attention",), ("-fa",) if value else ())
+
+
+def _batch(value: Setting, wanted: Wanted) -> Answer:
+    """No micro-batch is larger than its batch, which grows with it."""
+    if value is None or not _whole(value):
+        return _number("ubatch", "-ub")(value, wanted)
+    logical = wanted.changes.get(Knob.LOGICAL_BATCH) or _given_batch(wanted)
+    grown = Knob.LOGICAL_BATCH not in wanted.changes and int(value) > int(logical)
+    more = Words(("ubatch", "batch"), ("-ub", str(value), "-b", str(value)))
+    return more if grown else _number("ubatch", "-ub")(value, wanted)
+
+
+def _given_batch(wanted: Wanted) -> int:
+    given = _given(wanted).get("batch", "")
+    return int(given) if given.isdecimal() else _USUAL_BATCH
+
+
+def _logical_batch(value: Setting, wanted: Wanted) -> Answer:
+    micro = wanted.changes.get(Knob.BATCH)
+    most = max(int(value), int(micro)) if _whole(value) and _whole(micro) and value and micro else value
+    return _number("batch", "-b")(most, wanted)
+
+
+def _split(value: Setting, wanted: Wanted) -> Answer:
+    if value is None:
+        return Words(("split_mode",))
+    if value not in _SPLITS:
+        return _WRONG.format(value=value)
+    return _choice(wanted, ("split_mode",), "-sm", str(value))
+
+
+def _load_mode(value: Setting, wanted: Wanted) -> Answer:
+    names = ("load_mode", "mlock", "mmap", "direct_io")
+    if value is None:
+        return Words(names)
+    if value not in _OLD_LOAD_MODES:
+        return _WRONG.format(value=value)
+    if _options(wanted).has("-lm"):
+        return _choice(wanted, names, "-lm", str(value))
+    words = _OLD_LOAD_MODES[str(value)]
+    lacking = next((word for word in words if not _options(wanted).has(word)), "")
+    return _options(wanted).without(lacking) if lacking else Words(names, words)
+
+
+def _drafting(value: Setting, wanted: Wanted) -> Answer:
+    """A draft model by its file, or a way of drafting without one."""
+    names = ("draft_model", "draft_repository", "draft_type", "draft_tokens")
+    if not value or value == "none":
+        return Words(names)
+    word = str(value)
+    if word == DRAFT_PLACE or word.lower().endswith(".gguf"):
+        typed = _options(wanted).takes("--spec-type", _DRAFTED)  # without it, such a build loads the draft for nothing
+        missing = NO_DRAFT if word == DRAFT_PLACE else ""
+        return Words(names, ("-md", word, *(("--spec-type", _DRAFTED) if typed else ())), missing=missing)
+    return _choice(wanted, names, "--spec-type", word)
+
+
+def _prompt_cache(value: Setting, wanted: Wanted) -> Answer:
+    if value == "swa-full":
+        return _flag(wanted, ("swa_full",), "--swa-full")
+    return _off_by("prompt_cache", "--no-cache-prompt")(value, wanted)
+
+
+def _graphs(value: Setting, _wanted: Wanted) -> Answer:
+    return Words(environment={"GGML_CUDA_DISABLE_GRAPHS": "1" if value is False else None})
+
+
+def _backend(value: Setting, wanted: Wanted) -> Answer:
+    """What a build needs to see the GPU: in a container the devices, elsewhere also the right to open them."""
+    runtime = wanted.runtime
+    if "CUDA_VISIBLE_DEVICES" in runtime.environment.value_or({}):
+        return Words(environment={"CUDA_VISIBLE_DEVICES": None})
+    handed_on = _HANDED_ON.get(str(value))
+    if runtime.container.value_or("") and handed_on:
+        return Advice(
+            [f"docker run {handed_on} IMAGE", labelled(Place.HAND, f"IMAGE is one that is built for {value}")]
+        )
+    closed = value == "ROCm" and _CLOSED.search(runtime.gpu_refused.value_or(""))
+    allowed = ["sudo usermod -a -G render,video $USER"] if closed else []
+    for_it = f" for {value}" if value else ""
+    return Advice([labelled(Place.HAND, f"install a llama.cpp build{for_it} and its driver"), *allowed])
+
+
+def _restart(_value: Setting, wanted: Wanted) -> Answer:
+    """Once the memory is free, a restart fits the layers anew."""
+    command = without_secrets(wanted.runtime.command.value_or([]))
+    return Advice(restarted(command, wanted.at_hand.unit) if command else [])
+
+
+def _version(value: Setting, _wanted: Wanted) -> Answer:
+    return Advice([labelled(Place.HAND, f"install llama.cpp {value or 'anew, in a newer build'}")])
+
+
+def _loaded_models(value: Setting, _wanted: Wanted) -> Answer:
+    return Advice([f"--models-max {value or 'N'}"])  # of the router, whose command is another
+
+
+def _advice(*lines: str) -> Turn:
+    return lambda _value, _wanted: Advice(lines)
+
+
+_TURNS: Mapping[Knob, Turn] = {
+    Knob.MODEL_FILE: _model_file,
+    Knob.QUANT: _quant,
+    Knob.FIT: _fit,
+    Knob.FIT_MARGIN: _margin,
+    Knob.GPU_LAYERS: _layers,
+    Knob.TENSOR_OVERRIDE: _overrides,
+    Knob.EXPERTS_ON_CPU: _experts,
+    Knob.DEVICE: _text("device", "-dev"),
+    Knob.MAIN_GPU: _number("main_gpu", "-mg", least=0),
+    Knob.SPLIT_MODE: _split,
+    Knob.TENSOR_SPLIT: _text("tensor_split", "-ts"),
+    Knob.CONTEXT_LENGTH: _number("context", "-c", least=0),
+    Knob.PARALLEL: _slots,
+    Knob.KV_UNIFIED: _on_by("kv_unified", "-kvu"),
+    Knob.KV_CACHE_TYPE: _cache_type,
+    Knob.VALUE_CACHE_TYPE: _value_type,
+    Knob.KV_OFFLOAD: _off_by("kv_offload", "-nkvo"),
+    Knob.FLASH_ATTENTION: _attention,
+    Knob.BATCH: _batch,
+    Knob.LOGICAL_BATCH: _logical_batch,
+    Knob.OP_OFFLOAD: _off_by("op_offload", "--no-op-offload"),
+    Knob.THREADS: _number("threads", "-t"),
+    Knob.NUMA: _text("numa", "--numa"),
+    Knob.LOAD_MODE: _load_mode,
+    Knob.SPECULATIVE: _drafting,
+    Knob.PROMPT_CACHE: _prompt_cache,
+    Knob.SAMPLER: _number("top_k", "--top-k", least=0),
+    Knob.GRAPHS: _graphs,
+    Knob.KEEP_ALIVE: _number("sleep_idle", "--sleep-idle-seconds", least=-1),
+    Knob.GPU_BACKEND: _backend,
+    Knob.OTHER_PROCESS: _restart,
+    Knob.VERSION: _version,
+    Knob.NATIVE_BUILD: _advice(labelled(Place.HAND, _NATIVE)),
+    Knob.THINKING: _advice(
+        "--reasoning-budget 0", labelled(Place.REQUEST, '"chat_template_kwargs": {"enable_thinking": false}')
+    ),
+    Knob.LOADED_MODELS: _loaded_models,
+}
+"""In the order in which their words stand: overrides by name come before the experts, and so win."""
+
+
+def _bare(at_hand: AtHand) -> list[str]:
+    path = at_hand.model.path.value_or("")
+    return [at_hand.program or "llama-server", *(("-m", path) if path else ())]
+
+
+def _has_model(command: Sequence[str]) -> bool:
+    return any(flag.name in ("model", "repository", "model_url", "models_folder") for flag in spelled_flags(command))
+
+
+def _removal(names: Sequence[str], command: Sequence[str]) -> str:
+    flags = [FLAGS[name] for name in names]
+    return "" if command else f"remove {'/'.join((flag.opposites or flag.spellings)[0] for flag in flags)}"
+
+
+def _variables(names: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """The variables that give these settings, or the opposite of a switch."""
+    known = [(variable, flag) for name in names for flag in (FLAGS[name],) for variable in flag.variables]
+    opposites = [variable.replace("LLAMA_ARG_", "LLAMA_ARG_NO_", 1) for variable, flag in known if flag.opposites]
+    return [variable for variable in (*(v for v, _ in known), *opposites) if variable in environment]
+
+
+_PROGRAM = Program(
+    "llama.cpp",
+    _TURNS,
+    spelled_flags,
+    without_secrets,
+    _bare,
+    "put `-m FILE` into the line: which file the model is in is not known",
+    _has_model,
+    _removal,
+    _variables,
+    ordered=True,
+)

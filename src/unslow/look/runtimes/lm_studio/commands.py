@@ -1,0 +1,195 @@
+"""The commands of LM Studio: one load by `lms` or over HTTP, and clicks for what neither takes.
+
+`lms load` has no word for flash attention, batch or the place of the cache, and the API none for layers; what is set
+for a model in the app holds for every load. The model is loaded anew with each.
+"""
+
+import json
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from unslow.facts.commands import Commands
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.placed import Place, labelled
+from unslow.facts.runtime import Runtime
+from unslow.facts.shell_words import quoted
+from unslow.look.at_hand import NOTHING, AtHand
+from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, NO_NUMBER, PLACE, Wanted
+
+MODEL = "MODEL"
+_URL = "http://127.0.0.1:1234"
+_UNNAMED = f"{MODEL} stands for the model: `lms ls` has its name"
+_NO_SETTING = "LM Studio has no setting for it"
+_FIELDS = {
+    Knob.CONTEXT_LENGTH: "context_length",
+    Knob.FLASH_ATTENTION: "flash_attention",
+    Knob.BATCH: "eval_batch_size",
+    Knob.KV_OFFLOAD: "offload_kv_cache_to_gpu",
+}
+"""What loading over HTTP takes, since 0.4.0."""
+_CLICKS = {
+    Knob.FLASH_ATTENTION: "Flash Attention",
+    Knob.BATCH: "Evaluation Batch Size",
+    Knob.KV_OFFLOAD: "Offload KV Cache to GPU Memory",
+    Knob.KV_CACHE_TYPE: "K Cache Quantization Type",
+    Knob.VALUE_CACHE_TYPE: "V Cache Quantization Type",
+    Knob.EXPERTS_ON_CPU: "Number of layers for which to force MoE weights onto CPU",
+    Knob.THREADS: "CPU Thread Pool Size",
+    Knob.LOAD_MODE: "Try mmap",
+}
+"""Switches of a model in the app."""
+_LOAD_MODES = {"mmap": True, "none": False}
+_SPREAD = labelled(Place.HAND, "Settings > Hardware > Strategy: Split evenly, or Priority order")
+_ADVICE: Mapping[Knob, Sequence[str]] = {
+    Knob.FIT: [labelled(Place.HAND, "Settings > Hardware: Limit model offload to dedicated GPU memory")],
+    Knob.DEVICE: [labelled(Place.HAND, "Settings > Hardware: switch the other GPUs off")],
+    Knob.SPLIT_MODE: [_SPREAD],
+    Knob.TENSOR_SPLIT: [_SPREAD],
+    Knob.GPU_BACKEND: ["lms runtime ls", "lms runtime get", "lms runtime select"],
+    Knob.VERSION: ["lms runtime update"],
+    Knob.THINKING: [labelled(Place.HAND, "in the chat, switch Think off below the input")],
+}
+
+
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+    """The clicks first, for they hold for the load that follows."""
+    asked = list({change.knob: change for change in changes}.values())  # the last word on a knob counts
+    wanted = Wanted({change.knob: change.value for change in asked}, runtime, at_hand)
+    left = tuple((change, why) for change in asked if (why := _why_not(change, wanted) or _missing(change, wanted)))
+    have = [change for change in asked if not _why_not(change, wanted) and not _missing(change, wanted)]
+    to_fill_in = [change for change in asked if not _why_not(change, wanted) and _missing(change, wanted)]
+    short = tuple(_load_line([change], wanted) for change in to_fill_in)
+    advice = tuple(line for change in asked for line in _advice(change, wanted))
+    load, model = _load_lines(have, wanted) if have else (), _model(wanted)
+    lines = (*(load or short), *advice)
+    notes = (labelled(Place.HAND, _UNNAMED),) if model == MODEL and any(MODEL in line.split() for line in lines) else ()
+    argv = ("lms", "load", model, *_flags(have, wanted)) if have and not _by_http(have) and model != MODEL else ()
+    return Commands(short if load else (), (*lines, *notes), left, argv)
+
+
+def _load_lines(changes: Sequence[Change], wanted: Wanted) -> tuple[str, ...]:
+    clicks = () if _by_http(changes) else tuple(line for change in changes for line in _clicked(change, wanted))
+    return (*clicks, _load_line(changes, wanted))
+
+
+def _load_line(changes: Sequence[Change], wanted: Wanted) -> str:
+    """The model loaded anew; what is loaded now goes first."""
+    model, now = _model(wanted), wanted.at_hand.model.name.value_or("") or MODEL
+    loaded = wanted.runtime.state.value_or("" if wanted.at_hand.anew else "loaded") == "loaded"  # as what is seen is
+    unload = f"lms unload {quoted(now)} && " if loaded else ""
+    if _by_http(changes):
+        fields = {_FIELDS[change.knob]: change.value for change in changes if change.knob in _FIELDS}
+        url = wanted.runtime.url.value_or(_URL)
+        body = quoted(json.dumps({"model": model, **fields}))
+        return f"{unload}curl {url}/api/v1/models/load -H 'Content-Type: application/json' -d {body}"
+    return f"{unload}lms load {' '.join(quoted(word) for word in (model, *_flags(changes, wanted)))}"
+
+
+def _model(wanted: Wanted) -> str:
+    chosen = wanted.changes.get(Knob.MODEL_FILE)
+    seen = str(chosen) if chosen in wanted.at_hand.listed else ""
+    return seen or wanted.at_hand.model.name.value_or("") or MODEL
+
+
+def _why_not(change: Change, wanted: Wanted) -> str:
+    """Why there is nothing to load with or to click; empty where there is."""
+    match change.knob:
+        case Knob.MODEL_FILE:
+            return "" if change.value in wanted.at_hand.listed else f"LM Studio does not list {change.value}"
+        case Knob.QUANT:
+            kind = change.value or "a smaller quant"
+            return "" if Knob.MODEL_FILE in wanted.changes else f"no model with {kind} was named"
+        case Knob.SPECULATIVE:
+            name = str(change.value or "none")
+            known = name in ("none", "draft-mtp", DRAFT_PLACE) or name in wanted.at_hand.listed
+            return "" if known else f"LM Studio does not list {name}"
+        case Knob.LOAD_MODE:
+            known = change.value is None or change.value in _LOAD_MODES
+            return "" if known else f"LM Studio has no way to load by {change.value}"
+        case knob:
+            return "" if knob in _FLAGS or knob in _CLICKS else _NO_SETTING
+
+
+def _missing(change: Change, wanted: Wanted) -> str:
+    """What the reader has to fill in first."""
+    match change.knob:
+        case Knob.CONTEXT_LENGTH | Knob.PARALLEL | Knob.KEEP_ALIVE:
+            return NO_NUMBER if change.value is None else ""
+        case Knob.GPU_LAYERS:
+            unknown = share_of(change.value, wanted.runtime.layers.value_or(0)) is None
+            return "how many layers the model has is not known, and LM Studio takes a share" if unknown else ""
+        case Knob.SPECULATIVE:
+            return NO_DRAFT if change.value == DRAFT_PLACE else ""
+    return ""
+
+
+def _advice(change: Change, wanted: Wanted) -> Sequence[str]:
+    """What to do where no setting of a load makes the change."""
+    if change.knob is not Knob.QUANT:
+        return _ADVICE.get(change.knob, ())
+    if Knob.MODEL_FILE in wanted.changes:
+        return ()
+    model = _model(wanted)
+    if change.value:
+        quant = str(change.value).casefold()
+        return [f"lms get {quoted(model.partition('@')[0] + '@' + quant)}"]
+    return [f"lms get {quoted(model)}", labelled(Place.HAND, "choose a smaller quant from its list")]
+
+
+def _by_http(changes: Sequence[Change]) -> bool:
+    """Whether the API takes all of them, and `lms` would not."""
+    turned = [change for change in changes if change.knob not in (Knob.MODEL_FILE, Knob.QUANT)]
+    fields = all(change.knob in _FIELDS and change.value is not None for change in turned)
+    return bool(turned) and fields and any(change.knob not in _FLAGS for change in turned)
+
+
+def _flags(changes: Sequence[Change], wanted: Wanted) -> list[str]:
+    return [word for change in changes if change.knob in _FLAGS for word in _FLAGS[change.knob](change.value, wanted)]
+
+
+def _clicked(change: Change, wanted: Wanted) -> list[str]:
+    if change.knob not in _CLICKS:
+        return []
+    switches = [_CLICKS[change.knob]]
+    if change.knob is Knob.KV_CACHE_TYPE and Knob.VALUE_CACHE_TYPE not in wanted.changes:
+        switches.append(_CLICKS[Knob.VALUE_CACHE_TYPE])
+    value = _LOAD_MODES.get(str(change.value)) if change.knob is Knob.LOAD_MODE else change.value
+    word = "" if value is None else f" = {value}" if not isinstance(value, bool) else " = on" if value else " = off"
+    return [labelled(Place.HAND, f"My Models > gear > Load: {switch}{word}") for switch in switches]
+
+
+def share_of(value: Setting, layers: int) -> str | None:
+    """Layers as the share that `--gpu` takes, rounded down so that they fit; all of them where no number is given.
+
+    None of a number where nobody knows how many there are.
+    """
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0 or 0 < layers <= value:
+        return "max"
+    if not value:
+        return "off"
+    return f"{math.floor(100 * value / layers) / 100:g}" if layers else None
+
+
+def _number(flag: str) -> "Callable[[Setting, Wanted], list[str]]":
+    return lambda value, _wanted: [flag, PLACE if value is None else str(value)]
+
+
+def _gpu(value: Setting, wanted: Wanted) -> list[str]:
+    return ["--gpu", share_of(value, wanted.runtime.layers.value_or(0)) or "SHARE"]
+
+
+def _draft(value: Setting, _wanted: Wanted) -> list[str]:
+    if not value or value == "none":
+        return []
+    simple = ["--speculative-draft-simple", "--speculative-draft-model", str(value)]
+    return ["--speculative-draft-mtp"] if value == "draft-mtp" else simple
+
+
+_FLAGS: Mapping[Knob, Callable[[Setting, Wanted], list[str]]] = {
+    Knob.GPU_LAYERS: _gpu,
+    Knob.CONTEXT_LENGTH: _number("--context-length"),
+    Knob.PARALLEL: _number("--parallel"),
+    Knob.KEEP_ALIVE: _number("--ttl"),
+    Knob.SPECULATIVE: _draft,
+}
+"""What `lms load` takes."""

@@ -1,0 +1,389 @@
+"""The commands of Ollama: variables of its service, parameters of a model, and what is neither as advice.
+
+A parameter holds for one chat (`/set parameter`), one request (`"options": {...}`) or one model, by a Modelfile: the
+model at hand stays as it is, and whoever wants the new settings asks for the new name. A variable holds for the whole
+server, which must be started again; in a client's shell it does nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from unslow.facts.commands import Commands
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.placed import Place, labelled
+from unslow.facts.runtime import Runtime
+from unslow.facts.shell_words import WINDOWS, quoted
+from unslow.facts.units import MIB
+from unslow.facts.values import Known, reported
+from unslow.look.at_hand import NOTHING, AtHand
+from unslow.look.command_writer import DRAFT_PLACE, NO_NUMBER, PLACE, Advice, Wanted
+from unslow.look.paths import is_absolute
+from unslow.look.runtimes.ollama.backend import backend_lines, hiding_variable, visible_device
+from unslow.look.runtimes.ollama.names import derived_name
+from unslow.look.runtimes.ollama.places import home_of, is_at_least, is_known_at_least, option, variables_set
+from unslow.look.supervised import COMPOSE_UP
+
+SINCE: Mapping[str, tuple[int, ...]] = {
+    "OLLAMA_FLASH_ATTENTION": (0, 1, 39),
+    "OLLAMA_NUM_PARALLEL": (0, 1, 34),
+    "OLLAMA_MAX_LOADED_MODELS": (0, 1, 34),
+    "OLLAMA_KEEP_ALIVE": (0, 1, 39),
+    "OLLAMA_SCHED_SPREAD": (0, 1, 45),
+    "OLLAMA_GPU_OVERHEAD": (0, 3, 10),
+    "OLLAMA_KV_CACHE_TYPE": (0, 5, 0),
+    "draft_num_predict": (0, 30),
+    "LLAMA_ARG_": (0, 30),  # since then it runs llama-server, which inherits its environment
+}
+"""The release that first had each, by envconfig/config.go and api/types.go of every release."""
+_CACHE_TYPES = ("f16", "q8_0", "q4_0")
+_SERVER_CONTEXT = (0, 5, 13)
+"""The release that first read OLLAMA_CONTEXT_LENGTH."""
+ALL_LAYERS = 999
+"""More than any model has: less than nought leaves the number to Ollama."""
+
+
+_USUAL_DRAFT = 4
+_MODEL = "MODEL"
+_NAMELESS = (
+    "write a file Modelfile whose first line is FROM and the model: its name in `ollama list`, or the path of its GGUF"
+    " file; no name of it was checked"
+)
+
+
+class Put(NamedTuple):
+    """What a change comes to."""
+
+    parameters: Mapping[str, Setting] = {}
+    variables: Mapping[str, str | None] = {}
+    base: str = ""
+    """What the model is made from; empty for the one at hand."""
+    short: tuple[str, ...] = ()
+    """Other ways to have it, for one request or for every model."""
+    missing: str = ""
+    """What the reader has to fill in first."""
+
+
+_Answer = Put | Advice | str
+_Turn = Callable[[Setting, Wanted], _Answer]
+
+
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+    """The service's variables first, then the model that has the parameters."""
+    asked = {change.knob: change for change in changes}  # the last word on a knob counts
+    wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
+    answers = [(change, _answer(change, wanted)) for change in asked.values()]
+    puts = [answer for _, answer in answers if isinstance(answer, Put)]
+    advice = tuple(line for _, answer in answers if isinstance(answer, Advice) for line in answer.lines)
+    left = tuple((change, why) for change, answer in answers if (why := _why_not(answer)))
+    short = tuple(line for put in puts for line in _short(put))
+    turned = [put for put in puts if not put.missing]
+    there = runtime.environment.value_or({})
+    variables = {name: value for put in turned for name, value in put.variables.items()}
+    needed = {name: value for name, value in variables.items() if value is not None or name in there}
+    lines = (*variables_set(needed, _in_unit(runtime, at_hand)), *_model_lines(turned, runtime, at_hand))
+    if not lines:
+        return Commands(lines=(*short, *advice), left_out=left, environment=needed)
+    return Commands(short, (*lines, *advice), left, environment=needed)
+
+
+def _in_unit(runtime: Runtime, at_hand: AtHand) -> Runtime:
+    """The server with the service that starts it, where only the one who looked knows which."""
+    if not at_hand.unit.name or isinstance(runtime.unit, Known):
+        return runtime
+    return msgspec.structs.replace(runtime, unit=reported(at_hand.unit.words, "its control group"))
+
+
+def _answer(change: Change, wanted: Wanted) -> _Answer:
+    turn = _TURNS.get(change.knob)
+    answer = turn(change.value, wanted) if turn else "Ollama has no setting for it"
+    return _too_new(answer, wanted.runtime) or answer if isinstance(answer, Put) else answer
+
+
+def _why_not(answer: _Answer) -> str:
+    if isinstance(answer, Put):
+        return answer.missing
+    return answer if isinstance(answer, str) else answer.why or "Ollama has no setting for it"
+
+
+def _short(put: Put) -> tuple[str, ...]:
+    """For one chat or one request; where a value is to be filled in, for a model too, which then has no whole file."""
+    places = 3 if put.missing else 2
+    return (*(line for name, value in put.parameters.items() for line in option(name, value)[:places]), *put.short)
+
+
+def _model_lines(turned: Sequence[Put], runtime: Runtime, at_hand: AtHand) -> tuple[str, ...]:
+    """A model of its own where there is something that only a model can have; another one by its name needs none."""
+    parameters = {name: value for put in turned for name, value in put.parameters.items()}
+    chosen = next((put.base for put in turned if put.base), "")
+    own = at_hand.model.name.value_or("")
+    is_file = chosen.lower().endswith(".gguf")
+    if not parameters and not is_file:
+        return (labelled(Place.HAND, f"ask for the model {chosen}{_instead(own)}"),) if chosen else ()
+    if not chosen and not own:
+        return _of_nameless(parameters)
+    name = derived_name(own or chosen)
+    system = WINDOWS if home_of(runtime) == "windows" else ""
+    return (
+        labelled(Place.WHOLE_MODELFILE, modelfile(chosen or own, parameters)),
+        f"ollama create {quoted(name, system)} -f Modelfile",
+        labelled(Place.HAND, f"ask for the model {name}{_instead('' if is_file else own)}"),
+    )
+
+
+def modelfile(base: str, parameters: Mapping[str, Setting]) -> str:
+    """The text of a Modelfile: all else is inherited from the model."""
+    return "\n".join(
+        [f"FROM {' '.join(base.split())}", *(f"PARAMETER {name} {value}" for name, value in parameters.items())]
+    )
+
+
+def _of_nameless(parameters: Mapping[str, Setting]) -> tuple[str, ...]:
+    """What to do for a model of which nobody knows what Ollama calls it."""
+    lines = [f"PARAMETER {name} {value}" for name, value in parameters.items()]
+    return (
+        labelled(Place.HAND, _NAMELESS),
+        *(labelled(Place.MODELFILE, line) for line in lines),
+        f"ollama create {derived_name('model')} -f Modelfile",
+    )
+
+
+def _instead(own: str) -> str:
+    return f" in place of {own}" if own else ""
+
+
+def _too_new(put: Put, runtime: Runtime) -> str:
+    """Why a version can't have something; empty where it can."""
+    for name in (*put.parameters, *(name for name, value in put.variables.items() if value is not None)):
+        since = next((version for start, version in SINCE.items() if name.startswith(start)), (0,))
+        if not is_at_least(runtime, since):
+            at = runtime.version.value_or("")
+            return f"Ollama {at} does not read {name}, which {'.'.join(map(str, since))} is the first to do"
+    return ""
+
+
+def _parameter(name: str, by_itself: int | None = None) -> _Turn:
+    """A parameter of a model; a derived one inherits its parent's, so that only a value can take one away."""
+
+    def turn(value: Setting, _wanted: Wanted) -> _Answer:
+        if value is None:
+            unset = f"a derived model can't take {name} away from its parent"
+            return unset if by_itself is None else Put({name: by_itself})
+        return Put({name: value}) if _is_number(value) else f"{value!r} is no value of {name}"
+
+    return turn
+
+
+def _variable(name: str) -> _Turn:
+    def turn(value: Setting, _wanted: Wanted) -> _Answer:
+        return Put(variables={name: None if value is None else _word(value)})
+
+    return turn
+
+
+def _is_number(value: Setting) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _word(value: Setting) -> str:
+    return str(int(value)) if isinstance(value, bool) else str(value)
+
+
+def _model_file(value: Setting, wanted: Wanted) -> _Answer:
+    """A file of this machine, or a name that Ollama lists: nobody has checked any other."""
+    name = str(value or "")
+    if name in wanted.at_hand.listed or (is_absolute(name) and name.lower().endswith(".gguf")):
+        return Put(base=name)
+    return f"{name} is no file of this machine and no model that Ollama lists"
+
+
+def _keep_alive(value: Setting, wanted: Wanted) -> _Answer:
+    """What a request says goes before the variable; None leaves it out of requests."""
+    if value is None:
+        line = labelled(Place.REQUEST, 'no "keep_alive", or a time such as "keep_alive": "30m"')
+        return Advice([line], "the client's requests set keep_alive, which goes before what the server has")
+    is_variable = wanted.runtime.keep_alive_s.value_or(None) == 0  # then that is what every client suffers from
+    short = () if is_variable else (labelled(Place.REQUEST, f'"keep_alive": {value}'),)
+    return Put(variables={"OLLAMA_KEEP_ALIVE": str(value)}, short=short)
+
+
+def _quant(value: Setting, wanted: Wanted) -> _Answer:
+    """Tags of one model are its quants; which there are, its page says."""
+    if Knob.MODEL_FILE in wanted.changes:
+        return Put()
+    name = _name(wanted).partition(":")[0].replace(_MODEL, "NAME")
+    kind = f"with {value}" if value else "of a smaller quant, or of a smaller model"
+    which = labelled(Place.HAND, f"TAG is the one {kind} on the model's page at ollama.com/library")
+    return Advice([f"ollama pull {quoted(f'{name}:TAG')}", which], f"no model or file {kind} was named")
+
+
+def _context(value: Setting, wanted: Wanted) -> _Answer:
+    """Ollama means the tokens of one request, and multiplies them by the requests that may run together."""
+    slots = wanted.changes.get(Knob.PARALLEL) or wanted.runtime.slots.value_or(1)
+    if value is not None and (not _is_number(value) or not value):
+        return f"{value!r} is no number of tokens"
+    tokens = PLACE if value is None else int(value) // max(1, int(slots))
+    for_all = variables_set({"OLLAMA_CONTEXT_LENGTH": str(tokens)}, _in_unit(wanted.runtime, wanted.at_hand))
+    short = tuple(for_all) if is_at_least(wanted.runtime, _SERVER_CONTEXT) else ()
+    return Put({"num_ctx": tokens}, short=short, missing=NO_NUMBER if value is None else "")
+
+
+def _layers(value: Setting, wanted: Wanted) -> _Answer:
+    if value is None:
+        return Put({"num_gpu": -1})
+    if value == -1:
+        return Put({"num_gpu": ALL_LAYERS})
+    return _parameter("num_gpu")(value, wanted)
+
+
+def _fit(value: Setting, wanted: Wanted) -> _Answer:
+    """On unless something stops it: a number of layers, or a variable of llama-server."""
+    if value is False:
+        return Put(variables={"LLAMA_ARG_FIT": "off"})
+    layers: Mapping[str, Setting] = {} if Knob.GPU_LAYERS in wanted.changes else {"num_gpu": -1}
+    return Put(layers, {"LLAMA_ARG_FIT": None})
+
+
+def _margin(value: Setting, wanted: Wanted) -> _Answer:
+    """What stays free on each GPU: MiB for llama-server, bytes for Ollama's own reckoning before."""
+    if not _is_number(value):
+        return f"{value!r} is no number of bytes"
+    size = int(value or 0)
+    if is_at_least(wanted.runtime, SINCE["LLAMA_ARG_"]):
+        return Put(variables={"LLAMA_ARG_FIT_TARGET": str(size // MIB if size >= MIB else size)})
+    return Put(variables={"OLLAMA_GPU_OVERHEAD": str(size if size >= MIB else size * MIB)})
+
+
+def _cache_type(value: Setting, wanted: Wanted) -> _Answer:
+    """One type for keys and values of all models; before 0.30 flash attention, which it needs, is off by itself."""
+    if value not in _CACHE_TYPES:
+        return f"Ollama has caches of {', '.join(_CACHE_TYPES)} only"
+    off = wanted.changes.get(Knob.FLASH_ATTENTION, True) is False
+    if value != "f16" and off:
+        return "a quantised cache needs flash attention, which is to be off"
+    on = value == "f16" or is_known_at_least(wanted.runtime, SINCE["LLAMA_ARG_"])
+    return Put(variables={"OLLAMA_KV_CACHE_TYPE": str(value), **({} if on else {"OLLAMA_FLASH_ATTENTION": "1"})})
+
+
+def _value_type(value: Setting, wanted: Wanted) -> _Answer:
+    keys = wanted.changes.get(Knob.KV_CACHE_TYPE, wanted.runtime.kv_type_k.value_or("f16"))
+    return Put() if value == keys else "Ollama has one type for keys and values"
+
+
+def _attention(value: Setting, _wanted: Wanted) -> _Answer:
+    return Put(variables={"OLLAMA_FLASH_ATTENTION": None if value is None else _word(bool(value))})
+
+
+def _logical_batch(value: Setting, wanted: Wanted) -> _Answer:
+    micro = wanted.changes.get(Knob.BATCH, wanted.runtime.ubatch.value_or(0))
+    return Put() if value == micro else "Ollama has one size for both batches"
+
+
+def _split(value: Setting, wanted: Wanted) -> _Answer:
+    """Spread over all GPUs, or kept on one; other ways are llama-server's."""
+    if value == "none":
+        return Put({"main_gpu": wanted.changes.get(Knob.MAIN_GPU, wanted.runtime.main_gpu.value_or(0))})
+    if value == "layer":
+        return Put(variables={"OLLAMA_SCHED_SPREAD": "1"})
+    return Put(variables={"LLAMA_ARG_SPLIT_MODE": None if value is None else str(value)})
+
+
+def _load_mode(value: Setting, _wanted: Wanted) -> _Answer:
+    known = {"none": "false", "mmap": "true"}
+    return Put({"use_mmap": known[str(value)]}) if value in known else f"Ollama has no way to load by {value}"
+
+
+def _kv_offload(value: Setting, _wanted: Wanted) -> _Answer:
+    return Put(variables={"LLAMA_ARG_KV_OFFLOAD": "0" if value is False else None})
+
+
+def _drafting(value: Setting, _wanted: Wanted) -> _Answer:
+    """A number of tokens, for models that bring their draft along."""
+    if not value or value == "none":
+        return Put({"draft_num_predict": 0})
+    if value in ("draft-mtp", True, DRAFT_PLACE):
+        return Put({"draft_num_predict": _USUAL_DRAFT})
+    return Put({"draft_num_predict": value}) if _is_number(value) else "Ollama takes no draft model of its own"
+
+
+def _device(value: Setting, wanted: Wanted) -> _Answer:
+    """A device by its name such as CUDA1, or by its number; None takes away what hides one."""
+    if value is None:
+        hiding = hiding_variable(wanted.runtime)
+        return Put(variables={hiding: None}) if hiding else "which variable hides the device is not known"
+    chosen = visible_device(value, wanted.runtime)
+    return Put(variables=dict([chosen])) if chosen else f"{value!r} names no device"
+
+
+def _name(wanted: Wanted) -> str:
+    return wanted.at_hand.model.name.value_or("") or _MODEL
+
+
+def _backend(value: Setting, wanted: Wanted) -> _Answer:
+    return Advice(backend_lines(value, wanted.runtime))
+
+
+def _restart(_value: Setting, wanted: Wanted) -> _Answer:
+    """Layers are placed when a model is loaded, and not again."""
+    return Advice([f"ollama stop {quoted(_name(wanted))}", f"ollama run {quoted(_name(wanted))}"])
+
+
+def _version(value: Setting, wanted: Wanted) -> _Answer:
+    tag = str(value).removeprefix("v") if value else ""
+    image = f"ollama/ollama:{tag or 'latest'}"
+    match home_of(wanted.runtime):
+        case "container":
+            return Advice([f"docker pull {image}"])
+        case "compose":
+            return Advice([labelled(Place.COMPOSE, f"image: {image}"), COMPOSE_UP])
+        case "pod":
+            return Advice([labelled(Place.MANIFEST, f"image: {image}"), "kubectl apply -f FILE"])
+        case "windows" | "mac":
+            where = f"https://github.com/ollama/ollama/releases/tag/v{tag}" if tag else "https://ollama.com/download"
+            return Advice([labelled(Place.HAND, f"install it from {where}")])
+    return Advice([f"curl -fsSL https://ollama.com/install.sh | {f'OLLAMA_VERSION={tag} ' if tag else ''}sh"])
+
+
+def _thinking(_value: Setting, wanted: Wanted) -> _Answer:
+    return Advice(
+        [
+            f"ollama run {quoted(_name(wanted))} --think=false",
+            labelled(Place.CHAT, "/set nothink"),
+            labelled(Place.REQUEST, '"think": false'),
+        ]
+    )
+
+
+_TURNS: Mapping[Knob, _Turn] = {
+    Knob.MODEL_FILE: _model_file,
+    Knob.QUANT: _quant,
+    Knob.CONTEXT_LENGTH: _context,
+    Knob.GPU_LAYERS: _layers,
+    Knob.FIT: _fit,
+    Knob.FIT_MARGIN: _margin,
+    Knob.KV_CACHE_TYPE: _cache_type,
+    Knob.VALUE_CACHE_TYPE: _value_type,
+    Knob.FLASH_ATTENTION: _attention,
+    Knob.PARALLEL: _variable("OLLAMA_NUM_PARALLEL"),
+    Knob.LOADED_MODELS: _variable("OLLAMA_MAX_LOADED_MODELS"),
+    Knob.KEEP_ALIVE: _keep_alive,
+    Knob.BATCH: _parameter("num_batch"),
+    Knob.LOGICAL_BATCH: _logical_batch,
+    Knob.THREADS: _parameter("num_thread", by_itself=0),
+    Knob.SAMPLER: _parameter("top_k"),
+    Knob.MAIN_GPU: _parameter("main_gpu"),
+    Knob.SPLIT_MODE: _split,
+    Knob.TENSOR_SPLIT: _variable("LLAMA_ARG_TENSOR_SPLIT"),
+    Knob.TENSOR_OVERRIDE: _variable("LLAMA_ARG_OVERRIDE_TENSOR"),
+    Knob.EXPERTS_ON_CPU: _variable("LLAMA_ARG_N_CPU_MOE"),
+    Knob.KV_OFFLOAD: _kv_offload,
+    Knob.NUMA: _variable("LLAMA_ARG_NUMA"),
+    Knob.LOAD_MODE: _load_mode,
+    Knob.SPECULATIVE: _drafting,
+    Knob.DEVICE: _device,
+    Knob.GPU_BACKEND: _backend,
+    Knob.OTHER_PROCESS: _restart,
+    Knob.VERSION: _version,
+    Knob.THINKING: _thinking,
+}

@@ -1,0 +1,126 @@
+"""The commands of SGLang: every knob as a flag, and what is none as advice."""
+
+from collections.abc import Mapping, Sequence
+
+from unslow.facts.commands import Commands
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.placed import Place, labelled
+from unslow.facts.runtime import Runtime
+from unslow.look.at_hand import NOTHING, AtHand
+from unslow.look.command_writer import PLACE, Advice, Answer, Turn, Wanted, Words, write_commands
+from unslow.look.serving.sglang_flags import FLAGS
+from unslow.look.serving.turns import (
+    MORE_MEMORY,
+    MOST_MEMORY,
+    NO_GPUS,
+    SHORTEST_CONTEXT,
+    advice,
+    cache_type,
+    gpus_in_use,
+    number,
+    only_away,
+    program_of,
+    share,
+    switched_off_by,
+    unthinking,
+    visible_device,
+)
+
+_CACHE_TYPES = {
+    **dict.fromkeys(("f16", "bf16", "auto"), "auto"),
+    **dict.fromkeys(("q8_0", "q4_0", "fp8", "fp8_e5m2"), "fp8_e5m2"),
+    **{word: word for word in ("fp8_e4m3", "bfloat16")},
+}
+"""By the nearest that it has; e5m2 needs no scales in the checkpoint (srt/server_args.py)."""
+
+
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+    """One command line with all changes, and the way to start it by whoever starts it now."""
+    return write_commands(_PROGRAM, changes, runtime, at_hand)
+
+
+def _kernel(value: Setting, _wanted: Wanted) -> Answer:
+    return Words(("quantization",), ("--quantization", str(value)) if value else ())
+
+
+def _split(value: Setting, wanted: Wanted) -> Answer:
+    """Every layer on so many GPUs, or with `layer` whole layers on each of those that are in use."""
+    names = ("tensor_parallel", "pipeline_parallel")
+    if value is None:
+        return Words(names)
+    if value == "layer":
+        now = gpus_in_use(wanted.runtime)
+        flag, count = "--pp-size", str(now) if now > 1 else PLACE
+    else:
+        given = isinstance(value, int) and not isinstance(value, bool) and value > 0
+        flag, count = "--tp-size", "1" if value == "none" else str(value) if given else PLACE
+    return Words(names, (flag, count), missing=NO_GPUS if count == PLACE else "")
+
+
+def _attention(value: Setting, _wanted: Wanted) -> Answer:
+    if value is None:
+        return Words(("attention",))
+    return Words(("attention",), ("--attention-backend", "triton" if value is False else "flashinfer"))
+
+
+def _capacity(_value: Setting, wanted: Wanted) -> Answer:
+    """More memory for the cache of requests, smaller entries, or shorter ones."""
+    fraction, shorter = wanted.runtime.gpu_memory_fraction.value_or(0.0), wanted.runtime.context_length.value_or(0) // 2
+    more = f"--mem-fraction-static {min(MOST_MEMORY, fraction + MORE_MEMORY):.2f}"
+    return Advice(
+        [
+            *([more] if 0 < fraction < MOST_MEMORY else []),
+            "--kv-cache-dtype fp8_e5m2",
+            *([f"--context-length {shorter}"] if shorter >= SHORTEST_CONTEXT else []),
+        ],
+        "how much more it needs is not known",
+    )
+
+
+_share = share("--mem-fraction-static", "memory_fraction")
+
+
+def _margin(value: Setting, wanted: Wanted) -> Answer:
+    """What it leaves free is what its share leaves."""
+    return Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted)
+
+
+_TURNS: Mapping[Knob, Turn] = {
+    Knob.CONTEXT_LENGTH: number("context", "--context-length"),
+    Knob.KV_CACHE_TYPE: cache_type("--kv-cache-dtype", _CACHE_TYPES, "SGLang"),
+    Knob.PARALLEL: number("sequences", "--max-running-requests"),
+    Knob.BATCH: number("batched_tokens", "--chunked-prefill-size"),
+    Knob.SPLIT_MODE: _split,
+    Knob.GPU_LAYERS: only_away("cpu_offload"),
+    Knob.GRAPHS: switched_off_by("no_graphs", "--disable-cuda-graph"),
+    Knob.QUANT_KERNEL: _kernel,
+    Knob.SPECULATIVE: only_away("speculative", "draft_model", "draft_tokens"),
+    Knob.PROMPT_CACHE: switched_off_by("no_prefix_cache", "--disable-radix-cache"),
+    Knob.FLASH_ATTENTION: _attention,
+    Knob.MEMORY_SHARE: _share,
+    Knob.FIT_MARGIN: _margin,
+    Knob.DEVICE: visible_device,
+    Knob.CAPACITY: _capacity,
+    Knob.QUANT: advice(labelled(Place.HAND, "give `--model-path` a checkpoint of this model as AWQ, GPTQ or FP8")),
+    Knob.THINKING: unthinking,
+    Knob.VERSION: advice("pip install --upgrade sglang"),
+}
+
+
+def _bare(at_hand: AtHand) -> list[str]:
+    model = at_hand.checkpoint
+    return [at_hand.program or "python3", "-m", "sglang.launch_server", *(["--model-path", model] if model else [])]
+
+
+def _has_model(command: Sequence[str]) -> bool:
+    return "model" in FLAGS.settings(command, {})
+
+
+_PROGRAM = program_of(
+    "SGLang",
+    FLAGS,
+    _TURNS,
+    bare=_bare,
+    has_model=_has_model,
+    no_model="put `--model-path MODEL` into the line: which model it is, is not known",
+)

@@ -1,0 +1,277 @@
+"""The commands of Transformers: a program that loads and generates so, or what to change in one that runs."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+from unslow.facts.commands import Commands
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.placed import Place, labelled
+from unslow.facts.runtime import Runtime
+from unslow.look.at_hand import NOTHING, AtHand
+from unslow.look.command_writer import Advice, Wanted
+from unslow.look.paths import is_absolute
+
+_UNNAMED = "MODEL"
+_NAMELESS = f"{_UNNAMED} stands for the folder of the model, or its name in the hub"
+_DTYPE_ARGUMENT = (4, 56)  # before, it is `torch_dtype`
+_TYPES = ("float32", "float16", "bfloat16")
+_CACHES = ("dynamic", "static", "offloaded", "offloaded_static", "quantized")
+_QUANTISED = {"q8_0": ("hqq", 8), "q4_0": ("quanto", 4)}
+"""The library and the bits of a cache: quanto has four bits and fewer, hqq eight too."""
+_PACKAGES = {"hqq": "hqq", "quanto": "optimum-quanto"}
+_BITS = {"nf4": "load_in_4bit", "4bit": "load_in_4bit", "8bit": "load_in_8bit", "int8": "load_in_8bit"}
+_ATTENTION = re.compile(r"[a-z][\w-]{1,40}(?:/[\w.-]{1,80})?")
+
+
+class Code(NamedTuple):
+    """What a change adds to the program."""
+
+    load: Mapping[str, str] = {}
+    """Arguments of loading."""
+    generate: Mapping[str, str] = {}
+    """Arguments of generating."""
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+    """Lines before the model is loaded, and after."""
+    imports: tuple[str, ...] = ()
+    """Names of Transformers that it needs."""
+    model: str = ""
+    packages: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+    """Other ways to say it to a program that runs."""
+    missing: str = ""
+    """What the reader has to fill in first."""
+
+
+_Answer = Code | Advice | str
+_Turn = Callable[[Setting, Wanted], _Answer]
+
+
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+    """One program with all changes; where a program runs already, what to change in it."""
+    asked = {change.knob: change for change in changes}  # the last word on a knob counts
+    wanted = Wanted({knob: change.value for knob, change in asked.items()}, runtime, at_hand)
+    answers = [(change, _answer(change, wanted)) for change in asked.values()]
+    codes = [answer for _, answer in answers if isinstance(answer, Code)]
+    advice = tuple(line for _, answer in answers if isinstance(answer, Advice) for line in answer.lines)
+    left = tuple((change, why) for change, answer in answers if (why := _why_not(answer)))
+    if not at_hand.anew:
+        return Commands(lines=(*_fragments(codes), *advice), left_out=left)
+    codes = [code for code in codes if not code.missing]
+    if not codes:
+        return Commands(lines=advice, left_out=left)
+    model = next((code.model for code in codes if code.model), "") or at_hand.checkpoint or _UNNAMED
+    notes = (labelled(Place.HAND, _NAMELESS),) if model == _UNNAMED else ()
+    needed = (f"pip install {packages}",) if (packages := _packages(codes)) else ()
+    return Commands(lines=(*needed, labelled(Place.PYTHON, program(model, codes)), *notes, *advice), left_out=left)
+
+
+def _answer(change: Change, wanted: Wanted) -> _Answer:
+    turn = _TURNS.get(change.knob)
+    return turn(change.value, wanted) if turn else ""
+
+
+def _why_not(answer: _Answer) -> str:
+    if isinstance(answer, Code):
+        return answer.missing
+    return (answer.why if isinstance(answer, Advice) else answer) or "Transformers has no setting for it"
+
+
+def _packages(codes: Sequence[Code]) -> str:
+    return " ".join(dict.fromkeys(package for code in codes for package in code.packages))
+
+
+def _fragments(codes: Sequence[Code]) -> Iterator[str]:
+    """The lines of a program that change, in its order, and other ways to say the same."""
+    load = {name: value for code in codes for name, value in code.load.items()}
+    generate = {name: value for code in codes for name, value in code.generate.items()}
+    model = next((repr(code.model) for code in codes if code.model), "...")
+    lines = [
+        *(line for code in codes for line in code.before),
+        *(
+            [_call("AutoModelForCausalLM.from_pretrained", [model, *_arguments(load)])]
+            if load or model != "..."
+            else []
+        ),
+        *(line for code in codes for line in code.after),
+        *([_call("model.generate", ["...", *_arguments(generate)])] if generate else []),
+    ]
+    yield from (labelled(Place.PYTHON, line) for line in dict.fromkeys(lines))
+    yield from (line for code in codes for line in code.beside)
+    if packages := _packages(codes):
+        yield labelled(Place.HAND, f"it needs a package: pip install {packages}")
+
+
+def program(model: str, codes: Sequence[Code]) -> str:
+    """The text of a program that loads a model and generates with it."""
+    names = sorted({"AutoModelForCausalLM", "AutoTokenizer", *(name for code in codes for name in code.imports)})
+    load = {name: value for code in codes for name, value in code.load.items()}
+    generate = {name: value for code in codes for name, value in code.generate.items()}
+    return "\n".join(
+        [
+            "import torch",
+            f"from transformers import {', '.join(names)}",
+            "",
+            *dict.fromkeys(line for code in codes for line in code.before),
+            f"tokenizer = AutoTokenizer.from_pretrained({model!r})",
+            _call("model = AutoModelForCausalLM.from_pretrained", [repr(model), *_arguments(load)]),
+            *dict.fromkeys(line for code in codes for line in code.after),
+            'inputs = tokenizer("Once upon a time", return_tensors="pt").to(model.device)',
+            "with torch.inference_mode():",
+            _call("    tokens = model.generate", ["**inputs", "max_new_tokens=64", *_arguments(generate)]),
+            "print(tokenizer.decode(tokens[0], skip_special_tokens=True))",
+        ]
+    )
+
+
+def _arguments(given: Mapping[str, str]) -> list[str]:
+    return [f"{name}={value}" for name, value in given.items()]
+
+
+def _call(function: str, arguments: Sequence[str]) -> str:
+    return f"{function}({', '.join(arguments)})"
+
+
+def _weights_type(value: Setting, wanted: Wanted) -> _Answer:
+    if value not in (*_TYPES, "auto"):
+        return f"weights can't be loaded as {value}"
+    found = re.match(r"(\d{1,3})\.(\d{1,4})", wanted.runtime.version.value_or(""))
+    old = found is not None and (int(found[1]), int(found[2])) < _DTYPE_ARGUMENT
+    return Code({"torch_dtype" if old else "dtype": '"auto"' if value == "auto" else f"torch.{value}"})
+
+
+def _attention(value: Setting, _wanted: Wanted) -> _Answer:
+    if not _ATTENTION.fullmatch(str(value)):
+        return f"{value!r} is not the name of a kernel"
+    packages = ("flash-attn",) if value == "flash_attention_2" else ()
+    return Code({"attn_implementation": f'"{value}"'}, packages=packages)
+
+
+def _flash(value: Setting, wanted: Wanted) -> _Answer:
+    """By itself attention is PyTorch's, which has a flash kernel of its own."""
+    if Knob.ATTENTION in wanted.changes:
+        return Code()
+    return _attention("sdpa" if value is None else "flash_attention_2" if value else "eager", wanted)
+
+
+def _cache(value: Setting, _wanted: Wanted) -> _Answer:
+    if value not in _CACHES:
+        return f"Transformers has no cache of the kind {value}"
+    return Code() if value == "dynamic" else Code(generate={"cache_implementation": f'"{value}"'})
+
+
+def _cache_type(value: Setting, wanted: Wanted) -> _Answer:
+    if value in (None, "f16", "bf16"):
+        return Code()
+    if value not in _QUANTISED:
+        return f"Transformers has no cache of {value}"
+    if wanted.changes.get(Knob.CACHE, "quantized") != "quantized" or wanted.changes.get(Knob.COMPILE):
+        return "a quantised cache is a kind of its own, and no compiled model takes it"
+    backend, bits = _QUANTISED[str(value)]
+    config = f'{{"backend": "{backend}", "nbits": {bits}}}'
+    generate = {"cache_implementation": '"quantized"', "cache_config": config}
+    return Code(generate=generate, packages=(_PACKAGES[backend],))
+
+
+def _compile(value: Setting, wanted: Wanted) -> _Answer:
+    """Compiled code wants a cache that keeps its size."""
+    if not value:
+        return Code(generate={"disable_compile": "True"})
+    if wanted.changes.get(Knob.CACHE, "static") not in ("static", "dynamic"):
+        return "compiled code needs a static cache"
+    line = 'model.forward = torch.compile(model.forward, mode="reduce-overhead", fullgraph=True)'
+    generate = {"cache_implementation": '"static"', "disable_compile": "True"}
+    return Code(generate=generate, after=(line,), beside=("transformers serve --compile",))
+
+
+def _device(value: Setting, _wanted: Wanted) -> _Answer:
+    """CUDA1 is GPU 1."""
+    if value is None:
+        return Code({"device_map": '"cuda:N"'}, missing="which device it shall be is not known")
+    named = re.fullmatch(r"(?i)(?:cuda:?|rocm:?)?(\d{1,3})", str(value))
+    places = {"cpu": "cpu", "mps": "mps", "cuda": "cuda", "auto": "auto", "none": "cpu"}
+    place = f"cuda:{named[1]}" if named else places.get(str(value).lower(), "")
+    return Code({"device_map": f'"{place}"'}, packages=("accelerate",)) if place else f"{value!r} names no device"
+
+
+def _layers(value: Setting, wanted: Wanted) -> _Answer:
+    if Knob.DEVICE in wanted.changes:
+        return Code()
+    if value not in (None, -1, 0):
+        return 'Transformers counts bytes, not layers: `device_map="auto"` with `max_memory`'
+    return _device("cpu" if value == 0 else "cuda", wanted)
+
+
+def _quant(value: Setting, wanted: Wanted) -> _Answer:
+    """Made while the weights are loaded; any other quant is another checkpoint."""
+    if Knob.MODEL_FILE in wanted.changes:
+        return Code()
+    packed = wanted.runtime.quantization.value_or("") == "bitsandbytes"
+    argument = _BITS.get("4bit" if value is None and not packed else str(value).lower())
+    if argument is None:
+        kind = value or "AWQ or GPTQ"
+        by_hand = labelled(Place.HAND, f"load a checkpoint of this model as {kind}")
+        return Advice([by_hand], f"no checkpoint of this model as {kind} was named")
+    config = f"BitsAndBytesConfig({argument}=True)"
+    return Code({"quantization_config": config}, imports=("BitsAndBytesConfig",), packages=("bitsandbytes",))
+
+
+def _seen(value: Setting, wanted: Wanted) -> bool:
+    return is_absolute(str(value)) or str(value) in wanted.at_hand.listed
+
+
+def _model_file(value: Setting, wanted: Wanted) -> _Answer:
+    why = f"{value} is no folder of this machine and no checkpoint that was seen"
+    return Code(model=str(value)) if _seen(value, wanted) else why
+
+
+def _drafting(value: Setting, wanted: Wanted) -> _Answer:
+    if not value or value == "none":
+        return Code()
+    if not _seen(value, wanted):
+        return f"{value} is no folder of this machine and no checkpoint that was seen"
+    line = f"draft = AutoModelForCausalLM.from_pretrained({str(value)!r}, device_map=model.device)"
+    return Code(generate={"assistant_model": "draft"}, after=(line,), packages=("accelerate",))
+
+
+def _threads(value: Setting, _wanted: Wanted) -> _Answer:
+    whole = isinstance(value, int) and not isinstance(value, bool) and value > 0
+    if not whole:
+        return f"{value!r} is no number of threads"
+    return Code(before=(f"torch.set_num_threads({value})",), beside=(f"OMP_NUM_THREADS={value} python ...",))
+
+
+def _prompt_cache(value: Setting, _wanted: Wanted) -> _Answer:
+    return Code(generate={"use_cache": str(value is not False)})
+
+
+def _context(_value: Setting, _wanted: Wanted) -> _Answer:
+    return "the cache of Transformers is as long as each conversation"
+
+
+def _advice(line: str) -> _Turn:
+    return lambda _value, _wanted: Advice([line])
+
+
+_TURNS: Mapping[Knob, _Turn] = {
+    Knob.MODEL_FILE: _model_file,
+    Knob.QUANT: _quant,
+    Knob.WEIGHTS_TYPE: _weights_type,
+    Knob.ATTENTION: _attention,
+    Knob.FLASH_ATTENTION: _flash,
+    Knob.CACHE: _cache,
+    Knob.KV_CACHE_TYPE: _cache_type,
+    Knob.COMPILE: _compile,
+    Knob.GRAPHS: _compile,
+    Knob.DEVICE: _device,
+    Knob.GPU_LAYERS: _layers,
+    Knob.SPECULATIVE: _drafting,
+    Knob.THREADS: _threads,
+    Knob.PROMPT_CACHE: _prompt_cache,
+    Knob.CONTEXT_LENGTH: _context,
+    Knob.GPU_BACKEND: _advice(
+        labelled(Place.HAND, "install torch for CUDA or ROCm: a build without either says +cpu in `torch.__version__`")
+    ),
+    Knob.THINKING: _advice(labelled(Place.PYTHON, "tokenizer.apply_chat_template(..., enable_thinking=False)")),
+}

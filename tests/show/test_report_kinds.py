@@ -1,0 +1,39 @@
+"""A kind of report says which formats it has, and is found by the type that it shows."""
+
+import msgspec
+import pytest
+
+from unslow.facts.errors import UserError
+from unslow.show._kinds import ReportKind, kind_of
+
+
+class Tale(msgspec.Struct):
+    text: str
+
+
+TALE = ReportKind(Tale, lambda tale, width: [f"{width}", tale.text], markdown=lambda tale: f"# {tale.text}")
+
+
+def test_each_format_is_shown_in_its_way():
+    tale = Tale("once")
+    assert TALE(tale, "terminal", width=80, color=False) == "80\nonce"
+    assert TALE(tale, "markdown", width=80, color=False) == "# once"
+    assert TALE(tale, "json", width=80, color=False) == '{\n  "text": "once"\n}'
+
+
+def test_what_could_drive_a_terminal_is_taken_out():
+    assert "\x1b" not in TALE(Tale("\x1b[31m"), "markdown", width=80, color=False)
+
+
+def test_a_format_that_it_lacks_is_refused_with_those_that_it_has():
+    with pytest.raises(UserError, match="no format 'openmetrics' of this answer") as caught:
+        TALE.check_format("openmetrics")
+    assert caught.value.hint == "try one of terminal, json, markdown"
+
+
+def test_a_kind_is_found_by_the_type_that_it_shows():
+    assert kind_of(Tale("once")) is TALE
+    fleet = kind_of(type("FleetReport", (), {})())
+    assert fleet is not None
+    assert fleet.formats == ("terminal", "json", "markdown", "openmetrics")
+    assert kind_of(3) is None
