@@ -32,7 +32,7 @@ SUSPECTS, MOST_TEXTS = 3, 64
 """Of the texts that are tried with a pattern, the slowest are looked at more closely."""
 NEAR_LINEAR = 8.0
 """How much longer a text may take that is four times as long: 4 where time is linear, 16 where it is quadratic."""
-SUSPECT_S, NOTICED_S = 0.0005, 0.02
+SUSPECT_S, NOTICED_S = 0.0002, 0.008
 """Of processor time for the first text and the long one; less harms nobody, and quadratic patterns take far more."""
 MOST_S = 0.05
 """For one line, where its length is bounded."""
